@@ -1,12 +1,12 @@
-//! Job files run by fio and by iodyno, side by side: whether rates, bandwidths and median latencies agree where the device
-//! or a rate is the limit.
+//! Job files run by both fio and iodyno: do rates, bandwidths and median latencies agree where the device or a rate is
+//! the limit?
 //!
-//! `cargo build --release`, then `cargo run -p iodyno-bench --release -- agree [--reps N] [--seconds S] [--only PART]
-//! [--out DIR] [--disk-dir DIR] [--tmpfs-dir DIR]`. As root it uses a zram device, if there is a free one.
+//! Run `cargo build --release`, then `cargo run -p iodyno-bench --release -- agree [--reps N] [--seconds S] [--only
+//! PART] [--out DIR] [--disk-dir DIR] [--tmpfs-dir DIR]`. As root it also uses a zram device, if one is free.
 //!
 //! In each repetition each job runs three times: by fio, by iodyno, by fio again. A figure agrees if the ratio of the
-//! medians is within 5 %, or within twice the spread of fio's own figures. Where the processor is the limit (memory, an idle
-//! export) iodyno may be faster; the table says what the limit is.
+//! medians is within 5 %, or within twice the spread of fio's own figures. Where the processor is the limit (memory, an
+//! idle export), iodyno may be faster; the table states the limit.
 
 use crate::tables::spread;
 use serde_json::Value;
@@ -17,13 +17,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A figure agrees within this share.
+/// Tolerance of a figure.
 const AGREE_SHARE: f64 = 0.05;
-/// Bytes of a target.
+/// Size of a target.
 const TARGET_BYTES: u64 = 512 << 20;
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What limits a job.
+/// Limiting resource of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Limit {
     Device,
@@ -31,7 +31,7 @@ enum Limit {
     Processor,
 }
 
-/// Where jobs run.
+/// Target of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum On {
     Disk,
@@ -47,7 +47,7 @@ struct Job {
     name: &'static str,
     on: On,
     limit: Limit,
-    /// Lines of the job file behind `[global]`'s.
+    /// Lines of the job file after `[global]`.
     text: &'static str,
 }
 
@@ -144,11 +144,11 @@ struct Options {
     tmpfs_dir: PathBuf,
 }
 
-/// One target, with what it takes to reach it.
+/// A target, with the server, file or device behind it.
 struct Target {
-    /// As iodyno names it.
+    /// Name for iodyno.
     name: String,
-    /// fio's options for it.
+    /// Options for fio.
     fio: String,
     server: Option<Child>,
     file: Option<PathBuf>,
@@ -170,7 +170,8 @@ impl Drop for Target {
     }
 }
 
-/// What a job did to one kind of operation: operations and bytes a second, and the median time from submission to completion, ns (fio calls it `lat`; its `clat` lacks the call that submits).
+/// Result for one kind of operation: operations and bytes per second, and the median time from submission to
+/// completion, ns (fio's `lat`; its `clat` excludes the submitting call).
 #[derive(Clone, Copy, Debug, Default)]
 struct Figures {
     iops: f64,
@@ -178,7 +179,7 @@ struct Figures {
     p50_ns: f64,
 }
 
-/// By the job's section and the kind.
+/// Results by the job's section and the kind of operation.
 type Run = BTreeMap<(String, &'static str), Figures>;
 
 pub(crate) fn main(args: &[String]) -> Result<(), String> {
@@ -239,7 +240,7 @@ pub(crate) fn main(args: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// The table's rows of a job.
+/// Rows of the table for a job.
 fn rows(job: &Job, ours: &[Run], theirs: &[Run]) -> String {
     let mut rows = String::new();
     let Some(first) = theirs.first() else { return rows };
@@ -327,7 +328,7 @@ fn run_iodyno(iodyno: &Path, file: &Path, target: &str) -> Result<Run, String> {
     Ok(run)
 }
 
-/// The JSON that a program prints.
+/// JSON printed by a program.
 fn document(program: &str, arguments: &[&str]) -> Result<Value, String> {
     let output = Command::new(program).args(arguments).output();
     let output = output.map_err(|e| format!("{program}: {e}"))?;
@@ -389,7 +390,7 @@ impl Target {
                 target
             }
         };
-        // Reads of blocks that were never written touch no medium.
+        // Reads of unwritten blocks touch no medium, so fill the target first.
         let arguments = ["run", "seq-write", "--on", &target.name, "--destroy", &target.name];
         let filled = Command::new(iodyno)
             .args(arguments)
@@ -408,7 +409,7 @@ impl Target {
         Self { name: name.to_owned(), fio: fio.to_owned(), server: None, file: None, zram: None }
     }
 
-    /// The job file, for fio and iodyno alike.
+    /// Job file for both fio and iodyno.
     fn job_file(&self, job: &Job, seconds: u32) -> String {
         let size = if self.zram.is_some() { "" } else { "size=512m\n" };
         format!(

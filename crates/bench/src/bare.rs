@@ -1,6 +1,6 @@
-//! The bare loop: a ring that reads at random offsets and does nothing else. No clock, no histogram, no
-//! operation kinds; the same set-up as iodyno's own engine. It costs the kernel's time and the least that any
-//! generator must do, so it is the ceiling.
+//! The bare loop: an io_uring that reads at random offsets, without clock, histogram or operation kinds, but with the
+//! set-up of iodyno's own engine. It costs the kernel's time and the minimum that any generator must do, so it is the
+//! ceiling.
 //!
 //! It runs as a child process (`iodyno-bench bare PATH SIZE DEPTH SECONDS [BATCH]`) and prints
 //! `ops seconds user_seconds system_seconds`.
@@ -50,7 +50,7 @@ fn run(path: &str, size: u64, depth: u32, seconds: f64) -> std::io::Result<Strin
     let base = unsafe { memory.as_mut_ptr().add(start) };
     let iov = libc::iovec { iov_base: base.cast(), iov_len: (depth * BLOCK) as usize };
     ring.submitter().register_files(&[file.as_raw_fd()])?;
-    // SAFETY: the memory outlives the ring's last completion: all are drained below.
+    // SAFETY: the memory outlives the ring's last completion, since all are drained below.
     unsafe { ring.submitter().register_buffers(&[iov])? };
     let (mut submitter, mut sq, mut cq) = ring.split();
     submitter.register_ring_fd()?;
@@ -79,7 +79,7 @@ fn run(path: &str, size: u64, depth: u32, seconds: f64) -> std::io::Result<Strin
         }
         sq.sync();
         let flags = EnterFlags::GETEVENTS.bits();
-        // SAFETY: entries are as promised above; no argument is passed.
+        // SAFETY: the entries are valid as stated above; no argument is passed.
         unsafe { submitter.enter::<libc::sigset_t>(queued, 1, flags, None)? };
         sq.sync();
         queued = sq.len() as u32;
@@ -92,7 +92,7 @@ fn run(path: &str, size: u64, depth: u32, seconds: f64) -> std::io::Result<Strin
             ops += 1;
         }
         cq.sync();
-        // The clock is read once in 2^14 or so operations.
+        // Read the clock only about once in 2^14 operations.
         if ops & 0x3FFF < u64::from(depth) && begin.elapsed().as_secs_f64() >= seconds {
             break;
         }

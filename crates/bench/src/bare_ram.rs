@@ -1,9 +1,9 @@
-//! The bare memory loop: threads that copy blocks of 4 KiB from random places of one region to a buffer each, fetch
-//! the first cache lines of the next block meanwhile, and stamp each copy by the time stamp counter. No histogram,
-//! no operation kinds, no intervals: the ceiling of `ram:` targets.
+//! The bare memory loop: threads that copy random blocks of 4 KiB from one region to their own buffer, prefetch the
+//! first cache lines of the next block, and stamp each copy with the time stamp counter. No histogram, operation kinds
+//! or intervals: the ceiling of `ram:` targets.
 //!
-//! It runs as a child process (`iodyno-bench bare-ram SIZE THREADS SECONDS [BUFFERS [LINES]]`) and prints
-//! `ops seconds user_seconds system_seconds`. BUFFERS (default 1) are used in turn; LINES (default 8) are fetched.
+//! It runs as a child process (`iodyno-bench bare-ram SIZE THREADS SECONDS [BUFFERS [LINES]]`) and prints `ops seconds
+//! user_seconds system_seconds`. BUFFERS (default 1) are used in turn; LINES (default 8) are prefetched.
 
 use crate::bare::cpu_seconds;
 use std::process::ExitCode;
@@ -58,7 +58,7 @@ fn run(
     Ok(format!("{ops} {elapsed} {} {}", after.0 - cpu.0, after.1 - cpu.1))
 }
 
-/// One thread's copies until the time is over.
+/// Copies of one thread until the time is over.
 fn copies(
     region: &[u8],
     thread: u64,
@@ -92,7 +92,7 @@ fn copies(
             ops += 1;
         }
         std::hint::black_box((&to, ticks));
-        // The clock is looked at once in 2^12 or so operations.
+        // Read the clock only about once in 2^12 operations.
         if ops & 0xFFF < buffers as u64 && begin.elapsed().as_secs_f64() >= seconds {
             return Ok(ops);
         }
@@ -120,10 +120,10 @@ fn fetch(at: &u8) {
     let _ = at;
 }
 
-/// Zeroed memory on huge pages where the kernel has them; it is never given back.
+/// Zeroed memory, on huge pages if available; never freed.
 pub(crate) fn map(len: usize) -> std::io::Result<&'static mut [u8]> {
-    // SAFETY: an anonymous mapping at an address that the kernel chooses is ours alone, for ever; advice about it
-    // changes no content.
+    // SAFETY: an anonymous mapping at an address that the kernel chooses is exclusive, and never unmapped; advice about
+    // it changes no content.
     unsafe {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;

@@ -1,4 +1,4 @@
-//! The cases of a comparison: the contenders and their command lines.
+//! Cases of a comparison: the contenders and their command lines.
 
 use crate::Options;
 use crate::rival::{Figures, Reader, elbencho_file, run};
@@ -8,20 +8,20 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// One contender: its name, its command line, and the reader of its output.
+/// A contender: name, command line, and reader of its output.
 struct Contender {
     name: &'static str,
     command: Vec<String>,
     reader: Reader,
 }
 
-/// One comparison. The first contender is iodyno; ratios are iodyno to each of the others.
+/// A comparison. The first contender is iodyno; ratios are iodyno's rate to each of the others.
 struct Case {
     name: &'static str,
     contenders: Vec<Contender>,
 }
 
-/// The paths of a comparison's files.
+/// Paths of a comparison's files.
 struct Site {
     iodyno: String,
     bench: String,
@@ -57,7 +57,7 @@ fn run_cases(options: &Options, site: &Site) -> Result<(), String> {
         let mut figures: Vec<Vec<Figures>> = vec![Vec::new(); case.contenders.len()];
         for rep in 0..options.reps {
             for (i, contender) in case.contenders.iter().enumerate() {
-                // The page cache may have been dropped meanwhile; each starts with a warm file.
+                // The page cache may have been dropped, so each contender starts with a warm file.
                 warm(&site.cached_file)?;
                 let f = run(&contender.command, contender.reader)?;
                 let _ = writeln!(
@@ -183,8 +183,8 @@ impl Site {
         Contender { name: "bare memory loop", command: words(&line), reader: Reader::Bare }
     }
 
-    /// elbencho, where it is installed; Debian has no package of it. Its writes are not refilled, as
-    /// no other tool's are; its time limit is a second shorter than what it then runs.
+    /// elbencho, if installed; Debian has no package of it. Like the other tools it does not refill write buffers. Its
+    /// time limit is a second shorter than its actual run time.
     fn elbencho(&self, path: &str, arguments: &str) -> Option<Contender> {
         Command::new("elbencho").arg("--version").output().ok()?;
         let line = format!(
@@ -212,7 +212,7 @@ fn warm(path: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// A file with random content of FILE_BYTES, written through the page cache (so it is cached).
+/// Writes a file of FILE_BYTES with arbitrary content through the page cache, so that it is cached.
 fn fill(path: &Path, iodyno: &Path) -> Result<(), String> {
     let random = fs::read(iodyno).map_err(|e| e.to_string())?;
     let mut content = Vec::with_capacity(FILE_BYTES as usize);

@@ -1,15 +1,13 @@
-//! Compares iodyno with fio, sysbench and a bare ring loop: one after the other in one run,
-//! alternating, as medians of ratios with their spread. Machines differ and drift, so an absolute
-//! figure means little; a ratio of neighbours means more.
+//! Compares iodyno with fio, sysbench and a bare ring loop, alternating in one run. Results are medians of ratios with
+//! their spread: machines differ and drift, so a ratio of neighbouring runs means more than an absolute figure.
 //!
 //! `cargo run -p iodyno-bench --release -- [--reps N] [--seconds S] [--only PART] [--out DIR]`
 //!
-//! `… -- simulate` instead measures how fast the emulator is (`simulate.rs`), and `… -- nbd` compares NBD
-//! servers (`nbd.rs`), `… -- parity` RAID's parity with ISA-L (`parity.rs`), and `… -- agree` the figures of job files with
-//! fio's (`agree.rs`).
+//! `… -- simulate` measures the speed of the emulator (`simulate.rs`), `… -- nbd` compares NBD servers (`nbd.rs`), `…
+//! -- parity` compares RAID parity with ISA-L (`parity.rs`), and `… -- agree` compares figures of job files with fio's
+//! (`agree.rs`).
 //!
-//! Every command that was run and every figure is written to the output folder. Kept runs are in
-//! `bench/runs/`.
+//! All commands and figures are written to the output folder. Archived runs are in `bench/runs/`.
 
 mod agree;
 mod bare;
@@ -27,17 +25,17 @@ use std::process::ExitCode;
 /// Options of the command line.
 #[derive(Debug)]
 pub(crate) struct Options {
-    /// Times that each contender of each case runs.
+    /// Runs of each contender in each case.
     pub(crate) reps: usize,
-    /// Measured seconds of each time.
+    /// Measured seconds per run.
     pub(crate) seconds: f64,
-    /// Only cases whose name contains this.
+    /// Part of the name of the cases to run; `None`: all.
     pub(crate) only: Option<String>,
-    /// Folder of raw data.
+    /// Folder for raw data.
     pub(crate) out: PathBuf,
-    /// Folders for test files: on a disk, and on a tmpfs.
+    /// Folder for test files on a disk.
     pub(crate) disk_dir: PathBuf,
-    /// See `disk_dir`.
+    /// Folder for test files on a tmpfs.
     pub(crate) tmpfs_dir: PathBuf,
 }
 

@@ -1,11 +1,11 @@
-//! NBD servers that answer from memory, compared: ours (`serve ram:`), nbdkit's memory plugin and qemu-nbd over
-//! a file in memory; loaded by our client and by fio's nbd engine.
+//! Comparison of NBD servers that answer from memory: iodyno's (`serve ram:`), nbdkit's memory plugin, and qemu-nbd
+//! with a file in memory. The load comes from iodyno's client and from fio's nbd engine.
 //!
-//! `cargo build --release -p iodyno -p iodyno-nbd --examples --bins` makes the server and the client
-//! (`load`); then `cargo run -p iodyno-bench --release -- nbd [--reps N] [--seconds S] [--out DIR]`.
+//! Run `cargo build --release -p iodyno -p iodyno-nbd --examples --bins` for the server and the client (`load`), then
+//! `cargo run -p iodyno-bench --release -- nbd [--reps N] [--seconds S] [--out DIR]`.
 //!
-//! All servers are up all the time and hold the same random bytes. In each repetition each case runs against
-//! one after the other. CPU time is the server's own, from `/proc`.
+//! All servers run throughout and hold the same random bytes. In each repetition each case runs against one server
+//! after the other. CPU time is the server's own, from `/proc`.
 
 use crate::tables::{Spread, rate, ratio, spread};
 use std::fmt::Write as _;
@@ -23,7 +23,7 @@ struct Options {
     out: PathBuf,
 }
 
-/// A server that runs; killed at the end.
+/// A running server, killed on drop.
 struct Server {
     name: &'static str,
     child: Child,
@@ -75,7 +75,7 @@ const CASES: &[Case] = &[
     reads("4 KiB random reads, depth 1, 1 connection, fio", By::Fio, 4096, 1, 1),
 ];
 
-/// The figures of one run.
+/// Figures of one run.
 #[derive(Clone, Copy, Debug, Default)]
 struct Figures {
     iops: f64,
@@ -217,7 +217,7 @@ fn by_load(load: &Path, server: &Server, case: &Case, seconds: f64) -> Result<Fi
         .map_err(|e| e.to_string())?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let numbers: Vec<f64> = text.split_whitespace().filter_map(|w| w.parse().ok()).collect();
-    // IOPS, MiB/s, server, client, median.
+    // Fields: IOPS, MiB/s, server, client, median.
     let [iops, _, server_us, _, p50_us] = numbers[..] else {
         let errors = String::from_utf8_lossy(&output.stderr);
         return Err(format!("{} through our client: {text}{errors}", server.name));
@@ -243,7 +243,7 @@ fn by_fio(server: &Server, case: &Case, seconds: f64, folder: &Path) -> Result<F
     let wrong =
         || format!("{} through fio: {}", server.name, String::from_utf8_lossy(&output.stderr));
     let text = fs::read_to_string(&file).map_err(|_| wrong())?;
-    // Its nbd engine prints a greeting first.
+    // fio's nbd engine prints a greeting first.
     let text = &text[text.find('{').ok_or_else(wrong)?..];
     let json: serde_json::Value = serde_json::from_str(text).map_err(|_| wrong())?;
     let of = &json["jobs"][0][if case.writes { "write" } else { "read" }];
@@ -255,7 +255,7 @@ fn by_fio(server: &Server, case: &Case, seconds: f64, folder: &Path) -> Result<F
     })
 }
 
-/// User and system time of a server, seconds.
+/// User and system time of a server, s.
 fn cpu_s(server: &Server) -> f64 {
     let stat = fs::read_to_string(format!("/proc/{}/stat", server.child.id())).unwrap_or_default();
     let after = stat.rsplit(')').next().unwrap_or_default();

@@ -1,13 +1,12 @@
-//! Speed of RAID's parity on one core, beside ISA-L (Debian's `libisal2`, loaded if it is there) and
-//! beside the C library's `memcpy`.
+//! Speed of RAID parity on one core, compared with ISA-L (Debian's `libisal2`, loaded if installed) and with the C
+//! library's `memcpy`.
 //!
 //! `cargo run -p iodyno-bench --release -- parity [--rounds N] [--out DIR]`
 //!
-//! Contenders take turns, and each turn takes 0.1 s or more. A figure is bytes that are read and
-//! written together, a second, so that all compare with memory bandwidth: a copied byte counts two, P
-//! and Q of 8 strips ten for eight, an update six for one. In the case `memory` each of ten members
-//! has 48 MiB and strips of 64 KiB are computed one after the other; in the case `cache` the same ten
-//! strips of 16 KiB again and again.
+//! Contenders take turns of at least 0.1 s. A figure is the sum of bytes read and written per second, so that all
+//! compare with memory bandwidth: a copied byte counts twice, P and Q of 8 strips count ten for eight, an update six
+//! for one. In the case `memory`, each of ten members has 48 MiB, and strips of 64 KiB are computed one after the
+//! other; in the case `cache`, the same ten strips of 16 KiB are computed repeatedly.
 
 use crate::bare_ram::map;
 use crate::tables::{Spread, ratio, spread};
@@ -21,7 +20,7 @@ const DATA: usize = 8;
 const MEMBERS: usize = DATA + 2;
 const TURN_S: f64 = 0.1;
 
-/// How a member's memory is computed on: its size, and the strips into which it is cut.
+/// Memory layout of a case: size of each member, and of its strips.
 struct Case {
     name: &'static str,
     member_bytes: usize,
@@ -33,10 +32,10 @@ const CASES: [Case; 2] = [
     Case { name: "cache", member_bytes: 16 << 10, strip_bytes: 16 << 10 },
 ];
 
-/// Computes all stripes of the members once.
+/// One computation of all stripes.
 type Pass<'a> = Box<dyn FnMut(&mut [&'static mut [u8]]) + 'a>;
 
-/// A way to compute, and the bytes that it reads and writes for each byte of a member.
+/// A method of computing, and the bytes it reads and writes per byte of a member.
 struct Contender<'a> {
     name: String,
     bytes_per_byte: usize,
@@ -102,7 +101,7 @@ pub(crate) fn main(args: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// The first is `memcpy` of whole members, with which all others are compared.
+/// The first contender is `memcpy` of whole members, the reference for all others.
 fn contenders<'a>(case: &Case, isal: Option<&'a Isal>) -> Vec<Contender<'a>> {
     let len = case.strip_bytes;
     let mut all: Vec<Contender<'a>> = Vec::new();
@@ -140,7 +139,7 @@ fn contenders<'a>(case: &Case, isal: Option<&'a Isal>) -> Vec<Contender<'a>> {
     all
 }
 
-/// Passes again and again; gives 10^9 bytes read and written a second.
+/// Repeats passes for one turn. Returns 10^9 bytes read and written per second.
 fn turn(contender: &mut Contender<'_>, members: &mut [&'static mut [u8]]) -> f64 {
     let (begin, mut computed) = (Instant::now(), 0);
     loop {
@@ -153,7 +152,7 @@ fn turn(contender: &mut Contender<'_>, members: &mut [&'static mut [u8]]) -> f64
     }
 }
 
-/// One stripe after the other: its number, and its strips: data, P, Q.
+/// Calls `step` for each stripe with its number and its strips: data, P, Q.
 fn each_stripe(
     members: &mut [&'static mut [u8]],
     len: usize,
@@ -176,13 +175,13 @@ fn p_and_q(simd: Simd, all: &mut [&mut [u8]]) {
     simd.p_and_q(&data, p, q);
 }
 
-/// The first strip becomes the second in P and Q.
+/// Updates P and Q as if the first strip were replaced by the second.
 fn update(simd: Simd, all: &mut [&mut [u8]], exponent: usize) {
     let [old, new, .., p, q] = all else { unreachable!("ten members") };
     simd.update(Some(p), Some(q), old, new, exponent);
 }
 
-/// ISA-L must give the same bytes as every instruction set of ours.
+/// Checks that ISA-L and every instruction set of iodyno give the same bytes.
 fn agree(isal: &Isal, members: &mut [&'static mut [u8]], len: usize) {
     let mut changed = vec![0; len + 64];
     each_stripe(members, len, |_, all| agree_on_stripe(isal, all, &mut changed));
@@ -210,12 +209,12 @@ type InitTables = unsafe extern "C" fn(c_int, c_int, *mut u8, *mut u8);
 type EncodeUpdate =
     unsafe extern "C" fn(c_int, c_int, c_int, c_int, *mut u8, *mut u8, *mut *mut u8);
 
-/// What is used of `libisal.so.2`.
+/// Functions of `libisal.so.2`, and its tables.
 struct Isal {
     pq_gen: Generate,
     xor_gen: Generate,
     ec_encode_data_update: EncodeUpdate,
-    /// By exponent: the tables of the factors 1 and 2^exponent.
+    /// Tables of the factors 1 and 2^exponent, by exponent.
     tables: Vec<[u8; 64]>,
 }
 
@@ -228,12 +227,12 @@ impl Isal {
             return None;
         }
         let symbol = |name: &CStr| {
-            // SAFETY: a handle that is never closed, and a name that ends with 0.
+            // SAFETY: the handle is never closed, and the name ends with 0.
             let found = unsafe { libc::dlsym(library, name.as_ptr()) };
             assert!(!found.is_null(), "libisal.so.2 has no {name:?}");
             found
         };
-        // SAFETY: the types are those of ISA-L's `raid.h` and `erasure_code.h`.
+        // SAFETY: the types match ISA-L's `raid.h` and `erasure_code.h`.
         unsafe {
             let init: InitTables = std::mem::transmute(symbol(c"ec_init_tables"));
             let table = |exponent| {
@@ -254,21 +253,21 @@ impl Isal {
 
     fn p_and_q(&self, all: &mut [&mut [u8]]) {
         let mut pointers: [_; MEMBERS] = std::array::from_fn(|n| all[n].as_mut_ptr().cast());
-        // SAFETY: ten strips of this length, whole pages, the last two of them the parity.
+        // SAFETY: ten page-aligned strips of this length; the last two are the parity.
         let code = unsafe {
             (self.pq_gen)(MEMBERS as c_int, all[0].len() as c_int, pointers.as_mut_ptr())
         };
         assert_eq!(code, 0);
     }
 
-    /// ISA-L adds a difference to parity; `changed` takes it.
+    /// Updates parity with ISA-L, which adds a difference to it; `changed` holds the difference.
     fn update(&self, all: &mut [&mut [u8]], changed: &mut [u8], exponent: usize) {
         let (len, align) = (all[0].len() as c_int, changed.as_ptr().align_offset(64));
         let changed = changed[align..].as_mut_ptr();
         let mut sources = [all[0].as_mut_ptr().cast(), all[1].as_mut_ptr().cast(), changed.cast()];
         let mut parity = [all[DATA].as_mut_ptr(), all[DATA + 1].as_mut_ptr()];
         let tables = self.tables[exponent].as_ptr().cast_mut();
-        // SAFETY: all have this length, `changed` 64 bytes more before it was aligned.
+        // SAFETY: all have this length; `changed` had 64 bytes more before alignment.
         unsafe {
             assert_eq!((self.xor_gen)(3, len, sources.as_mut_ptr()), 0);
             (self.ec_encode_data_update)(len, 1, 2, 0, tables, changed, parity.as_mut_ptr());

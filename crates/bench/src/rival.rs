@@ -1,22 +1,22 @@
-//! Runs one contender once and reads its figures: iodyno, fio and elbencho by their JSON, sysbench by
-//! its text, the bare loop by its line.
+//! Runs a contender once and reads its figures: iodyno's, fio's and elbencho's from JSON, sysbench's from text, the
+//! bare loop's from a line.
 
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// The figures of one run of one contender.
+/// Figures of one run of a contender.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Figures {
-    /// Operations a second.
+    /// Operations per second.
     pub(crate) iops: f64,
-    /// User-mode CPU time an operation, ns; 0 where the contender doesn't report it.
+    /// User CPU time per operation, ns; 0 if the contender doesn't report it.
     pub(crate) user_ns: f64,
-    /// Kernel CPU time an operation, ns; 0 where the contender doesn't report it.
+    /// Kernel CPU time per operation, ns; 0 if the contender doesn't report it.
     pub(crate) system_ns: f64,
 }
 
-/// The format of a contender's output.
+/// Format of a contender's output.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Reader {
     Iodyno,
@@ -26,12 +26,12 @@ pub(crate) enum Reader {
     Elbencho,
 }
 
-/// elbencho writes its JSON to a file only.
+/// File for elbencho's JSON, which it does not print.
 pub(crate) fn elbencho_file() -> PathBuf {
     std::env::temp_dir().join("iodyno-bench-elbencho.json")
 }
 
-/// Runs a command line and reads what it printed.
+/// Runs a command line and reads its output.
 pub(crate) fn run(command: &[String], reader: Reader) -> Result<Figures, String> {
     let _ = std::fs::remove_file(elbencho_file());
     let output = Command::new(&command[0])
@@ -56,7 +56,7 @@ pub(crate) fn run(command: &[String], reader: Reader) -> Result<Figures, String>
 fn iodyno(text: &str) -> Option<Figures> {
     let document: Value = serde_json::from_str(text).ok()?;
     let cells = document["cells"].as_array()?;
-    // With several targets the last cell is all of them.
+    // With several targets the last cell is their sum.
     let cell = cells.last()?;
     let iops = cell["total"]["iops"].as_f64()?;
     let ops = iops * cell["seconds"].as_f64()?;
@@ -76,7 +76,7 @@ fn fio(text: &str) -> Option<Figures> {
         for kind in ["read", "write"] {
             iops += job[kind]["iops"].as_f64()?;
         }
-        // fio gives shares of the job's run time in per cent.
+        // fio reports percentages of the job's run time.
         user += job["usr_cpu"].as_f64()? / 100.0;
         system += job["sys_cpu"].as_f64()? / 100.0;
     }
@@ -84,7 +84,7 @@ fn fio(text: &str) -> Option<Figures> {
 }
 
 fn sysbench(text: &str) -> Option<Figures> {
-    // 1.0: "reads/s:" and "writes/s:" lines.
+    // sysbench 1.0 prints lines `reads/s:` and `writes/s:`.
     let value = |name: &str| -> Option<f64> {
         let line = text.lines().find(|l| l.trim_start().starts_with(name))?;
         line.split(':').nth(1)?.trim().parse().ok()
@@ -92,7 +92,7 @@ fn sysbench(text: &str) -> Option<Figures> {
     Some(Figures { iops: value("reads/s")? + value("writes/s")?, ..Figures::default() })
 }
 
-/// One JSON object a phase, all values as text.
+/// Reads elbencho's output: one JSON object per phase, all values as text.
 fn elbencho() -> Option<Figures> {
     let text = std::fs::read_to_string(elbencho_file()).ok()?;
     let phase: Value = serde_json::from_str(text.lines().last()?).ok()?;

@@ -1,13 +1,12 @@
-//! Speed of the emulator: operations simulated a CPU second, the cost of a device before the first one, and
-//! memory; beside MQSim where its program is given.
+//! Speed of the emulator: simulated operations per CPU second, the set-up cost of a device, and memory; compared with
+//! MQSim if its program is given.
 //!
 //! `cargo run -p iodyno-bench --release -- simulate [--reps N] [--out DIR] [--mqsim FILE] [--before FILE] [--study yes]`
 //!
-//! CPU time and memory are those of the whole process, from `wait4`. A run of next to no operations measures a
-//! contender's start-up; the rate is of the rest. `--before` names an iodyno of another build, which takes
-//! turns with this one. MQSim simulates its own default device (512 GB, 8 channels × 4 chips × 2 dies); it
-//! starts out with an empty one, since its preconditioning did not end within ten minutes, and so collects no
-//! garbage.
+//! CPU time and memory are those of the whole process, from `wait4`. A run with next to no operations measures a
+//! contender's start-up, which is subtracted for the rate. `--before` names an iodyno of another build, which takes
+//! turns with this one. MQSim simulates its own default device (512 GB, 8 channels × 4 chips × 2 dies). It starts with
+//! an empty device, since its preconditioning did not end within ten minutes, and so does no garbage collection.
 
 use crate::tables::{Spread, rate, spread};
 use std::fmt::Write as _;
@@ -19,12 +18,12 @@ struct Options {
     reps: usize,
     out: PathBuf,
     mqsim: Option<String>,
-    /// An older iodyno.
+    /// Program of an older iodyno.
     before: Option<String>,
     study: bool,
 }
 
-/// The resources of one run of one process.
+/// Resources used by one run of one process.
 #[derive(Clone, Copy, Debug, Default)]
 struct Taken {
     operations: f64,
@@ -38,9 +37,9 @@ struct Case {
     name: &'static str,
     workload: &'static str,
     target: &'static str,
-    /// Virtual time.
+    /// Virtual time of the run.
     time: &'static str,
-    /// MQSim's percentage of reads and its simulated ms, where it has an equivalent.
+    /// MQSim's percentage of reads and simulated ms, if it has an equivalent.
     mqsim: Option<(u32, u64)>,
 }
 
@@ -191,7 +190,7 @@ fn table(name: &str, contenders: &[(&str, Vec<(Taken, Taken)>)]) -> String {
             memory.median
         );
     }
-    // Speed drifts by the minute: neighbours are compared pair by pair.
+    // Speed drifts within minutes, so compare neighbouring runs pair by pair.
     for (contender, taken) in &contenders[1..] {
         let pairs = contenders[0].1.iter().zip(taken);
         let ratios: Vec<_> = pairs.map(|(ours, other)| rate_of(ours) / rate_of(other)).collect();
@@ -201,7 +200,7 @@ fn table(name: &str, contenders: &[(&str, Vec<(Taken, Taken)>)]) -> String {
     text
 }
 
-/// One whole study: wall time, and CPU time of all threads.
+/// Runs a whole study; returns wall time, and CPU time of all threads.
 fn study(iodyno: &str, raw: &mut String) -> Result<String, String> {
     let mut command = Command::new(iodyno);
     command.args(["study", "lenovo-exflash", "--quiet", "--json"]);
@@ -224,7 +223,7 @@ fn ours(iodyno: &str, case: &Case, nothing: bool) -> Result<Taken, String> {
     command.args(["--ramp", "0s", "--json", "--no-notebook"]);
     let (text, mut taken) = measured(&mut command)?;
     let document: serde_json::Value = serde_json::from_str(&text).map_err(|e| e.to_string())?;
-    // With several targets the last cell is all of them.
+    // With several targets the last cell is their sum.
     let cell = document["cells"].as_array().and_then(|c| c.last());
     let ops = cell.and_then(|c| Some(c["total"]["iops"].as_f64()? * c["seconds"].as_f64()?));
     taken.operations = match ops {
@@ -235,7 +234,7 @@ fn ours(iodyno: &str, case: &Case, nothing: bool) -> Result<Taken, String> {
     Ok(taken)
 }
 
-/// MQSim on its default device: closed loop of 32, 4 KiB, for this many ms; 0: 32 requests.
+/// Runs MQSim on its default device: closed loop of depth 32, 4 KiB, for `ms`; 0: 32 requests.
 fn mqsim(program: &str, reads: u32, ms: u64) -> Result<Taken, String> {
     let folder = std::env::temp_dir().join("iodyno-bench-mqsim");
     fs::create_dir_all(&folder).map_err(|e| e.to_string())?;
@@ -271,7 +270,7 @@ fn mqsim(program: &str, reads: u32, ms: u64) -> Result<Taken, String> {
 "
         ),
     )?;
-    // It writes its results beside the workload, and waits for a key at the end.
+    // MQSim writes its results next to the workload, and waits for a key at the end.
     let mut command = Command::new(program);
     command.arg("-i").arg(&config).arg("-w").arg(&workload);
     let (_, mut taken) = measured(&mut command)?;
@@ -283,7 +282,7 @@ fn mqsim(program: &str, reads: u32, ms: u64) -> Result<Taken, String> {
     Ok(taken)
 }
 
-/// Runs a command to its end: its output, and its resources.
+/// Runs a command; returns its output and its resources.
 fn measured(command: &mut Command) -> Result<(String, Taken), String> {
     let started = std::time::Instant::now();
     let folder = std::env::temp_dir();
@@ -295,10 +294,10 @@ fn measured(command: &mut Command) -> Result<(String, Taken), String> {
         .stderr(Stdio::null())
         .spawn()
         .map_err(|e| format!("{}: {e}", command.get_program().display()))?;
-    // SAFETY: an all-zero rusage is a valid one.
+    // SAFETY: an all-zero rusage is valid.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     let mut status = 0;
-    // SAFETY: both pointers are to locals; the child is ours and nothing else waits for it.
+    // SAFETY: both pointers are to locals, and nothing else waits for this child.
     let waited =
         unsafe { libc::wait4(child.id().cast_signed(), &raw mut status, 0, &raw mut usage) };
     let text = fs::read_to_string(&printed).unwrap_or_default();

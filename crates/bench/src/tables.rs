@@ -1,4 +1,4 @@
-//! Medians with their spread, and the ratio of two contenders by pairs of neighbours.
+//! Medians with their spread, and ratios of two contenders from neighbouring runs.
 
 use crate::rival::Figures;
 
@@ -28,13 +28,13 @@ pub(crate) fn ratios(ours: &[Figures], theirs: &[Figures]) -> Spread {
     spread(&pairs)
 }
 
-/// `1.23 M [1.20-1.25]`.
+/// Formats a rate: `1.23 M [1.20-1.25]`.
 pub(crate) fn rate(s: Spread) -> String {
     let (scale, unit) = if s.median >= 1e6 { (1e6, "M") } else { (1e3, "k") };
     format!("{:.2} {unit} [{:.2}-{:.2}]", s.median / scale, s.min / scale, s.max / scale)
 }
 
-/// `1.40 [1.38-1.43]`.
+/// Formats a ratio: `1.40 [1.38-1.43]`.
 pub(crate) fn ratio(s: Spread) -> String {
     format!("{:.2} [{:.2}-{:.2}]", s.median, s.min, s.max)
 }

@@ -1,4 +1,4 @@
-//! The axes of a grid, and the effect of each of their values on a workload.
+//! Axes of a grid, and the effect of their values on a workload.
 
 use core::cmp::Ordering;
 use core::fmt;
@@ -7,35 +7,35 @@ use iodyno_units::{human, nearest, parse_duration_ns, parse_percent, parse_rate_
 use iodyno_workload::{Block, Percent, Spec};
 use serde::{Deserialize, Serialize};
 
-/// The varied parameter.
+/// Parameter that an axis varies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AxisKind {
-    /// The workload of the stage.
+    /// Workload of the stage.
     Workload,
-    /// Share of reads; the rest is writes.
+    /// Share of reads among the operations; the rest are writes.
     Read,
     /// Block size.
     Block,
     /// Worker threads.
     Threads,
-    /// Outstanding operations of each worker.
+    /// Outstanding operations per worker.
     Depth,
-    /// Offered operations a second (open loop), or a share of the rate of an earlier stage.
+    /// Offered operations per second (open loop), or a share of the rate of an earlier stage.
     Rate,
-    /// Time between a completion and the next submission.
+    /// Think time: from a completion to the next submission.
     Think,
-    /// The number of targets that work at once.
+    /// Number of targets that work at once.
     Targets,
-    /// The share of the target that was written before.
+    /// Share of the target written beforehand.
     Fill,
-    /// The engine, by its name on the command line.
+    /// Engine, by its name on the command line.
     Engine,
-    /// Writes of a worker before each of its flushes; 0 for no flushes.
+    /// Writes of a worker between flushes; 0 for no flushes.
     Fsync,
 }
 
-/// Names of axes in other tools, and ours.
+/// Names of axes in other tools, and iodyno's.
 const ELSEWHERE: [(&[&str], &str); 5] = [
     (&["bs", "blocksize", "block-size", "size"], "block"),
     (&["iodepth", "qd", "queue-depth", "queue_depth"], "depth"),
@@ -45,7 +45,7 @@ const ELSEWHERE: [(&[&str], &str); 5] = [
 ];
 
 impl AxisKind {
-    /// Every axis, in the default order of nesting.
+    /// All axes, in the default order of nesting.
     pub const ALL: [Self; 11] = [
         Self::Workload,
         Self::Engine,
@@ -60,7 +60,7 @@ impl AxisKind {
         Self::Fsync,
     ];
 
-    /// Its key in a method file.
+    /// Key in a method file.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Workload => "workload",
@@ -77,10 +77,10 @@ impl AxisKind {
         }
     }
 
-    /// Reads one value of this axis.
+    /// Parses one value of this axis.
     ///
     /// # Errors
-    /// The error in it, as a sentence.
+    /// The mistake, as a sentence.
     pub fn value(self, text: &str) -> Result<Value, String> {
         let count = || -> Result<u32, String> {
             let n = text.parse().map_err(|_| {
@@ -127,24 +127,24 @@ impl AxisKind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Value {
-    /// A workload of the stage, or an engine.
+    /// Name of a workload of the stage, or of an engine.
     Name(String),
-    /// A share of reads, or of the capacity.
+    /// Share of reads, or of the capacity.
     Share(Percent),
-    /// A block size.
+    /// Block size.
     Bytes(u32),
-    /// Threads, outstanding operations, targets, writes.
+    /// Number of threads, outstanding operations, targets or writes.
     Count(u32),
-    /// Operations a second.
+    /// Operations per second.
     Rate(f64),
-    /// A share of the most IOPS of an earlier stage.
+    /// Share of the highest IOPS of an earlier stage.
     RateShare(f64),
-    /// A think time, ns.
+    /// Think time, ns.
     Ns(u64),
 }
 
 impl Value {
-    /// This value, its doubles below `end`, and `end`.
+    /// All values from this one, doubling below `end`, and `end`.
     fn doubled_to(&self, end: &Self) -> Result<Vec<Self>, String> {
         let amount = |value: &Self| match value {
             Self::Bytes(n) | Self::Count(n) => f64::from(*n),
@@ -153,7 +153,7 @@ impl Value {
             Self::Name(_) | Self::Share(_) | Self::RateShare(_) => f64::NAN,
         };
         let (from, to) = (amount(self), amount(end));
-        // Also where one of them is no amount.
+        // Also fails if one of them is not an amount.
         if from <= 0.0 || from.partial_cmp(&to) != Some(Ordering::Less) {
             return Err(format!(
                 "`{self}..{end}` is not a range: it doubles from an amount above 0 to a larger one; write a list instead"
@@ -189,14 +189,14 @@ impl fmt::Display for Value {
 /// One axis with its values, in order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Axis {
-    /// The varied parameter.
+    /// Parameter that the axis varies.
     pub kind: AxisKind,
-    /// At least one.
+    /// Values, at least one.
     pub values: Vec<Value>,
 }
 
 impl Axis {
-    /// The first value that is there twice, and its place.
+    /// The first duplicate value, and its index.
     pub(crate) fn twice(&self) -> Option<(usize, &Value)> {
         self.values.iter().enumerate().find(|(i, value)| self.values[..*i].contains(value))
     }
@@ -205,7 +205,7 @@ impl Axis {
 impl FromStr for Axis {
     type Err = String;
 
-    /// Reads an axis on one line, such as `depth=1,2,4,8` or `depth=1..64`, which doubles.
+    /// Parses an axis such as `depth=1,2,4,8` or `depth=1..64`, which doubles.
     fn from_str(text: &str) -> Result<Self, String> {
         let Some((name, values)) = text.split_once('=') else {
             return Err("say what varies and how, such as `depth=1,2,4,8`".to_owned());
@@ -238,8 +238,8 @@ impl FromStr for Axis {
     }
 }
 
-/// The workload at one value. Rates that are shares, targets, fills and workloads are not part of the
-/// specification: they leave it unchanged.
+/// The workload at one value. Rates as shares, targets, fills and workloads are not part of the specification and leave
+/// it unchanged.
 pub(crate) fn applied(spec: Spec, kind: AxisKind, value: &Value) -> Result<Spec, String> {
     match (kind, value) {
         (AxisKind::Read, Value::Share(share)) => spec.with_read_share(*share),
@@ -259,7 +259,7 @@ pub(crate) fn applied(spec: Spec, kind: AxisKind, value: &Value) -> Result<Spec,
 mod tests {
     use super::*;
 
-    /// No flushes are a value of their axis; nothing else counts from 0.
+    /// Only the axis of flushes has a value 0: none. All others count from 1.
     #[test]
     fn flushes_may_be_none() {
         let values = |text: &str| text.parse::<Axis>().map(|axis| axis.values);

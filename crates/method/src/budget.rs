@@ -1,28 +1,27 @@
-//! The budget of a method, computed before its start: minimum and, where it continues until a steady
-//! state, maximum.
+//! Budget of a method, computed before its start: minimum, and maximum if it continues until a steady state.
 
 use crate::next_step::Method;
 use crate::rate_search::PROBES_MAX;
 use crate::stage::{Act, Cells, Points, Rounds, Series};
 use serde::Serialize;
 
-/// The time and the writes of a method, as far as they are known in advance.
+/// Time and writes of a method, as far as known in advance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Budget {
-    /// Cells at least.
+    /// Minimum number of cells.
     pub cells_min: u64,
-    /// Cells at most.
+    /// Maximum number of cells.
     pub cells_max: u64,
-    /// Minimum of the known times, ns. Fills come on top.
+    /// Minimum of the known times, ns, without fills.
     pub time_min_ns: u64,
-    /// The same at most, ns.
+    /// Maximum of the known times, ns, without fills.
     pub time_max_ns: u64,
-    /// Bytes that fills write on a target of the given capacity.
+    /// Bytes written by fills on a target of the given capacity.
     pub fill_bytes: u64,
 }
 
 impl Budget {
-    /// For a target of this capacity.
+    /// Computes the budget for a target of this capacity.
     pub fn new(method: &Method, capacity_bytes: u64) -> Self {
         let mut sum = Self::default();
         for stage in &method.stages {
@@ -61,7 +60,7 @@ impl Budget {
                 Act::RateSearch(search) => {
                     let ramp = search.grid.base.first().map_or(0, |(_, s)| s.limits().ramp_ns);
                     let one = search.grid.time_ns + ramp;
-                    // From the middle to the precision just below the capacity, and to the least rate.
+                    // From the middle to the precision just below the capacity, and down to the lowest rate.
                     let (least, most) = (1 + 5, 1 + u64::from(PROBES_MAX));
                     ((least, most), (least * one, most * one))
                 }

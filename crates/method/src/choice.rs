@@ -1,4 +1,4 @@
-//! The operator's choices for a method, and a method as it is stored with a run.
+//! The operator's choices for a method, and a method as stored with a run.
 
 use crate::sweep::Sweep;
 use iodyno_catalog::FileError;
@@ -6,29 +6,29 @@ use iodyno_workload::ActiveRange;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The operator's choices. The file decides the open ones.
+/// The operator's choices. The method file decides those left open.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Choice {
-    /// The chosen settings of the file; None for the first.
+    /// Name of the file's settings to use; `None`: the first.
     pub setting: Option<String>,
-    /// Worker threads, where a stage leaves them open.
+    /// Worker threads for stages that leave them open.
     pub threads: Option<u32>,
-    /// Outstanding operations of each worker, where a stage leaves them open.
+    /// Outstanding operations per worker for stages that leave them open.
     pub depth: Option<u32>,
-    /// The active range in a method file's words, such as `0%..75%`.
+    /// Active range, as written in a method file, such as `0%..75%`.
     pub active: Option<String>,
-    /// Every time is multiplied by this; above 0, at most 1. None for 1.
+    /// Factor on all times; above 0, at most 1. `None`: 1.
     pub scale: Option<f64>,
 }
 
 impl Choice {
-    /// The factor on every time.
+    /// Factor on all times.
     pub fn factor(&self) -> f64 {
         self.scale.unwrap_or(1.0)
     }
 
-    /// Refuses a scale out of its range.
+    /// Fails if the scale is out of range.
     pub(crate) fn check_scale(&self) -> Result<(), FileError> {
         if self.scale.is_none_or(|scale| scale > 0.0 && scale <= 1.0) {
             return Ok(());
@@ -37,23 +37,23 @@ impl Choice {
         Err(FileError::new(0..0, "a scale is above 0 and at most 1").with_help(help))
     }
 
-    /// The active range, if one was chosen.
+    /// The chosen active range, if any.
     pub(crate) fn active(&self) -> Result<Option<ActiveRange>, String> {
         self.active.as_deref().map(str::parse::<ActiveRange>).transpose()
     }
 }
 
-/// A method as it is stored with a run: all of its inputs.
+/// A method as stored with a run: all of its inputs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MethodSource {
-    /// Its name.
+    /// Name of the method.
     pub name: String,
-    /// The file's text; empty where `sweep` is there.
+    /// Text of the method file; empty with `sweep`.
     pub text: String,
-    /// A method that comes from no file.
+    /// The sweep, for a method without a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<Sweep>,
-    /// The workload files that it names, as they were: name to text.
+    /// Text of each workload file that the method names, by name.
     #[serde(default)]
     pub workloads: BTreeMap<String, String>,
     /// The operator's choices.

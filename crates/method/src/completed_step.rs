@@ -4,17 +4,17 @@ use iodyno_measure::metric::Quantity;
 use iodyno_measure::{Cell, Histogram, Level, Place, Role, Summary};
 use iodyno_units::OpKind;
 
-/// One completed step: its place in the method, and its figures.
+/// A completed step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Done {
-    /// The step's place in the method.
+    /// Place in the method.
     pub place: Place,
-    /// Figures of its cell; None for a preparation, and for a cell that could not be issued.
+    /// Figures of the cell; `None` if it was skipped, or counts as done without its results.
     pub figures: Option<Figures>,
 }
 
 impl Done {
-    /// The step of a stored cell. None for a cell of no method.
+    /// The step of a stored cell. `None` for a cell outside a method.
     pub fn of(cell: &Cell) -> Option<Self> {
         let place = cell.key.place.clone()?;
         let measured = place.role == Role::Measure && !cell.is_skipped();
@@ -23,25 +23,25 @@ impl Done {
     }
 }
 
-/// The figures of one cell: its summary, and what a method holds them against.
+/// Figures of one cell: its summary, and the inputs of a method's decisions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures {
     /// Rates and latencies.
     pub summary: Summary,
-    /// Bytes written, those of the ramp included where they are known.
+    /// Bytes written, including those of the ramp if known.
     pub written_bytes: u64,
-    /// Bytes of the target that operations went to; 0 where unknown.
+    /// Bytes of the target's active range; 0 if unknown.
     pub active_bytes: u64,
-    /// The measured window, ns.
+    /// Length of the measured window, ns.
     pub window_ns: u64,
-    /// Outstanding operations over all workers of a target: as requested in a closed loop, the
-    /// measured mean in an open one.
+    /// Outstanding operations over all workers of a target: the requested number in a closed loop,
+    /// the measured mean in an open one.
     pub oio: u32,
-    /// Offered operations a second, on all targets together; None in a closed loop.
+    /// Offered operations per second, over all targets; `None` in a closed loop.
     pub offered_iops: Option<f64>,
-    /// The targets that worked at once; 0 is one.
+    /// Number of targets that worked at once; 0 counts as one.
     pub targets: u32,
-    /// No verdict forbids their use.
+    /// No verdict forbids the use of the figures.
     pub sound: bool,
 }
 
@@ -51,7 +51,7 @@ impl Figures {
         let summary = Summary::of(cell);
         let written = summary.kinds.iter().find(|of| of.kind == OpKind::Write);
         let (measured_bytes, all_bytes) = (written.map_or(0, |of| of.bytes), summary.bytes);
-        // The ramp's writes count for wear: moved bytes, in the window's proportion.
+        // The ramp's writes count for wear: take the moved bytes in the window's proportion.
         let written_share =
             if all_bytes == 0 { 0.0 } else { measured_bytes as f64 / all_bytes as f64 };
         let moved = cell.resources.moved_bytes.max(all_bytes);
@@ -71,18 +71,18 @@ impl Figures {
         }
     }
 
-    /// A rate of all targets together as the workload of each has it.
+    /// Converts a rate of all targets to the rate of one.
     pub(crate) fn each_target(&self, rate_iops: f64) -> f64 {
         rate_iops / f64::from(self.targets.max(1))
     }
 
-    /// One figure, over all kinds of operation; None where the samples do not support it.
+    /// One figure over all kinds of operation; `None` if the samples do not support it.
     pub fn get(&self, quantity: Quantity) -> Option<f64> {
         self.summary.get(quantity)
     }
 }
 
-/// The latencies of several cells together.
+/// Merged response times of several cells.
 pub(crate) fn response_time(of: &[&Figures]) -> Histogram {
     let mut all = Histogram::default();
     for figures in of {

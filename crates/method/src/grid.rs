@@ -7,27 +7,27 @@ use iodyno_workload::Spec;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 
-/// Points of a grid at most.
+/// Maximum number of points of a grid.
 const POINTS_MAX: usize = 20_000;
 
-/// The order of a grid's points.
+/// Order of a grid's points.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
-    /// As written, the last axis fastest.
+    /// As written; the last axis varies fastest.
     #[default]
     Given,
-    /// Shuffled by a named stream of the run's seed, in each repeat anew.
+    /// Shuffled anew for each repeat, by a named stream of the run's seed.
     Random,
-    /// As written, then backwards, then again: an even drift affects all alike.
+    /// As written, then in reverse, and so on: a linear drift then affects all points alike.
     Abba,
 }
 
 impl Order {
-    /// Every order.
+    /// All orders.
     pub const ALL: [Self; 3] = [Self::Given, Self::Random, Self::Abba];
 
-    /// Its name in a method file.
+    /// Name in a method file.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Given => "given",
@@ -49,47 +49,46 @@ impl FromStr for Order {
 /// A workload over some axes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grid {
-    /// The stage's workloads by name, at least one. With several the first axis is
-    /// [`AxisKind::Workload`].
+    /// Workloads of the stage by name, at least one. With several, the first axis is [`AxisKind::Workload`].
     pub base: Vec<(String, Spec)>,
-    /// Outermost first. None for a single point.
+    /// Axes, outermost first; empty for a single point.
     pub axes: Vec<Axis>,
     /// Measured time of a cell, ns.
     pub time_ns: u64,
-    /// The state in which a cell finds an emulated device.
+    /// State in which a cell finds an emulated device.
     pub state: Precondition,
-    /// Cells may end early where their steady state is proven (virtual time): not those with a required tail latency.
+    /// Cells may end early once their steady state is proven (virtual time), except with a required tail latency.
     pub settles: bool,
-    /// The stage whose most IOPS is 100 % for rates that are shares.
+    /// Stage whose highest IOPS is 100 % for rates given as shares.
     pub rate_of: Option<usize>,
 }
 
 /// One point of a grid.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
-    /// The place of its value on each axis.
+    /// Index of the value on each axis.
     pub at: Vec<usize>,
-    /// The value on each axis, in words.
+    /// Axis and value, in words.
     pub words: Vec<(String, String)>,
     /// Name for people and for the record.
     pub name: String,
-    /// The workload; a rate that is a share is not in it yet.
+    /// Workload; without a rate that is a share.
     pub spec: Spec,
-    /// The offered rate, as a share of the most IOPS of another stage.
+    /// Offered rate as a share of another stage's highest IOPS.
     pub rate_share: Option<f64>,
-    /// The number of targets at work; None for all.
+    /// Number of targets at work; `None`: all.
     pub targets: Option<u32>,
-    /// The share of the target that was written before; None for all.
+    /// Share of the target written beforehand; `None`: all of it.
     pub fill: Option<f64>,
-    /// The name of the engine; None leaves it to the run.
+    /// Name of the engine; `None`: the run's.
     pub engine: Option<String>,
 }
 
 impl Grid {
-    /// The grid, if it is not too large and each of its points is a possible workload.
+    /// Checks that the grid is not too large and that each point is a valid workload.
     ///
     /// # Errors
-    /// The rule that a point violates, and its name.
+    /// The violated rule, with the point's name.
     pub(crate) fn checked(self) -> Result<Self, String> {
         let n = self.len();
         if n > POINTS_MAX {
@@ -98,20 +97,20 @@ impl Grid {
         (0..n).try_for_each(|index| self.point(index).map(drop)).map(|()| self)
     }
 
-    /// The number of points.
+    /// Number of points.
     pub fn len(&self) -> usize {
         self.axes.iter().map(|axis| axis.values.len()).product()
     }
 
-    /// A grid has at least one point.
+    /// Always false, since a grid has at least one point.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Point number `index` as written, the last axis fastest.
+    /// Point number `index` in the order as written; the last axis varies fastest.
     ///
     /// # Errors
-    /// The rule that the workload violates there, and its place.
+    /// The rule that the workload violates at this point, with the point's name.
     pub fn point(&self, mut index: usize) -> Result<Point, String> {
         let mut at = vec![0; self.axes.len()];
         for (place, axis) in at.iter_mut().zip(&self.axes).rev() {
@@ -147,7 +146,7 @@ impl Grid {
         Ok(Point { at, words, name, spec, rate_share, targets, fill, engine })
     }
 
-    /// The point at `position` of repeat `repeat`.
+    /// Index of the point at `position` in repeat `repeat`.
     pub fn ordered(&self, order: Order, seed: u64, repeat: u32, position: usize) -> usize {
         let n = self.len();
         match order {
@@ -167,7 +166,7 @@ impl Grid {
     }
 }
 
-/// `random read=65% block=4KiB`.
+/// Name of a point: `random read=65% block=4KiB`.
 fn name(base: &str, words: &[(String, String)]) -> String {
     let mut name = base.to_owned();
     for (axis, value) in words {

@@ -1,16 +1,14 @@
-//! Methods: ordered plans of cells. A method file becomes a [`Method`] that can't be wrong;
-//! [`Method::next`] says, from what was done so far and nothing else, what to do next; and
-//! [`findings()`] says what the finished cells show.
+//! Methods: ordered plans of cells. A method file becomes a validated [`Method`]. [`Method::next`] returns the next
+//! step, from the completed steps alone, and [`findings()`] evaluates the finished cells.
 //!
-//! A method is a list of stages. Each is one of seven acts: `purge`, `fill` (preconditioning that does not
-//! depend on the workload), `wait`, `cells` (a grid of workloads over some axes), `rounds` (the same grid over
-//! and over until the steady state of the SNIA performance test specification), `series` (one workload,
-//! sampled for long), and `points` (a few operating points, chosen from what an earlier stage showed).
+//! A method is a list of stages. Each has one of eight acts: `purge`, `fill` (preconditioning independent of the
+//! workload), `wait`, `cells` (a grid of workloads over some axes), `rounds` (a grid repeated until the steady state of
+//! SNIA's performance test specification), `series` (one workload, sampled for long), `points` (a few operating points,
+//! chosen from an earlier stage's results), and, in sweeps only, a search for the highest rate under a latency limit.
 //! The tests of SNIA's specification are such files in the catalog, and so are plain sweeps.
 //!
-//! **Invariant:** pure. Reads no clock, does no I/O, draws no random number but from a named stream of
-//! the run's seed. So a run that was killed goes on where its last finished cell was, and an old run
-//! can be judged again.
+//! **Invariant:** pure. This crate reads no clock, does no I/O, and draws random numbers only from named streams of the
+//! run's seed. So a killed run continues after its last finished cell, and an old run can be judged again.
 
 mod axis;
 mod budget;
@@ -40,7 +38,7 @@ pub use stage::{Act, Ceiling, Cells, Fill, Points, Rounds, Series, Stage, Track,
 pub use step::{CellStep, Step};
 pub use sweep::Sweep;
 
-/// Whether a file of this text is a method rather than a workload: it has stages.
+/// True if the text is a method file rather than a workload file: it has stages.
 pub fn is_method(text: &str) -> bool {
     text.lines().any(|line| line.trim_start().starts_with("[[stages]]"))
 }

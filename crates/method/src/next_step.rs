@@ -1,5 +1,5 @@
-//! A method and its next step. The next step depends only on the completed steps, in their order:
-//! so it is the same after a crash as before.
+//! A method and its next step. The next step depends only on the completed steps and their order, so it is the same
+//! after a crash.
 
 use crate::axis::{AxisKind, Value};
 use crate::choice::MethodSource;
@@ -14,34 +14,33 @@ use iodyno_measure::{Place, Role, Threshold};
 use iodyno_units::{Precondition, human};
 use iodyno_workload::{CellSpec, EmulationOptions, Settle, Spec};
 
-/// The least operations of a cell: enough for a 99.9th percentile.
+/// Minimum operations of a cell: enough for a 99.9th percentile.
 const SETTLE_OPS: u64 = 12_000;
-/// The least operations of an operating point, which is measured for its tail: a hundred beyond the
-/// 99.999th percentile.
+/// Minimum operations of an operating point, which is measured for its tail: a hundred beyond the 99.999th percentile.
 const TAIL_OPS: u64 = 10_000_000;
 
-/// A validated method, with the choices beside its file.
+/// A validated method, with the operator's choices.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Method {
-    /// All sources that determine it, for the record.
+    /// Its complete inputs, for the record.
     pub source: MethodSource,
-    /// Its description, one line; may be empty.
+    /// Description, one line; may be empty.
     pub about: String,
-    /// Which published specification its file follows.
+    /// Published specification that the file follows, if any.
     pub standard: Option<String>,
-    /// Its preconditioning may be that of an earlier run, where that is proven to be intact.
+    /// The preconditioning of an earlier run may be reused if it is proven intact.
     pub reuse: bool,
-    /// The settings that are in effect, where the file has any.
+    /// Settings in effect, if the file has any.
     pub setting: Option<String>,
-    /// Limits for the figures of its cells.
+    /// Limits for the figures of the cells.
     pub thresholds: Vec<Threshold>,
-    /// In their order.
+    /// Stages in order.
     pub stages: Vec<Stage>,
 }
 
 impl Method {
-    /// Every cell that may be issued, without its place: to see beforehand whether it fits the targets, and what
-    /// it may destroy.
+    /// All cells that may be issued, without their place: to check beforehand whether they fit the targets and what
+    /// they may destroy.
     pub fn all_cells(&self) -> Vec<CellSpec> {
         let mut all = Vec::new();
         for (number, stage) in self.stages.iter().enumerate() {
@@ -74,8 +73,8 @@ impl Method {
         all
     }
 
-    /// The method for so many targets: values of the axis of targets that are more are left out, and the
-    /// number itself is added where it lies between two.
+    /// Adapts the method to a number of targets: larger values on the axis of targets are dropped, and the number
+    /// itself is added if missing.
     #[must_use]
     pub fn with_targets(mut self, targets: u32) -> Self {
         for stage in &mut self.stages {
@@ -94,12 +93,12 @@ impl Method {
         self
     }
 
-    /// Whether some stage leaves the device as the cell before left it.
+    /// True if a stage leaves a device in the state left by the previous cell.
     pub fn carries_state(&self) -> bool {
         self.grids().any(|grid| grid.state == Precondition::Carried)
     }
 
-    /// Whether it measures grids alone, no cell of which depends on what another measured or left behind.
+    /// True if the method measures only grids whose cells do not depend on each other's results or state.
     pub fn has_independent_cells(&self) -> bool {
         self.stages.iter().all(|stage| match &stage.act {
             Act::Cells(Cells { grid, .. }) => {
@@ -109,12 +108,12 @@ impl Method {
         })
     }
 
-    /// Whether `purge` is among its stages.
+    /// True if a stage is a purge.
     pub fn purges(&self) -> bool {
         self.stages.iter().any(|stage| stage.act == Act::Purge)
     }
 
-    /// The names of engines that its grids vary.
+    /// Names of the engines on the grids' axes.
     pub fn engines(&self) -> impl Iterator<Item = &str> {
         let axes = self.grids().flat_map(|grid| &grid.axes);
         let engines = axes.filter(|axis| axis.kind == AxisKind::Engine);
@@ -134,11 +133,11 @@ impl Method {
         })
     }
 
-    /// The next step on subject `subject`, given its completed steps `done` in their order.
+    /// Returns the next step on `subject`, given its completed steps `done` in order.
     ///
     /// # Errors
-    /// Why it can't continue: nothing of an earlier stage can be chosen from, or a workload that
-    /// breaks a rule at a rate that was measured.
+    /// The reason why the method can't continue: an earlier stage offers no point to choose, or a workload breaks a
+    /// rule at a measured rate.
     pub fn next(&self, subject: u32, seed: u64, done: &[Done]) -> Result<Step, String> {
         for (number, stage) in self.stages.iter().enumerate() {
             let mine: Vec<&Done> = of_stage(done, subject, number).collect();
@@ -246,10 +245,10 @@ impl Method {
         Ok(Some(Step::Cell(Box::new(step))))
     }
 
-    /// The point of an earlier stage that `which` names.
+    /// Returns the point of an earlier stage that `which` selects.
     ///
     /// # Errors
-    /// When there is none.
+    /// If there is no such point.
     pub fn chosen(
         &self,
         points: &Points,
@@ -277,7 +276,7 @@ impl Method {
             (_, Optimum::NoPoints) => return Err(format!("`{}` measured nothing", stage.name)),
             (Which::Max, Optimum::Found { most, .. }) => most,
             (Which::Optimal, Optimum::Found { chosen, .. }) => chosen,
-            // Shown nevertheless, and marked as over the ceiling.
+            // Shown anyway, marked as over the ceiling.
             (Which::Max | Which::Optimal, Optimum::NoneFeasible { least }) => least,
             (Which::Mid, _) => *mid_points(&load, &limits, 1).first().ok_or_else(nothing)?,
             (Which::Min, _) => (0..load.len())
@@ -288,7 +287,7 @@ impl Method {
     }
 }
 
-/// Every point of a grid, as name and workload; the reader of the file refused invalid ones.
+/// All points of a grid, by name and workload. The file's reader has refused invalid ones.
 fn points(grid: &Grid) -> Vec<(String, Spec)> {
     (0..grid.len()).filter_map(|i| grid.point(i).ok()).map(|p| (p.name, p.spec)).collect()
 }
@@ -305,8 +304,7 @@ pub(crate) fn of_stage(
     done.iter().filter(move |d| d.place.subject == subject && d.place.stage as usize == stage)
 }
 
-/// A grid's points as points of load, by their index in the grid. Of rounds the last whole one
-/// counts, of repeats their mean.
+/// A grid's points as load points, by index in the grid: for rounds from the last complete one, for repeats their mean.
 pub(crate) fn load_points(
     grid: &Grid,
     done: &[&Done],
@@ -341,7 +339,7 @@ pub(crate) fn load_points(
     all
 }
 
-/// A point of a grid as a step.
+/// Makes a step from a point of a grid.
 fn cell(grid: &Grid, index: usize, mut place: Place) -> Result<CellStep, String> {
     let point = grid.point(index)?;
     place.at = point.words;
@@ -356,8 +354,8 @@ fn before_step(spec: &Spec, place: Place) -> Step {
     Step::Cell(Box::new(CellStep { cell, place, targets: None, engine: None, then_wait_ns: 0 }))
 }
 
-/// A cell of a state that does not change may end early, once its steady state is proven and it has so many
-/// operations.
+/// Emulation options of a cell. In a constant state it may end early, once its steady state is proven and it has
+/// `settle_ops` operations.
 fn emulation(
     precondition: Precondition,
     fill: Option<f64>,
@@ -367,7 +365,7 @@ fn emulation(
     EmulationOptions { precondition, fill, settle: settle_ops.map(Settle::to_1_percent) }
 }
 
-/// The tracking variables, for each whole round.
+/// Tracking variables of each complete round.
 pub(crate) fn tracked(rounds: &Rounds, done: &[&Done]) -> Result<SteadyState, String> {
     let names = rounds.track.iter().map(|t| t.name.clone()).collect();
     let mut steady = SteadyState::new(rounds.limits, names).map_err(|e| e.to_string())?;
@@ -392,7 +390,7 @@ pub(crate) fn tracked(rounds: &Rounds, done: &[&Done]) -> Result<SteadyState, St
     Ok(steady)
 }
 
-/// Steps of a round.
+/// Number of steps in a round.
 pub(crate) fn per_round(rounds: &Rounds) -> usize {
     rounds.grid.len() + usize::from(rounds.before.is_some())
 }
@@ -404,7 +402,7 @@ fn rounds_next(
 ) -> Result<Option<Step>, String> {
     let each = per_round(rounds);
     let (round, mut part) = ((mine.len() / each) as u32, mine.len() % each);
-    // Evaluated at the end of a round only.
+    // Evaluate only at the end of a round.
     if part == 0 && round > 0 && tracked(rounds, mine)?.report().progress != Progress::Running {
         return Ok(None);
     }
@@ -424,7 +422,7 @@ fn rate_search_next(
     at: &dyn Fn(u32, u32, Role) -> Place,
 ) -> Result<Option<Step>, String> {
     let mut step = cell(&search.grid, 0, at(mine.len() as u32, 0, Role::Measure))?;
-    // A steady mean is not yet a known tail.
+    // A steady mean does not imply a known tail.
     step.cell.emulation.settle = None;
     if mine.is_empty() {
         return Ok(Some(Step::Cell(Box::new(step))));
@@ -442,7 +440,7 @@ fn rate_search_next(
     Ok(Some(Step::Cell(Box::new(step))))
 }
 
-/// The samples of a series that determine its steady state.
+/// Samples of a series that determine its steady state; `None` if it has no such condition.
 pub(crate) fn series_steady(
     series: &Series,
     done: &[&Done],

@@ -1,23 +1,22 @@
-//! The prologue of a method, before its first measurement: the stages that an earlier run may
-//! already have done.
+//! Prologue of a method: the stages before its first measurement, which an earlier run may have done already.
 
 use crate::next_step::Method;
 use crate::stage::{Act, Fill};
 
-/// The stages before the first that measures.
+/// Stages before the first measurement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prologue<'a> {
-    /// Their number.
+    /// Number of stages.
     pub stages: u32,
-    /// Whether a purge is among them.
+    /// A purge is among them.
     pub purges: bool,
-    /// The one fill that determines the targets' state. None where there is none, and where there are
-    /// several: no other run is known to have left their combined state.
+    /// The only fill, which determines the targets' state. `None` if there is none or several: no other run is known to
+    /// have left their combined state.
     pub fill: Option<&'a Fill>,
 }
 
 impl Method {
-    /// Its stages before the first measurement.
+    /// Stages before the first measurement.
     pub fn prologue(&self) -> Prologue<'_> {
         let is_preparation =
             |act: &Act| matches!(act, Act::Purge | Act::Fill(_) | Act::Wait { .. });

@@ -1,11 +1,11 @@
-//! The search for the highest rate at which a latency stays under a limit: what it looks for, and which rate is tried
-//! next. Its result is in `findings/rate_search.rs`.
+//! Search for the highest rate at which a latency stays under a limit: outcome of a cell, and the next rate to try.
+//! Results are in `findings/rate_search.rs`.
 //!
-//! The first cell is the workload as it is, in a closed loop: its rate is the target's capacity for it. Each further cell
-//! offers a rate in open loop, where response time counts from the intended start, and so includes the queue before a
-//! target that can't follow. Rates are bisected between the highest that held the limit and the lowest that did not,
-//! which at first are none and the capacity. One cell may come out otherwise than the next of its rate: a rate fails by two
-//! of three cells, and the answer is repeated until two of three hold it (`rate_search/course.rs`).
+//! The first cell runs the workload in a closed loop: its rate is the target's capacity. Each further cell offers a
+//! rate in an open loop, where response time counts from the intended start and so includes the queue before an
+//! overloaded target. The search bisects between the highest rate that held the limit and the lowest that failed;
+//! initially these are zero and the capacity. Cells of one rate may differ, so a rate fails by two of three cells, and
+//! the answer is repeated until two of three hold it (`rate_search/course.rs`).
 
 mod course;
 
@@ -21,32 +21,32 @@ use iodyno_measure::summary::PERCENTILES;
 use iodyno_units::{human, parse_duration_ns};
 use serde::{Deserialize, Serialize};
 
-/// The search ends when the rates that hold and those that do not are this near, as a share of the lower one.
+/// Precision: the search ends when the failing rate exceeds the holding one by at most this share of the latter.
 const PRECISION_SHARE: f64 = 0.02;
-/// The most cells after the first: enough to get from the capacity to a thousandth of it, and to the precision there, with
-/// repeats.
+/// Maximum number of cells after the first: enough to get from the capacity to a thousandth of it, and to the precision
+/// there, with repeats.
 pub(crate) const PROBES_MAX: u32 = 40;
-/// No rate below this share of the capacity is tried.
+/// The search tries no rate below this share of the capacity.
 const LEAST_SHARE: f64 = 0.001;
-/// A rate that completes less than this share of what was offered is beyond what repeats can change.
+/// Below this completed share of the offered rate, repeats can't change the outcome.
 const OVERLOAD_SHARE: f64 = 0.9;
-/// A rate is offered for certain where at least this share of it completed.
+/// A rate counts as met if at least this share of it completed.
 const MET_SHARE: f64 = 0.98;
 
 /// A limit on a latency.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct LatencyLimit {
-    /// The latency, of all kinds of operation together or of one.
+    /// Latency, over all kinds of operation or of one.
     pub metric: Metric,
-    /// It stays below this, ns.
+    /// Upper bound, exclusive, ns.
     pub below_ns: u64,
 }
 
 impl FromStr for LatencyLimit {
     type Err = String;
 
-    /// Reads `p99<1ms`, `read.p99.9 < 2ms` or `mean<200us`.
+    /// Parses `p99<1ms`, `read.p99.9 < 2ms` or `mean<200us`.
     fn from_str(text: &str) -> Result<Self, String> {
         let Some((name, time)) = text.split_once('<') else {
             return Err(format!("`{text}` is not a limit: write one such as p99<1ms"));
@@ -91,7 +91,7 @@ impl TryFrom<String> for LatencyLimit {
 }
 
 impl LatencyLimit {
-    /// The latency of a cell, ns; None where the samples do not support it.
+    /// The limited latency of a cell, ns; `None` if the samples do not support it.
     pub(crate) fn of(&self, figures: &Figures) -> Option<f64> {
         let summary = &figures.summary;
         match self.metric.kind {
@@ -103,7 +103,7 @@ impl LatencyLimit {
         }
     }
 
-    /// Operations that a cell needs to support it.
+    /// Operations that a cell needs to support the latency.
     fn ops_min(&self) -> f64 {
         match self.metric.quantity {
             Quantity::Quantile(q) => EXCEEDANCES_MIN / q.min(1.0 - q),
@@ -112,17 +112,17 @@ impl LatencyLimit {
     }
 }
 
-/// See [`Act::RateSearch`](crate::Act::RateSearch).
+/// Arguments of [`Act::RateSearch`](crate::Act::RateSearch).
 #[derive(Clone, Debug, PartialEq)]
 pub struct RateSearch {
-    /// The workload, one point.
+    /// Workload; a grid of one point.
     pub grid: Grid,
-    /// The limit.
+    /// Latency limit.
     pub limit: LatencyLimit,
 }
 
 impl RateSearch {
-    /// How a cell came out at a rate: whether that was met and the latency under the limit.
+    /// Outcome of a cell at a rate: was the rate met, with the latency under the limit?
     pub(crate) fn outcome(&self, rate_iops: f64, figures: &Figures) -> Outcome {
         let done = figures.summary.ops_per_s;
         match self.limit.of(figures) {
@@ -135,7 +135,7 @@ impl RateSearch {
         }
     }
 
-    /// The course of the search by its cells, in order, the closed loop first; None before that.
+    /// Course of the search by its cells in order, the closed loop first; `None` before the first cell.
     pub(crate) fn course(&self, figures: &[&Figures]) -> Option<Course> {
         let (first, probes) = figures.split_first()?;
         let mut course = Course::new(first.summary.ops_per_s);
@@ -151,9 +151,9 @@ impl RateSearch {
         Some(course)
     }
 
-    /// The time, ns, in which enough operations would have completed to know the latency.
+    /// Time in which enough operations would have completed to know the latency, ns.
     fn time_needed_ns(&self, rate_iops: f64, figures: &Figures) -> u64 {
-        // Of one kind there are fewer: in proportion.
+        // A single kind has fewer operations, in proportion.
         let ops = figures.summary.ops.max(1) as f64;
         let of_kind = self.limit.metric.kind.and_then(|kind| {
             figures.summary.kinds.iter().find(|of| of.kind == kind).map(|of| of.ops as f64)
@@ -163,7 +163,7 @@ impl RateSearch {
         (needed_s * 1.1e9) as u64
     }
 
-    /// The rate to try after these cells, on all targets together; None at the end.
+    /// Next rate to try after these cells, over all targets; `None` at the end.
     pub(crate) fn next_iops(&self, figures: &[&Figures]) -> Option<f64> {
         if figures.len() > PROBES_MAX as usize {
             return None;
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
     use iodyno_measure::{Histogram, Summary};
 
-    /// A cell in which all of `ops` operations took this long.
+    /// A cell whose `ops` operations all took the same time.
     fn figures(iops: f64, latency_ns: u64, ops: u64) -> Figures {
         let mut response_time = Histogram::default();
         response_time.record_n(latency_ns, ops);
@@ -197,8 +197,8 @@ mod tests {
         RateSearch { grid, limit: limit.parse().unwrap() }
     }
 
-    /// The rate at which a known latency crosses the limit lies between the two rates that are found, which are as
-    /// near as promised, after as many cells as are announced at most.
+    /// The rate at which a known latency crosses the limit lies between the two rates found. These are as near as
+    /// promised, after at most the announced number of cells.
     #[test]
     fn the_search_encloses_the_rate_at_which_the_latency_crosses_the_limit() {
         let search = search("p99<1ms");
@@ -234,7 +234,7 @@ mod tests {
         assert!(run(1, 0.9, 10_000).holds_iops == 0.0, "a rate that is not met does not hold");
         let every = run(1, 1.0, 10_000);
         assert!(every.holds_iops >= 0.98e5 && !every.has_failed);
-        // 100 operations have one beyond the 99th percentile; it takes 1000 of 50000 a second.
+        // Of 100 operations one lies beyond the 99th percentile, but 1000 operations are needed, at 50000 per second.
         let (rate, time_ns) = run(1, 1.0, 100).unknown.unwrap();
         assert!(
             (rate - 5e4).abs() < 1.0 && (20_000_000..25_000_000).contains(&time_ns),

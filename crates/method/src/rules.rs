@@ -1,5 +1,5 @@
-//! Conversion of a method file to a method: reads every value, looks up every name, and reports every
-//! error at its position.
+//! Conversion of a method file to a method: parses every value, looks up every name, and reports every error at its
+//! position.
 
 mod grid;
 mod stage;
@@ -15,15 +15,15 @@ use iodyno_measure::Threshold;
 use iodyno_workload::{ActiveRange, Spec, Workload};
 use std::collections::BTreeMap;
 
-/// The most stages: a method is written by hand.
+/// Maximum number of stages; methods are written by hand.
 const STAGES_MAX: usize = 100;
 
-/// One error, at a position of the text.
+/// An error at a position in the text.
 pub(crate) fn wrong(span: Range<usize>, message: impl Into<String>) -> FileError {
     FileError::new(span, message)
 }
 
-/// The same with a remedy.
+/// An error with a remedy, at a position in the text.
 pub(crate) fn wrong_because(
     span: Range<usize>,
     message: impl Into<String>,
@@ -32,23 +32,23 @@ pub(crate) fn wrong_because(
     FileError::new(span, message).with_help(help)
 }
 
-/// The defaults of stages.
+/// Defaults of stages.
 #[derive(Clone, Debug)]
 pub(crate) struct Defaults {
     pub(crate) threads: u32,
     pub(crate) depth: u32,
     pub(crate) active: Option<ActiveRange>,
-    /// The factor on every time.
+    /// Factor on all times.
     pub(crate) scale: f64,
-    /// The workload files that the method names, read.
+    /// The parsed workload files that the method names.
     pub(crate) workloads: BTreeMap<String, Vec<(String, Spec)>>,
 }
 
 impl Method {
-    /// Reads a method with the operator's choices.
+    /// Parses a method with the operator's choices.
     ///
     /// # Errors
-    /// All errors; an empty position stands for the choice.
+    /// All errors; an empty position stands for an error in the choices.
     pub fn new(source: MethodSource) -> Result<Self, Vec<FileError>> {
         if let Some(sweep) = source.sweep.clone() {
             return sweep::method(&sweep, source).map_err(|e| vec![e]);
@@ -82,7 +82,7 @@ impl Method {
                     errors.push(wrong_because(raw.place(key), message, help));
                 }
                 Ok(stage) => stages.push(stage),
-                // The meaning of a broken stage is unknown: later ones may depend on it.
+                // A broken stage has no known meaning, and later stages may depend on it.
                 Err(e) => {
                     errors.push(e);
                     break;
@@ -106,18 +106,18 @@ impl Method {
         })
     }
 
-    /// The names of the workload files that a method's text mentions.
+    /// Names of the workload files in a method's text.
     pub fn workloads_named(text: &str) -> Vec<String> {
         workloads_named(text)
     }
 
-    /// The deviations of a run of it from the file, in words.
+    /// Deviations of this run from the file, in words.
     pub fn deviations(&self) -> Vec<String> {
         deviations(&self.source.choice, self.standard.as_deref())
     }
 }
 
-/// The chosen settings, and the defaults for all stages from them and from the operator.
+/// The chosen settings, and the defaults for all stages from the settings and the operator.
 fn defaults(
     record: &Record,
     source: &MethodSource,
@@ -169,13 +169,13 @@ fn defaults(
     Ok((chosen.map(name), defaults))
 }
 
-/// The active range of a stage or a setting.
+/// Active range of a stage or a setting, if given.
 pub(crate) fn active_range(of: &Record) -> Result<Option<ActiveRange>, FileError> {
     let read = of.text("active").map(str::parse::<ActiveRange>);
     read.transpose().map_err(|e| wrong(of.place("active"), e))
 }
 
-/// The single workloads of a file: itself, or its members, whose texts are also given.
+/// Workloads of a file: a single one, or the members of a group, whose texts are in `all`.
 fn workload(
     name: &str,
     text: &str,
@@ -200,15 +200,15 @@ fn workload(
     }
 }
 
-/// The names of the workload files that a method's text mentions, so that they can be found before it is
-/// read. Empty where the text is unreadable.
+/// Names of the workload files in a method's text, so that they can be found before the method is parsed. Empty if the
+/// text is invalid.
 pub(crate) fn workloads_named(text: &str) -> Vec<String> {
     let Some(record) = Reader::default().file(text, None, METHOD) else { return Vec::new() };
     let named = record.records("stages").flat_map(|stage| stage.items("workload"));
     named.filter_map(|name| name.text().map(str::to_owned)).collect()
 }
 
-/// A choice that changes the file's values, in words: for the record of deviations.
+/// Choices that change the file's values, in words, for the record of deviations.
 pub(crate) fn deviations(choice: &Choice, standard: Option<&str>) -> Vec<String> {
     let mut all = Vec::new();
     if let Some(scale) = choice.scale.filter(|s| *s < 1.0) {

@@ -1,15 +1,15 @@
-//! The keys of a method file: the form of each value, and the acts for which it is allowed.
+//! Keys of a method file: the form of each value, and the acts that allow it.
 //! `docs/formats/method.md` defines their meaning, and `rules.rs` builds a method from them.
 
 use iodyno_catalog::{Key, NUMBER, TIME, ValueType};
 
-/// A method file.
+/// Keys of a method file.
 pub(crate) const METHOD: &[Key] = &[
     Key::optional("schema", ValueType::Header),
     Key::optional("about", ValueType::Text),
     Key::optional("standard", ValueType::Text),
     Key::optional("reuse", ValueType::Flag),
-    // A list, because the first one is the default.
+    // A list rather than a map, since the first one is the default.
     Key::optional("settings", ValueType::Tables(SETTING)),
     Key::optional("require", ValueType::List(&ValueType::Text)).such_as("[\"p99 < 5ms\"]"),
     Key::required("stages", ValueType::Tables(STAGE)),
@@ -25,7 +25,7 @@ const SETTING: &[Key] = &[
 const ACTS: &[&str] = &["purge", "fill", "wait", "cells", "rounds", "series", "points"];
 const GRIDS: &[&str] = &["cells", "rounds", "series"];
 const GRIDS_AND_FILL: &[&str] = &["cells", "rounds", "series", "fill"];
-/// A time of a measurement or a wait.
+/// Duration of a measurement or a wait.
 const SOME_TIME: ValueType = ValueType::Time(1, u64::MAX);
 
 const fn axis(path: &'static str, of: &'static [&'static str]) -> Key {
@@ -35,7 +35,7 @@ const fn axis(path: &'static str, of: &'static [&'static str]) -> Key {
 const STAGE: &[Key] = &[
     Key::required("do", ValueType::Kind(ACTS, "a stage that does")),
     Key::optional("name", ValueType::Text),
-    // The workload.
+    // Workload.
     Key::optional("io", ValueType::Record(iodyno_workload::KEYS)).only(GRIDS),
     Key::optional("addresses", ValueType::Word(&["random", "sequential"])).only(GRIDS),
     Key::optional("active", ValueType::Text).only(GRIDS_AND_FILL),
@@ -59,7 +59,7 @@ const STAGE: &[Key] = &[
     Key::optional("order", ValueType::Word(&["given", "random", "abba"])).only(&["cells"]),
     Key::optional("repeats", ValueType::Count(1, 1000)).only(&["cells"]),
     Key::optional("settle", ValueType::Flag).only(&["cells", "rounds"]),
-    // The provable passes: a map counts to three.
+    // Up to three passes can be proven: the map counts to three.
     Key::optional("passes", ValueType::Count(1, 3)).only(&["fill"]),
     Key::optional("rounds", ValueType::Count(2, 10_000)).only(&["rounds"]),
     Key::optional("window", ValueType::Count(2, 1000)).only(&["rounds", "series"]),
@@ -69,12 +69,12 @@ const STAGE: &[Key] = &[
         .only(&["rounds"])
         .such_as("[{ read = \"0%\", block = \"4KiB\", measure = \"iops\" }]"),
     Key::optional("before", ValueType::Table(BEFORE)).only(&["rounds", "points"]),
-    // A day of seconds.
+    // At most a day of seconds.
     Key::required("samples", ValueType::Count(1, 86_400)).only(&["series"]).such_as("60"),
     Key::optional("wait", SOME_TIME).only(&["series"]),
     Key::optional("fills", NUMBER).only(&["series"]),
     Key::optional("steady_every", ValueType::Count(1, 1000)).only(&["series"]),
-    // Points, and rates that are shares.
+    // For points, and for rates as shares.
     Key::optional("of", ValueType::Text).only(&["cells", "rounds", "series", "points"]),
     Key::required("choose", ValueType::OneOrMany(&ValueType::Word(&WHICH)))
         .only(&["points"])
@@ -84,7 +84,7 @@ const STAGE: &[Key] = &[
 
 const WHICH: [&str; 4] = ["max", "optimal", "mid", "min"];
 
-/// The values of a point on the axes, and the tracked figure of it.
+/// Values of a point on the axes, and its tracked figure.
 const TRACK: &[Key] = &[
     Key::optional("workload", ValueType::Scalar),
     Key::optional("targets", ValueType::Scalar),
@@ -100,7 +100,7 @@ const TRACK: &[Key] = &[
     Key::optional("measure", ValueType::Text),
 ];
 
-/// Random writes before a round, or before a point.
+/// Random writes before a round or a point.
 const BEFORE: &[Key] = &[
     Key::required("before.time", SOME_TIME).such_as("\"60s\""),
     Key::optional("before.read", ValueType::Scalar),

@@ -1,4 +1,4 @@
-//! The stages of a method, checked.
+//! Validated stages of a method.
 
 use crate::grid::{Grid, Order};
 use crate::rate_search::RateSearch;
@@ -12,69 +12,69 @@ use serde::{Deserialize, Serialize};
 /// One stage of a method.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stage {
-    /// Unique within the method.
+    /// Name, unique within the method.
     pub name: String,
-    /// Its action.
+    /// Action.
     pub act: Act,
 }
 
-/// The action of a stage.
+/// Action of a stage.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Act {
-    /// Returns the target to a state as if it had never been written, where possible.
+    /// Returns the targets to a state as if never written, where possible.
     Purge,
-    /// Preconditioning that does not depend on the workload.
+    /// Preconditioning that is independent of the workload.
     Fill(Fill),
     /// Idle time.
     Wait {
-        /// How long, ns.
+        /// Duration, ns.
         ns: u64,
     },
-    /// A grid, once or several times.
+    /// A grid, measured once or several times.
     Cells(Cells),
-    /// A grid over and over, until the steady state.
+    /// A grid, repeated until the steady state.
     Rounds(Rounds),
     /// One workload, sampled for long.
     Series(Series),
-    /// A few points, chosen from the results of an earlier stage.
+    /// A few points, chosen from an earlier stage's results.
     Points(Points),
-    /// The highest rate at which a latency stays under a limit.
+    /// Search for the highest rate at which a latency stays under a limit.
     RateSearch(RateSearch),
 }
 
-/// Sequential writes over the active range, several times.
+/// Sequential writes over the active range, in several passes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fill {
-    /// The writes: only threads, depth, block and active range of it are used.
+    /// The writes; only threads, depth, block and active range are used.
     pub spec: Spec,
     /// Passes over the active range, 1 to 3.
     pub passes: u8,
 }
 
-/// See [`Act::Cells`].
+/// Arguments of [`Act::Cells`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cells {
-    /// The measured points.
+    /// Points to measure.
     pub grid: Grid,
-    /// Their order.
+    /// Order of the points.
     pub order: Order,
-    /// Number of repeats, 1 or more.
+    /// Number of repeats, at least 1.
     pub repeats: u32,
-    /// Conditions on a chosen point.
+    /// Ceilings for a chosen point.
     pub ceilings: Vec<Ceiling>,
 }
 
-/// A largest latency.
+/// Maximum of a latency.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ceiling {
-    /// The limited latency.
+    /// Latency that is limited.
     pub of: Quantity,
-    /// At most, ns.
+    /// Maximum, ns.
     pub ns: u64,
 }
 
 impl Ceiling {
-    /// A limit on the latency of this name.
+    /// A limit on the latency with this name.
     pub(crate) fn new(name: &str, ns: u64) -> Result<Self, String> {
         let of: Quantity = name.parse().map_err(|e: NoMetric| e.to_string())?;
         if !of.is_latency() {
@@ -87,7 +87,7 @@ impl Ceiling {
 impl FromStr for Ceiling {
     type Err = String;
 
-    /// Reads a ceiling on one line, such as `p99=1ms`.
+    /// Parses a ceiling such as `p99=1ms`.
     fn from_str(text: &str) -> Result<Self, String> {
         let Some((name, time)) = text.split_once('=') else {
             return Err("say of which latency and how much, such as `p99=1ms`".to_owned());
@@ -99,79 +99,79 @@ impl FromStr for Ceiling {
     }
 }
 
-/// See [`Act::Rounds`].
+/// Arguments of [`Act::Rounds`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rounds {
-    /// The measured points of a round.
+    /// Points to measure in a round.
     pub grid: Grid,
-    /// Writes before each round.
+    /// Writes before each round, with their duration, ns.
     pub before: Option<(Spec, u64)>,
-    /// The figures that have to be steady, all of them over the same window.
+    /// Figures that must be steady, all over the same window.
     pub track: Vec<Track>,
-    /// The limits of the steady state.
+    /// Limits of the steady state.
     pub limits: SteadyLimits,
-    /// Conditions on a point that a later stage chooses.
+    /// Ceilings for a point that a later stage chooses.
     pub ceilings: Vec<Ceiling>,
 }
 
 /// A tracking variable.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Track {
-    /// The point of the grid.
+    /// Index of the grid's point.
     pub point: usize,
-    /// The figure of it.
+    /// Figure of the point.
     pub quantity: Quantity,
-    /// In words.
+    /// Name, in words.
     pub name: String,
 }
 
-/// See [`Act::Series`].
+/// Arguments of [`Act::Series`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// The workload of one sample; one point.
+    /// Workload of one sample; a grid of one point.
     pub grid: Grid,
-    /// Samples at most.
+    /// Maximum number of samples.
     pub samples_max: u32,
-    /// Between two samples, ns.
+    /// Idle time between samples, ns.
     pub wait_ns: u64,
-    /// It also ends when so many bytes were written, in active ranges of the target.
+    /// Also ends after this many writes of the active range (drive fills).
     pub fills_max: Option<f64>,
-    /// It also ends in the steady state, judged on every n-th sample.
+    /// Also ends in the steady state, judged on every n-th sample.
     pub steady_every: Option<u32>,
-    /// The limits of the steady state.
+    /// Limits of the steady state.
     pub limits: SteadyLimits,
 }
 
-/// See [`Act::Points`].
+/// Arguments of [`Act::Points`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Points {
-    /// The stage to choose from, an earlier one: cells or rounds.
+    /// Index of an earlier stage to choose from: cells or rounds.
     pub of: usize,
-    /// The points to choose.
+    /// Points to choose.
     pub choose: Vec<Which>,
-    /// Conditions on a chosen point.
+    /// Ceilings for a chosen point.
     pub ceilings: Vec<Ceiling>,
     /// Measured time at each point, ns.
     pub time_ns: u64,
-    /// Writes before each point.
+    /// Writes before each point, with their duration, ns.
     pub before: Option<(Spec, u64)>,
 }
 
-/// A choice of a point of an earlier stage.
+/// Choice of a point from an earlier stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
-    /// The most IOPS under the ceilings.
+    /// Highest IOPS under the ceilings.
     Max,
-    /// The fewest outstanding I/Os that give 98 % of that.
+    /// Fewest outstanding I/Os that give 98 % of the highest IOPS.
     Optimal,
-    /// Under the ceilings and nearest to the middle of the IOPS between least and most.
+    /// Under the ceilings, nearest to the middle between lowest and highest IOPS.
     Mid,
-    /// The fewest outstanding I/Os.
+    /// Fewest outstanding I/Os.
     Min,
 }
 
 impl Which {
-    /// Its name in a file and in results.
+    /// Name in a file and in results.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Max => "max",

@@ -1,40 +1,40 @@
-//! One step of a method, ready for execution.
+//! A step of a method, ready for execution.
 
 use iodyno_measure::Place;
 use iodyno_workload::{CellSpec, Spec};
 
-/// The next step.
+/// Next step of a method.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// Purge the targets, where possible.
+    /// Purge the targets if possible.
     Purge {
-        /// Its place in the method.
+        /// Place in the method.
         place: Place,
     },
     /// Write the active range sequentially.
     Fill {
-        /// Its place in the method.
+        /// Place in the method.
         place: Place,
         /// The writes, over the active range.
         spec: Box<Spec>,
-        /// Passes over it.
+        /// Number of passes.
         passes: u8,
     },
-    /// Do nothing.
+    /// Stay idle.
     Wait {
-        /// Its place in the method.
+        /// Place in the method.
         place: Place,
-        /// How long, ns.
+        /// Duration, ns.
         ns: u64,
     },
     /// Issue a workload.
     Cell(Box<CellStep>),
-    /// All is done.
+    /// The method is complete.
     Finished,
 }
 
 impl Step {
-    /// Its place; none at the end.
+    /// Place in the method; `None` when complete.
     pub fn place(&self) -> Option<&Place> {
         match self {
             Self::Purge { place } | Self::Fill { place, .. } | Self::Wait { place, .. } => {
@@ -46,17 +46,17 @@ impl Step {
     }
 }
 
-/// One cell, with its place and targets.
+/// A cell with its place and targets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CellStep {
-    /// The cell, without a seed of its own.
+    /// The cell, without its own seed.
     pub cell: CellSpec,
-    /// Its place in the method.
+    /// Place in the method.
     pub place: Place,
-    /// The number of targets at work, from the first; None for all.
+    /// Number of targets at work, from the first on; `None`: all.
     pub targets: Option<u32>,
-    /// The name of the engine; None leaves it to the run.
+    /// Name of the engine; `None`: the run's.
     pub engine: Option<String>,
-    /// Idle time after it, ns.
+    /// Idle time after the cell, ns.
     pub then_wait_ns: u64,
 }

@@ -1,4 +1,4 @@
-//! A sweep: workloads over some axes as values, rather than as a method file. `rules/sweep.rs` makes the method.
+//! A sweep: a grid given as values rather than as a method file. `rules/sweep.rs` makes the method.
 
 use crate::axis::Axis;
 use crate::grid::Order;
@@ -6,21 +6,21 @@ use crate::rate_search::LatencyLimit;
 use crate::stage::Ceiling;
 use serde::{Deserialize, Serialize};
 
-/// A grid over the workloads of a [`MethodSource`]. Its cells take the longest time of the workloads.
+/// A grid over the workloads of a [`MethodSource`]. All cells take the longest time of the workloads.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sweep {
-    /// Outermost first.
+    /// Axes, outermost first.
     pub axes: Vec<Axis>,
     /// Order of the cells.
     pub order: Order,
-    /// How often each cell is measured, 1 or more.
+    /// Repeats of each cell, at least 1.
     pub repeats: u32,
-    /// Sequential writes over the active range before the cells, so many times; 0 to 3.
+    /// Passes of sequential writes over the active range before the cells, 0 to 3.
     #[serde(default)]
     pub fill_passes: u8,
-    /// In place of the cells, the highest rate that holds this; there are no axes, and one workload.
+    /// Search for the highest rate that holds this limit, instead of the cells; allows no axes and a single workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub find_rate: Option<LatencyLimit>,
-    /// Conditions on the chosen point.
+    /// Ceilings for the chosen point.
     pub ceilings: Vec<Ceiling>,
 }

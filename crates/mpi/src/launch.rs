@@ -1,4 +1,4 @@
-//! The flags of `iodyno-mpi` itself, and how it starts `mpirun`.
+//! Flags of `iodyno-mpi` itself, and the start of `mpirun`.
 
 use iodyno::Terminals;
 use iodyno_ranks::Timing;
@@ -33,18 +33,18 @@ other flags are those of `iodyno run`, `resume` and `study`; three of `run` are 
 Each rank has the workload's --threads. See docs/many-hosts.md.
 ";
 
-/// What a command line asks for.
+/// Request of a command line.
 #[derive(Debug)]
 pub(crate) enum Launch {
-    /// To start ranks.
+    /// Start the ranks.
     Start(Command),
-    /// To be a rank, and to execute this command.
+    /// Run as a rank and execute this command.
     Rank { words: Vec<OsString>, timing: Timing, terminals: Option<Terminals> },
-    /// To print a text.
+    /// Print a text.
     Print(String),
 }
 
-/// The flags of this program, taken out of the command line.
+/// Flags of this program, removed from the command line.
 #[derive(Debug, Default)]
 struct Flags {
     hosts: Option<String>,
@@ -88,7 +88,7 @@ impl Launch {
                 "--patience: a rank says twice a second that it lives: use 2s or more".to_owned()
             );
         }
-        // One process here needs no launcher.
+        // A single process here needs no launcher.
         if flags.starts_ranks() && !flags.is_one_here() {
             return Ok(Self::Start(flags.command(&words)?));
         }
@@ -97,7 +97,7 @@ impl Launch {
 }
 
 impl Flags {
-    /// The flags, and all other words.
+    /// Separates the flags from all other words.
     fn taken_from(arguments: Vec<OsString>) -> Result<(Self, Vec<OsString>), String> {
         let (mut flags, mut words) = (Self::default(), Vec::new());
         let mut arguments = arguments.into_iter();
@@ -165,7 +165,7 @@ impl Flags {
         self.ranks == Some(1) && self.hosts.is_none() && self.hostfile.is_none()
     }
 
-    /// The command that starts the ranks with the other words.
+    /// Command that starts the ranks with the other words.
     fn command(&self, words: &[OsString]) -> Result<Command, String> {
         if self.hosts.is_some() && self.hostfile.is_some() {
             return Err("--hosts and --hostfile both name hosts: give one of them".to_owned());
@@ -206,7 +206,7 @@ impl Flags {
     }
 }
 
-/// The first word that is no flag, nor the value of one that stands before commands.
+/// First word that is neither a flag nor the value of a flag before the command.
 fn command_of(words: &[OsString]) -> Option<String> {
     let mut words = words.iter().skip(1).map(|word| word.to_string_lossy().into_owned());
     while let Some(word) = words.next() {
@@ -219,7 +219,7 @@ fn command_of(words: &[OsString]) -> Option<String> {
     None
 }
 
-/// Becomes the program that starts the ranks.
+/// Replaces this process by the program that starts the ranks.
 pub(crate) fn start(mut command: Command) -> ExitCode {
     let e = command.exec();
     let program = command.get_program().to_string_lossy().into_owned();

@@ -1,12 +1,12 @@
-//! How many processes the launcher of this one started, from what launchers leave in the environment.
+//! Number of processes started by the launcher, from its environment variables.
 
-/// Variables with the number of processes, in the order in which they count: `mpirun` of Open MPI may itself have been
-/// started by Slurm, as one process a host; those of PMI are set by MPICH, Intel MPI and `srun --mpi=pmi2`.
+/// Variables with the number of processes, in order of precedence: Slurm may itself have started Open MPI's `mpirun` as
+/// one process per host. PMI's are set by MPICH, Intel MPI and `srun --mpi=pmi2`.
 const SIZES: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"];
-/// Variables that a launcher sets which says the number to MPI alone.
+/// Variables of launchers that tell the number to MPI alone.
 const OTHERS: [&str; 3] = ["PMIX_RANK", "PMI_RANK", "PMI_FD"];
 
-/// The number of processes; 1 where no launcher started this one, None where only MPI knows.
+/// Number of processes; 1 without a launcher, `None` if only MPI knows.
 pub(crate) fn size() -> Option<u32> {
     size_by(|name| std::env::var(name).ok())
 }
@@ -29,7 +29,7 @@ mod tests {
             })
         };
         assert_eq!(of(&[]), Some(1), "no launcher");
-        // A job of Slurm that starts the program without srun.
+        // A Slurm job that starts the program without srun.
         assert_eq!(of(&[("SLURM_NTASKS", "64"), ("SLURM_JOB_ID", "7")]), Some(1));
         assert_eq!(of(&[("SLURM_STEP_NUM_TASKS", "64"), ("SLURM_PROCID", "3")]), Some(64));
         // mpirun, whose daemons Slurm started on 8 hosts.

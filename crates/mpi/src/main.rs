@@ -1,6 +1,6 @@
-//! `iodyno-mpi`: the commands of `iodyno` on many hosts, one process of an MPI job each. Where it is given hosts, it starts
-//! `mpirun` with itself; started by `mpirun`, `srun` or an MPI operator it is one of the ranks. What ranks say to each other is
-//! in the crate `iodyno-ranks`; what a run does with it, in `iodyno-run`.
+//! `iodyno-mpi`: the commands of `iodyno` on many hosts, each executed by one process of an MPI job. Given hosts, it
+//! starts `mpirun` with itself; started by `mpirun`, `srun` or an MPI operator, it is one of the ranks. The protocol
+//! between ranks is in the crate `iodyno-ranks`, its use by a run in `iodyno-run`.
 
 mod launch;
 mod launched;
@@ -16,15 +16,15 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use transport::MpiTransport;
 
-/// Stack of the thread that executes the command, bytes: that of a main thread.
+/// Stack size of the thread that executes the command, bytes: that of a main thread.
 const STACK_BYTES: usize = 8 << 20;
-/// Exit code of a rank that can't go on for a fault of iodyno.
+/// Exit code of a rank that fails through a fault of iodyno.
 const FAULT: u8 = 1;
 
 fn main() -> ExitCode {
     match Launch::from_arguments(std::env::args_os().collect()) {
         Ok(Launch::Start(command)) => launch::start(command),
-        // MPI takes a while to start, and one process has no use for it.
+        // MPI takes a while to start, and a single process does not need it.
         Ok(Launch::Rank { words, .. }) if launched::size() == Some(1) => {
             iodyno::main(words.into_iter())
         }
@@ -47,7 +47,7 @@ fn main() -> ExitCode {
 
 /// Executes a command as a rank.
 fn execute(words: Vec<OsString>, timing: Timing) -> ExitCode {
-    // MPI is called by this thread alone; the command has its own.
+    // Only this thread calls MPI; the command has its own thread.
     let Some((universe, _)) = mpi::initialize_with_threading(Threading::Funneled) else {
         eprintln!("error: MPI was initialized before");
         return ExitCode::from(FAULT);
@@ -94,10 +94,10 @@ fn execute(words: Vec<OsString>, timing: Timing) -> ExitCode {
     let silent = serve(&mut transport, server);
     let Ok((code, lost)) = command.join() else { transport::abort(FAULT.into()) };
     if silent.or(lost).is_some() {
-        // The lost rank would be waited for in MPI_Finalize, for ever.
+        // MPI_Finalize would wait for the lost rank for ever.
         transport::abort(4);
     }
     transport.flush();
-    // The exit code of a job is that of its first rank.
+    // The exit code of a job is that of rank 0.
     if rank == 0 { code } else { ExitCode::SUCCESS }
 }

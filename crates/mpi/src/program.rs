@@ -1,5 +1,5 @@
-//! Whether all ranks execute the same program: what two builds measure is no one result, and they may not understand each
-//! other.
+//! Checks that all ranks execute the same program: results of two builds can't be combined, and their messages may
+//! differ.
 
 use iodyno_ranks::{Lost, Ranks};
 use std::fs::File;
@@ -7,12 +7,12 @@ use std::hash::{DefaultHasher, Hasher as _};
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
-/// Blocks of the executable that are compared, spread over it, ...
+/// Number of blocks of the executable to compare, spread over it.
 const BLOCKS: u64 = 256;
-/// ... and their length, bytes.
+/// Length of a block.
 const BLOCK_BYTES: usize = 4096;
 
-/// The first rank whose program is not that of rank 0, in words; None where all are the same. All ranks call it.
+/// The first rank whose program differs from rank 0's, in words; `None` if all are equal. All ranks call it.
 pub(crate) fn differs(ranks: &Ranks) -> Result<Option<String>, Lost> {
     let all = ranks.all(&fingerprint(env!("CARGO_PKG_VERSION")))?;
     let other = all.iter().position(|program| *program != all[0]);
@@ -25,7 +25,7 @@ pub(crate) fn differs(ranks: &Ranks) -> Result<Option<String>, Lost> {
     }))
 }
 
-/// Equal for the same build; of a program that can't be read, its version.
+/// Fingerprint, equal for the same build; the version if the program can't be read.
 fn fingerprint(version: &str) -> String {
     let of = File::open("/proc/self/exe").and_then(|file| of_file(&file));
     of.map_or_else(|_| version.to_owned(), |hash| format!("{version} {hash:x}"))

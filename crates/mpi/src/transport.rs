@@ -1,4 +1,4 @@
-//! Messages between ranks by MPI: sends and receives that never wait, so that a rank which is gone blocks nobody.
+//! Messages between ranks by MPI: non-blocking sends and receives, so that a lost rank blocks nobody.
 
 use iodyno_ranks::Transport;
 use mpi::ffi;
@@ -6,9 +6,9 @@ use std::collections::VecDeque;
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
-/// The tag of all messages.
+/// Tag of all messages.
 const TAG: c_int = 7;
-/// Longest time for messages that are on their way when a rank ends.
+/// Time limit for messages in transit when a rank ends.
 const FLUSH_MAX: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// Ends all processes of the job.
@@ -27,7 +27,7 @@ struct InFlight {
 impl InFlight {
     fn is_done(&mut self) -> bool {
         let mut flag: c_int = 0;
-        // SAFETY: the request is of an operation that was started and not yet found complete; the status is ignored.
+        // SAFETY: the request's operation was started and not yet found complete; the status is ignored.
         unsafe {
             ffi::MPI_Test(&raw mut self.request, &raw mut flag, ffi::RSMPI_STATUS_IGNORE);
         }
@@ -35,12 +35,12 @@ impl InFlight {
     }
 }
 
-/// The transport of one rank.
+/// Transport of one rank.
 pub(crate) struct MpiTransport {
     rank: u32,
     size: u32,
     sends: Vec<InFlight>,
-    /// By rank, in the order in which they were sent.
+    /// Receives by sending rank, in order.
     receives: Vec<VecDeque<InFlight>>,
 }
 
@@ -50,26 +50,26 @@ impl MpiTransport {
         Self { rank, size, sends: Vec::new(), receives }
     }
 
-    /// Waits until what was sent is on its way.
+    /// Waits until sent messages are in transit.
     pub(crate) fn flush(&mut self) {
         let until = std::time::Instant::now() + FLUSH_MAX;
         while !self.sends.is_empty() && std::time::Instant::now() < until {
             self.sends.retain_mut(|send| !send.is_done());
             std::thread::sleep(std::time::Duration::from_micros(200));
         }
-        // MPI may still read their memory.
+        // MPI may still read this memory, so it must not be freed.
         for send in std::mem::take(&mut self.sends) {
             std::mem::forget(send.bytes);
         }
     }
 
-    /// Begins to receive all messages that have arrived.
+    /// Starts to receive all messages that have arrived.
     fn begin_receives(&mut self) {
         loop {
             let mut flag: c_int = 0;
             let mut message = MaybeUninit::<ffi::MPI_Message>::uninit();
             let mut status = MaybeUninit::<ffi::MPI_Status>::zeroed();
-            // SAFETY: all pointers are to memory that is written, and kept for the call only.
+            // SAFETY: all pointers are to writable memory, and used only during the call.
             unsafe {
                 ffi::MPI_Improbe(
                     ffi::RSMPI_ANY_SOURCE,
@@ -83,14 +83,14 @@ impl MpiTransport {
             if flag == 0 {
                 return;
             }
-            // SAFETY: the probe found a message, and wrote both.
+            // SAFETY: the probe found a message, and wrote both values.
             let (mut message, status) = unsafe { (message.assume_init(), status.assume_init()) };
             let mut len: c_int = 0;
-            // SAFETY: the status is of the probe.
+            // SAFETY: the status is that of the probe.
             unsafe { ffi::MPI_Get_count(&raw const status, ffi::RSMPI_UINT8_T, &raw mut len) };
             let mut bytes = vec![0_u8; usize::try_from(len).unwrap_or(0)];
             let mut request = MaybeUninit::<ffi::MPI_Request>::uninit();
-            // SAFETY: the buffer has the length of the message, and is kept until the request is complete.
+            // SAFETY: the buffer has the message's length, and lives until the request is complete.
             let request = unsafe {
                 ffi::MPI_Imrecv(
                     bytes.as_mut_ptr().cast(),
@@ -119,7 +119,7 @@ impl Transport for MpiTransport {
         self.sends.retain_mut(|send| !send.is_done());
         let len = c_int::try_from(message.len()).expect("a cell is shorter than 2 GiB");
         let mut request = MaybeUninit::<ffi::MPI_Request>::uninit();
-        // SAFETY: the memory of the message stays where it is, and is kept until the request is complete.
+        // SAFETY: the message's memory does not move, and lives until the request is complete.
         let request = unsafe {
             ffi::MPI_Isend(
                 message.as_ptr().cast(),

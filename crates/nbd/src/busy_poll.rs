@@ -1,30 +1,29 @@
-//! Adaptive busy polling: how long a thread of either end polls its socket before it sleeps.
+//! Adaptive busy polling of a socket, for both client and server, before the thread sleeps.
 //!
-//! The other end answers within microseconds. Waking a thread takes longer than that, several times as long on
-//! a virtual machine, and the other end pays for it too, for it does the waking. With many requests in flight
-//! two ends that sleep take turns, while two that poll work at the same time. So a thread whose last waits were
-//! short polls first. The polling time adapts as the kernel's own halt polling does (`virt/kvm/kvm_main.c`): a
-//! wait that polling would have covered makes it longer, one far beyond sets it to zero. At most half of the
-//! processors poll at a time, and polling threads yield to others. A thread that may not poll yields once and
-//! polls once, for where processors are few the other end may send more once it has run.
+//! The peer answers within microseconds. Waking a thread takes longer, several times as long on a virtual machine, and
+//! the peer pays for it too, since it does the waking. With many requests in flight, two ends that sleep take turns,
+//! while two that poll work in parallel. So a thread whose last waits were short polls first. The polling time adapts
+//! like the kernel's halt polling (`virt/kvm/kvm_main.c`): a wait that polling would have covered lengthens it, a much
+//! longer one resets it to zero. At most half of the processors poll at a time, and polling threads yield to others. A
+//! thread that may not poll yields and polls once: on few processors the peer may send more once it has run.
 
 use std::io;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// The longest polling time of a server, which serves others meanwhile.
+/// Maximum polling time of a server thread; other threads of the server need the processor.
 pub(crate) const POLL_MAX_SERVER: Duration = Duration::from_micros(80);
-/// The longest polling time of a client, which exists to see when an answer comes: a flash read's time.
+/// Maximum polling time of a client thread, which only waits for answers: about a flash read.
 pub(crate) const POLL_MAX_CLIENT: Duration = Duration::from_micros(250);
-/// The first polling time.
+/// Polling time after the first short wait.
 const POLL_FIRST: Duration = Duration::from_micros(20);
 
 static POLLING: AtomicUsize = AtomicUsize::new(0);
 static POLLING_MAX: LazyLock<usize> =
     LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from) / 2);
 
-/// One of the threads that poll.
+/// Permission to poll; at most half as many exist as processors.
 struct PollSlot;
 
 impl PollSlot {
@@ -42,7 +41,7 @@ impl Drop for PollSlot {
     }
 }
 
-/// The adaptive polling time of one thread; see the module.
+/// Adaptive polling time of one thread; see the module.
 #[derive(Debug)]
 pub(crate) struct BusyPoll {
     polling_time: Duration,
@@ -50,13 +49,13 @@ pub(crate) struct BusyPoll {
 }
 
 impl BusyPoll {
-    /// Polls for `max` at most.
+    /// `max` is the maximum polling time.
     pub(crate) fn new(max: Duration) -> Self {
         Self { polling_time: Duration::ZERO, max }
     }
 
-    /// Gets what `get` brings: by polling, then by waiting, which is `get(true)`. With `block` false, it takes
-    /// only what is there at once.
+    /// Returns the result of `get`, first by polling with `get(false)`, then by waiting with `get(true)`. Without
+    /// `block`, calls `get(false)` once.
     pub(crate) fn get(
         &mut self,
         block: bool,
@@ -110,7 +109,7 @@ mod tests {
         assert_eq!(busy_poll.polling_time, Duration::ZERO);
     }
 
-    /// One test, for the count of polling threads is the process's.
+    /// A single test, since the number of polling threads is global to the process.
     #[test]
     fn input_that_arrives_while_polling_is_taken_without_waiting() {
         POLLING.store(*POLLING_MAX, Ordering::Relaxed);

@@ -1,16 +1,16 @@
-//! NBD, the network block device protocol, by its public document, in three layers:
+//! NBD, the network block device protocol, after its public document, in three layers:
 //!
 //! * [`wire`]: the protocol as types and state machines, without sockets, for both sides;
-//! * [`server`]: serves anything that is an [`Export`]; [`ram`] is one;
+//! * [`server`]: serves any [`Export`]; [`ram`] is one;
 //! * [`client`]: many requests in flight on one connection, for a load generator.
 //!
-//! Its sockets, and TLS on them, also serve other protocols: [`server::Listener`], [`stream`].
+//! The sockets, and TLS on them, also serve other protocols: [`server::Listener`], [`stream`].
 //!
-//! It imports nothing of this workspace and contains nothing of measurement or emulation.
+//! This crate imports nothing from the workspace and contains no measurement or emulation.
 //!
-//! **Unsafe code** is in three places: system calls on memory that others change (`syscalls`), the RAM
-//! disk's mapping (`ram`), and the promises between them and an export (`server::export`, `client`), each with
-//! its reason.
+//! **Unsafe code** is in three places, each with its reason: system calls on memory that others change (`syscalls`),
+//! the RAM disk's mapping (`ram`), and buffers passed between these and an export or client (`server::export`,
+//! `client`).
 
 mod busy_poll;
 pub mod client;

@@ -1,16 +1,16 @@
-//! A RAM disk to serve: sparse, and shared by all its connections.
+//! A RAM disk to serve: sparse, shared by all its connections.
 //!
-//! **Concurrent access to the same bytes.** The protocol leaves the outcome open; the language must not. All
-//! memory is words that are touched only by relaxed atomic loads and stores of whole words (a write of part of
-//! a word merges it in), and by system calls, which send from it and receive into it. So each byte is one of
-//! those written, in any mixture; there is no lock.
+//! **Concurrent access to the same bytes.** The protocol leaves the outcome open, but in Rust it must not be undefined
+//! behaviour. The memory consists of words, touched only by relaxed atomic loads and stores of whole words (a write to
+//! part of a word merges it in), and by system calls that send from it or receive into it. So each byte comes from one
+//! of the concurrent writes, in any mixture. There is no lock.
 //!
-//! **Allocation** is tracked by chunk of 64 KiB, one bit each. A bit is set after the data is in, and cleared
-//! before the memory is returned: whatever the order of concurrent requests, a chunk that is marked as a hole
-//! reads as zeroes, now and after the next write to a part of it.
+//! **Allocation** is tracked in chunks of 64 KiB, one bit each. A bit is set after the data is in, and cleared before
+//! the memory is returned. So with concurrent requests in any order, a chunk marked as a hole reads as zeroes, also
+//! around a later partial write.
 //!
-//! A write of more than 16 KiB that its client abandons half-sent may be applied in part, as on any disk whose
-//! power fails: it was never acknowledged.
+//! A write of more than 16 KiB that its client abandons half-sent may be applied in part, as on a disk that loses
+//! power: it was never acknowledged.
 
 use crate::server::{Answer, Export, Io, Peer, Place, Session, Words};
 use crate::wire::{CmdFlags, Command, Errno, Info, Kind, STATE_HOLE, STATE_ZERO};
@@ -19,12 +19,12 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The unit of allocation, bytes.
+/// Unit of allocation.
 const CHUNK_BYTES: u64 = 64 << 10;
-/// Extents in one block status reply at most; the client queries the rest again.
+/// Maximum extents in one block status reply; the client queries the rest again.
 const EXTENTS_MAX: usize = 4096;
 
-/// A RAM disk. Every copy of the export serves the same bytes.
+/// A RAM disk. All clones serve the same bytes.
 #[derive(Clone)]
 pub struct Ram {
     disk: Arc<Disk>,
@@ -33,7 +33,7 @@ pub struct Ram {
 
 struct Disk {
     memory: Memory,
-    /// A bit a chunk.
+    /// One bit per chunk.
     allocated: Box<[AtomicU64]>,
 }
 
@@ -43,7 +43,7 @@ struct Memory {
     len: usize,
 }
 
-// SAFETY: the mapping is words that are touched atomically only.
+// SAFETY: the mapping consists of words that are only touched atomically.
 unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
@@ -51,7 +51,7 @@ unsafe impl Sync for Memory {}
 impl Memory {
     fn new(len: usize) -> io::Result<Self> {
         let len = len.max(1).next_multiple_of(CHUNK_BYTES as usize);
-        // SAFETY: an anonymous mapping at an address that the kernel chooses touches nothing of ours.
+        // SAFETY: an anonymous mapping at an address that the kernel chooses touches no existing memory.
         let start = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -70,22 +70,21 @@ impl Memory {
     }
 
     fn words(&self) -> &[AtomicU64] {
-        // SAFETY: the mapping is that long, page-aligned, zeroed, and outlives self; it is touched as atomic
-        // words only.
+        // SAFETY: the mapping has this length, is page-aligned and zeroed, and outlives self; it is only touched as
+        // atomic words.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len / 8) }
     }
 
-    /// Returns whole chunks to the system; they read as zeroes from then on.
+    /// Returns whole chunks to the system; they then read as zeroes.
     fn discard(&self, offset: usize, len: usize) {
         assert!(offset.checked_add(len).is_some_and(|end| end <= self.len));
-        // SAFETY: the range is within the mapping. For a concurrent reader the words change to zero, as if
-        // stored.
+        // SAFETY: the range is within the mapping. To a concurrent reader the words change to zero, as if stored.
         let done = unsafe {
             let at = self.start.as_ptr().cast::<u8>().add(offset);
             libc::madvise(at.cast(), len, libc::MADV_DONTNEED)
         };
         if done != 0 {
-            // Locked memory cannot be returned.
+            // Locked memory can't be returned.
             Words::new(self.words(), offset, len).zero();
         }
     }
@@ -93,13 +92,13 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and no reference to it outlives self.
+        // SAFETY: self owns the mapping, and no reference to it outlives self.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
     }
 }
 
 impl Ram {
-    /// A disk of zeroes. Memory is used as it is written.
+    /// A disk of zeroes. Memory is allocated as it is written.
     pub fn new(size_bytes: u64) -> io::Result<Self> {
         Self::with_info(Info::new(size_bytes))
     }
@@ -126,7 +125,7 @@ impl Ram {
         other
     }
 
-    /// Bytes that are allocated, in whole chunks of 64 KiB.
+    /// Allocated bytes, in whole chunks of 64 KiB.
     pub fn allocated_bytes(&self) -> u64 {
         let bits =
             self.disk.allocated.iter().map(|w| u64::from(w.load(Ordering::Acquire).count_ones()));
@@ -143,7 +142,7 @@ impl Disk {
         self.allocated[(chunk / 64) as usize].load(Ordering::Acquire) >> (chunk % 64) & 1 == 1
     }
 
-    /// Marks the chunks that a range touches.
+    /// Marks the chunks of a range as allocated.
     fn allocate(&self, offset: u64, len: u64) {
         if len == 0 {
             return;
@@ -156,13 +155,13 @@ impl Disk {
         }
     }
 
-    /// Whether all of a range is a hole.
+    /// True if the whole range is a hole.
     fn is_hole(&self, offset: u64, len: u64) -> bool {
         let mut chunks = offset / CHUNK_BYTES..=(offset + len - 1) / CHUNK_BYTES;
         chunks.all(|chunk| !self.is_allocated(chunk))
     }
 
-    /// Returns the chunks that lie wholly within a range to the system; gives the range of their bytes.
+    /// Returns the whole chunks in a range to the system. Returns their byte range.
     fn punch(&self, offset: u64, len: u64) -> std::ops::Range<u64> {
         let first = offset.next_multiple_of(CHUNK_BYTES);
         let end = (offset + len) / CHUNK_BYTES * CHUNK_BYTES;
@@ -179,7 +178,7 @@ impl Disk {
         first..end
     }
 
-    /// Zeroes a range; allocates nothing, unless `keep_allocated`.
+    /// Zeroes a range. Allocates nothing unless `keep_allocated`.
     fn zero(&self, offset: u64, len: u64, keep_allocated: bool) {
         let end = offset + len;
         if keep_allocated {
@@ -188,7 +187,7 @@ impl Disk {
         }
         let punched = self.punch(offset, len);
         for range in [offset..punched.start, punched.end..end] {
-            // Edges, by chunk: a chunk that is a hole is zero already.
+            // Zero the edges chunk by chunk; a hole is zero already.
             let mut at = range.start;
             while at < range.end {
                 let next = range.end.min((at / CHUNK_BYTES + 1) * CHUNK_BYTES);
@@ -242,7 +241,7 @@ impl Session for RamSession {
         match command.kind {
             Kind::Read if len > 0 && disk.is_hole(offset, len) => io.answer(&Answer::Zeroes),
             Kind::Read => {
-                // SAFETY: the words are mapped as long as the disk, which this session holds.
+                // SAFETY: the words stay mapped as long as the disk, which this session holds.
                 unsafe { io.lend(disk.words(offset, len)) }
             }
             Kind::Write => {
@@ -268,7 +267,7 @@ impl Session for RamSession {
 
     fn place(&mut self, offset_bytes: u64, len_bytes: u32) -> Option<Place> {
         let words = self.0.words(offset_bytes, u64::from(len_bytes));
-        // SAFETY: the words are mapped as long as the disk, which this session holds.
+        // SAFETY: the words stay mapped as long as the disk, which this session holds.
         Some(unsafe { Place::new(words) })
     }
 

@@ -1,4 +1,4 @@
-//! A connected socket, with or without TLS, for other protocols than NBD: one thread receives while another one sends.
+//! A connected socket, with or without TLS, for protocols other than NBD. One thread may receive while another sends.
 
 use crate::server::Endpoint;
 use crate::syscalls::{self, Span};
@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// See the file.
+/// A connected socket; see the module.
 pub struct Stream {
     socket: OwnedFd,
     tls: Option<Mutex<TlsStream>>,
@@ -28,19 +28,19 @@ fn held(lock: &Mutex<TlsStream>) -> MutexGuard<'_, TlsStream> {
 }
 
 impl Stream {
-    /// The server's end of an accepted socket. With TLS, the client must shake hands until the deadline.
+    /// The server's end of an accepted socket. With TLS, the client must complete the handshake before the deadline.
     ///
     /// # Errors
-    /// The client did not, or the socket failed.
+    /// The client did not complete the handshake, or the socket failed.
     pub fn accept(socket: OwnedFd, tls: Option<&ServerTls>, deadline: Instant) -> io::Result<Self> {
         let tls = tls.map(|tls| tls.accept(socket.as_fd(), &[], deadline)).transpose()?;
         Ok(Self { socket, tls: tls.map(Mutex::new) })
     }
 
-    /// Connects. With TLS, the server's certificate must be for this name.
+    /// Connects. With TLS, the server's certificate must match the name.
     ///
     /// # Errors
-    /// No server answers there in time, or its certificate is not accepted.
+    /// No server answers in time, or its certificate is not accepted.
     pub fn connect(
         endpoint: &Endpoint,
         tls: Option<(&ClientTls, &str)>,
@@ -59,7 +59,7 @@ impl Stream {
         Ok(Self { tls: tls.transpose()?.map(Mutex::new), socket })
     }
 
-    /// Receives what is there, and waits where nothing is, until the deadline. 0: the other end sends no more.
+    /// Receives available bytes; if there are none, waits until the deadline. 0: the peer sends no more.
     ///
     /// # Errors
     /// [`io::ErrorKind::TimedOut`] at the deadline; the socket or TLS failed.
@@ -79,7 +79,7 @@ impl Stream {
         }
     }
 
-    /// Sends all bytes, and waits for the other end to take them, until the deadline.
+    /// Sends all bytes, waiting for the peer to take them, until the deadline.
     ///
     /// # Errors
     /// [`io::ErrorKind::TimedOut`] at the deadline; the socket or TLS failed.
@@ -87,11 +87,11 @@ impl Stream {
         self.send_until(bytes, || deadline, &mut |_| false)
     }
 
-    /// Sends all bytes, and waits for the other end to take them. Each time that it took none for `every`, `goes_on` decides:
-    /// it is given for how long it has taken none.
+    /// Sends all bytes, waiting for the peer to take them. After each period `every` without progress, `goes_on`
+    /// decides whether to continue; it gets the time without progress.
     ///
     /// # Errors
-    /// [`io::ErrorKind::TimedOut`] where `goes_on` says no; the socket or TLS failed.
+    /// [`io::ErrorKind::TimedOut`] when `goes_on` returns false; the socket or TLS failed.
     pub fn send_while(
         &self,
         bytes: &[u8],
@@ -101,7 +101,7 @@ impl Stream {
         self.send_until(bytes, || Instant::now().checked_add(every), goes_on)
     }
 
-    /// `deadline` is that of the next wait; at a deadline `goes_on` decides.
+    /// `deadline` gives the deadline of the next wait, at which `goes_on` decides.
     fn send_until(
         &self,
         mut bytes: &[u8],
@@ -142,8 +142,8 @@ impl Stream {
         }
     }
 
-    /// Whether the other end has closed both directions, or the socket failed. Over TCP, one that has closed and one that only
-    /// sends no more look the same until something is sent.
+    /// True if the peer has closed both directions, or the socket failed. Over TCP, a peer that closed and one that
+    /// only stopped sending look the same until something is sent.
     pub fn is_gone(&self) -> bool {
         let mut fds = [PollFd::new(&self.socket, PollFlags::empty())];
         let no_wait = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -152,7 +152,7 @@ impl Stream {
         polled.is_ok() && fds[0].revents().intersects(gone)
     }
 
-    /// Tells the other end that nothing more is sent; what it sends is still received.
+    /// Tells the peer that nothing more is sent; receiving still works.
     pub fn end_sending(&self) {
         if let Some(tls) = &self.tls {
             let _ = held(tls).close(self.socket.as_fd());
@@ -160,8 +160,8 @@ impl Stream {
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write);
     }
 
-    /// Reads on, for so long at most, until the other end has closed: a socket that is closed while bytes of the other end
-    /// lie in it resets the connection, and what was sent last is lost.
+    /// Discards received bytes until the peer has closed, at most for `at_most`. Closing a socket with unread bytes
+    /// resets the connection, which loses the last sent bytes.
     pub fn linger(&self, at_most: Duration) {
         let deadline = Instant::now() + at_most;
         let fd = self.socket.as_fd();
@@ -181,7 +181,7 @@ impl Stream {
         }
     }
 
-    /// Ends both directions at once: calls of other threads return.
+    /// Ends both directions at once: calls by other threads return.
     pub fn shut(&self) {
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
     }

@@ -1,8 +1,8 @@
-//! System calls that no safe wrapper offers in the form needed here: gathering sends and scattering receives on
-//! memory that other threads and clients change meanwhile. The kernel permits that; a Rust slice over such
-//! memory would be unsound, so these take addresses.
+//! System calls without a safe wrapper in the form needed here: gathering sends and scattering receives on memory that
+//! other threads and clients change. The kernel permits that, but a Rust slice over such memory would be unsound, so
+//! these take addresses.
 //!
-//! No call here raises SIGPIPE or blocks, but for [`receive`], [`wait`] and [`wait_or_signal`].
+//! No call raises SIGPIPE, and only [`receive`], [`wait`] and [`wait_or_signal`] block.
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Pieces that one call takes; the kernel's own limit.
+/// Maximum pieces per call; the kernel's limit.
 pub(crate) const PIECES_MAX: usize = 1024;
 
 /// A range of memory for the kernel.
@@ -35,7 +35,7 @@ impl Span {
     }
 }
 
-/// Skips the first `bytes` bytes of what `spans` hold; gives what is left.
+/// Skips the first `bytes` bytes of the spans; returns the rest.
 pub(crate) fn advance(mut spans: &mut [Span], mut bytes: usize) -> &mut [Span] {
     while let Some(first) = spans.first_mut() {
         if bytes < first.len() {
@@ -48,7 +48,7 @@ pub(crate) fn advance(mut spans: &mut [Span], mut bytes: usize) -> &mut [Span] {
     spans
 }
 
-/// Sends what it can without waiting. `Ok(None)` when the socket takes nothing now.
+/// Sends as much as possible without waiting. `Ok(None)` if the socket takes nothing now.
 ///
 /// # Safety
 /// All spans are mapped readable memory for the length of the call.
@@ -78,12 +78,11 @@ pub(crate) unsafe fn send(fd: BorrowedFd<'_>, spans: &[Span]) -> io::Result<Opti
     }
 }
 
-/// Receives into the spans, waiting for the first byte when `block`. `Ok(None)` when nothing is there
-/// now, or a signal ended the wait; 0 at the end of the stream.
+/// Receives into the spans; with `block`, waits for the first byte. `Ok(None)` if nothing is available, or a signal
+/// ended the wait; 0 at the end of the stream.
 ///
 /// # Safety
-/// All spans are mapped writable memory for the length of the call, and nothing holds a reference
-/// to it.
+/// All spans are mapped writable memory for the length of the call, and no reference to it exists.
 pub(crate) unsafe fn receive(
     fd: BorrowedFd<'_>,
     spans: &mut [Span],
@@ -110,18 +109,18 @@ pub(crate) unsafe fn receive(
     }
 }
 
-/// [`receive`] into a slice of our own.
+/// [`receive`] into a slice.
 pub(crate) fn receive_into(
     fd: BorrowedFd<'_>,
     buffer: &mut [u8],
     block: bool,
 ) -> io::Result<Option<usize>> {
     let mut spans = [Span::new(buffer.as_mut_ptr(), buffer.len())];
-    // SAFETY: the slice is ours for the length of the call.
+    // SAFETY: the slice is exclusively borrowed for the length of the call.
     unsafe { receive(fd, &mut spans, block) }
 }
 
-/// Connects to a unix socket. A server whose queue of connections stays full until the deadline does not answer.
+/// Connects to a unix socket. Fails if the server's backlog stays full until the deadline.
 pub(crate) fn connect_unix(path: &Path, deadline: Instant) -> io::Result<OwnedFd> {
     use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -141,14 +140,14 @@ pub(crate) fn connect_unix(path: &Path, deadline: Instant) -> io::Result<OwnedFd
     Ok(socket)
 }
 
-/// Enlarges a Unix socket's buffer: when it holds a few large payloads, neither end has to wait for the other
-/// all the time. The kernel cuts it to its own limit. TCP adapts by itself.
+/// Enlarges a Unix socket's buffer to hold a few large payloads, so that the ends need not wait for each other all the
+/// time. The kernel caps it. TCP adapts by itself.
 pub(crate) fn deepen(fd: BorrowedFd<'_>) {
     let _ = rustix::net::sockopt::set_socket_send_buffer_size(fd, 1 << 20);
 }
 
-/// Bytes sent that the other end has not taken yet. `None` where that cannot be known: over TCP a byte counts
-/// as taken when the other end's kernel has it.
+/// Sent bytes that the peer has not taken yet; `None` if unknown. Over TCP, a byte counts as taken when the peer's
+/// kernel has it.
 pub(crate) fn untaken_bytes(fd: BorrowedFd<'_>) -> Option<usize> {
     let mut bytes: libc::c_int = 0;
     // SAFETY: the call writes one int.
@@ -156,7 +155,7 @@ pub(crate) fn untaken_bytes(fd: BorrowedFd<'_>) -> Option<usize> {
     (result == 0).then_some(bytes as usize)
 }
 
-/// Whether it is a Unix socket.
+/// True for a Unix socket.
 pub(crate) fn is_unix(fd: BorrowedFd<'_>) -> bool {
     rustix::net::sockopt::socket_domain(fd).is_ok_and(|d| d == rustix::net::AddressFamily::UNIX)
 }
@@ -164,16 +163,16 @@ pub(crate) fn is_unix(fd: BorrowedFd<'_>) -> bool {
 /// The events that woke a waiter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Woken {
-    /// There is something to read, or the peer is gone.
+    /// There is something to read, or the peer has disconnected.
     pub(crate) readable: bool,
-    /// There is space to write, or the peer is gone.
+    /// There is space to write, or the peer has disconnected.
     pub(crate) writable: bool,
     /// The waker was signalled.
     pub(crate) waker: bool,
 }
 
 impl Woken {
-    /// Time ran out.
+    /// True if the time ran out.
     pub(crate) fn nothing(self) -> bool {
         self == Self::default()
     }
@@ -194,7 +193,7 @@ pub(crate) fn wait(
     }
 }
 
-/// As [`wait`], but a signal ends it: then it gives `None`.
+/// Like [`wait`], but returns `None` if a signal ends it.
 pub(crate) fn wait_or_signal(
     fd: BorrowedFd<'_>,
     read: bool,
@@ -232,7 +231,7 @@ pub(crate) fn timespec(d: Duration) -> Timespec {
     Timespec { tv_sec: d.as_secs() as _, tv_nsec: d.subsec_nanos() as _ }
 }
 
-/// Wakes a thread that waits for it.
+/// Wakes a waiting thread.
 #[derive(Debug)]
 pub(crate) struct Waker(OwnedFd);
 
@@ -242,7 +241,7 @@ impl Waker {
     }
 
     pub(crate) fn wake(&self) {
-        // It can fail only after 2^64 signals.
+        // Fails only after 2^64 signals.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 
@@ -255,13 +254,13 @@ impl Waker {
     }
 }
 
-/// Lets this process have at least `wanted` open files, as far as its hard limit allows.
+/// Raises this process's limit of open files to at least `wanted`, as far as its hard limit allows.
 pub(crate) fn raise_file_limit(wanted: u64) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current.is_some_and(|now| now < wanted) {
         let current = Some(maximum.map_or(wanted, |max| max.min(wanted)));
-        // Where it is refused, accepting reports the error when files run out.
+        // If it is refused, accepting reports the error when files run out.
         let _ = setrlimit(Resource::Nofile, Rlimit { current, maximum });
     }
 }

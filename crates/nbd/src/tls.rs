@@ -1,11 +1,9 @@
-//! TLS by rustls with ring: certificates from PEM files, and a stream that blocks only where its caller asks
-//! for it.
+//! TLS by rustls with ring: certificates from PEM files, and a stream that blocks only where its caller asks.
 //!
-//! The server's and the client's files may lie in one folder under the names that libvirt, QEMU, libnbd
-//! and nbdkit use: `ca-cert.pem`, `server-cert.pem`, `server-key.pem`, `client-cert.pem`,
-//! `client-key.pem`.
+//! Server's and client's files may share a folder, under the names that libvirt, QEMU, libnbd and nbdkit use:
+//! `ca-cert.pem`, `server-cert.pem`, `server-key.pem`, `client-cert.pem`, `client-key.pem`.
 //!
-//! Built without the feature `tls`, the types exist and cannot be constructed.
+//! Without the feature `tls`, the types exist but can't be constructed.
 
 #[cfg(not(feature = "tls"))]
 pub(crate) use absent::TlsStream;
@@ -19,15 +17,15 @@ pub use present::{ClientTls, ServerTls};
 /// Reason why certificates could not be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A file cannot be read, or is not PEM of the kind expected.
+    /// A file can't be read, or is not PEM of the expected kind.
     #[error("{file}: {why}")]
     File {
-        /// Its path.
+        /// Path of the file.
         file: String,
         /// The problem.
         why: String,
     },
-    /// Certificate and key do not belong together, or are of an unsupported kind.
+    /// Certificate and key do not match, or are of an unsupported kind.
     #[error("these certificates cannot be used: {0}")]
     Unusable(String),
     /// The server's name is neither a host name nor an address.
@@ -59,13 +57,13 @@ mod present {
         TlsError::File { file: path.display().to_string(), why: why.to_string() }
     }
 
-    /// The largest file of certificates, bytes.
+    /// Maximum size of a certificate file, bytes.
     const PEM_BYTES_MAX: u64 = 1 << 20;
 
-    /// The bytes of a regular file.
+    /// Content of a regular file.
     fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
         let system = |e: rustix::io::Errno| file_error(path, &io::Error::from(e));
-        // Neither a pipe nor a device is waited for.
+        // Never blocks on a pipe or a device.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let fd = rustix::fs::open(path, flags, Mode::empty()).map_err(system)?;
         let stat = rustix::fs::fstat(&fd).map_err(system)?;
@@ -84,13 +82,13 @@ mod present {
     fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
         let bytes = read(path)?;
         let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
-        // The error itself may quote the file.
+        // The error may quote the file, so it is not shown.
         let found = found.map_err(|_| file_error(path, &"it is not a PEM file"))?;
         if found.is_empty() { Err(file_error(path, &"no certificate in it")) } else { Ok(found) }
     }
 
     fn key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
-        // The error itself may quote the file.
+        // The error may quote the file, so it is not shown.
         PrivateKeyDer::from_pem_slice(&read(path)?)
             .map_err(|_| file_error(path, &"it is not a PEM file with a private key"))
     }
@@ -111,13 +109,13 @@ mod present {
         TlsError::Unusable(error.to_string())
     }
 
-    /// A server's certificates.
+    /// Certificates of a server.
     #[derive(Clone, Debug)]
     pub struct ServerTls(Arc<ServerConfig>);
 
     impl ServerTls {
-        /// From PEM files: the server's chain and key, and, where clients have to show a certificate,
-        /// those of the authorities that may have signed it.
+        /// From PEM files: the server's chain and key, and, if clients need a certificate, those of the authorities
+        /// that may have signed it.
         pub fn new(
             chain: &Path,
             private_key: &Path,
@@ -144,8 +142,7 @@ mod present {
             Ok(Self(Arc::new(config)))
         }
 
-        /// From a folder with the customary names. Clients need a certificate if there is a
-        /// `ca-cert.pem`.
+        /// From a folder with the customary names. Clients need a certificate if `ca-cert.pem` exists.
         pub fn from_folder(folder: &Path) -> Result<Self, TlsError> {
             let authorities = folder.join("ca-cert.pem");
             Self::new(
@@ -172,8 +169,8 @@ mod present {
     pub struct ClientTls(Arc<ClientConfig>);
 
     impl ClientTls {
-        /// From PEM files: the authorities that may have signed the server's certificate, and the client's own
-        /// chain and key, where the server requires one.
+        /// From PEM files: the authorities that may have signed the server's certificate, and the client's own chain
+        /// and key, if the server requires them.
         pub fn new(
             server_authorities: &Path,
             own: Option<(&Path, &Path)>,
@@ -191,7 +188,7 @@ mod present {
             Ok(Self(Arc::new(config)))
         }
 
-        /// From a folder with the customary names; the client's own certificate if it is there.
+        /// From a folder with the customary names; uses the client's own certificate if it exists.
         pub fn from_folder(folder: &Path) -> Result<Self, TlsError> {
             let (chain, private_key) =
                 (folder.join("client-cert.pem"), folder.join("client-key.pem"));
@@ -215,7 +212,7 @@ mod present {
         }
     }
 
-    /// The socket in the form that rustls needs: non-blocking.
+    /// The socket as rustls needs it: non-blocking.
     struct Socket<'a>(BorrowedFd<'a>);
 
     impl Read for Socket<'_> {
@@ -246,7 +243,7 @@ mod present {
         }
     }
 
-    /// What is wrong with the other side, for people.
+    /// The peer's fault, for people.
     fn words(error: &rustls::Error) -> String {
         use rustls::{CertificateError, Error, OtherError};
         match error {
@@ -273,7 +270,7 @@ mod present {
         connection: Connection,
         /// The peer closed its side, or the socket is at its end.
         ended: bool,
-        /// Why it failed: nothing is decrypted after that.
+        /// Reason of a failure: nothing is decrypted after it.
         failure: Option<String>,
     }
 
@@ -317,8 +314,8 @@ mod present {
             Ok(())
         }
 
-        /// Decrypts what was received; the bytes that can be read now. None after a failure, which is the last: rustls panics
-        /// where more is decrypted after it.
+        /// Decrypts received bytes; returns the number that can be read now. `None` after a failure: rustls panics if
+        /// more is decrypted after one.
         fn decrypt(&mut self) -> Option<usize> {
             if self.failure.is_some() {
                 return None;
@@ -332,7 +329,7 @@ mod present {
             }
         }
 
-        /// Takes what the socket has. False when it has nothing now.
+        /// Receives available bytes. False if there are none now.
         fn pull(&mut self, fd: BorrowedFd<'_>) -> io::Result<bool> {
             match self.connection.read_tls(&mut Socket(fd)) {
                 Ok(0) => {
@@ -345,12 +342,12 @@ mod present {
             }
         }
 
-        /// Whether decrypted bytes are there without a read of the socket.
+        /// True if decrypted bytes are available without reading from the socket.
         pub(crate) fn has_more(&mut self) -> bool {
             self.decrypt().is_some_and(|bytes| bytes > 0)
         }
 
-        /// `Ok(None)` when nothing is there now, 0 at the end.
+        /// Receives decrypted bytes: `Ok(None)` if there are none now, 0 at the end.
         pub(crate) fn receive(
             &mut self,
             fd: BorrowedFd<'_>,
@@ -371,7 +368,7 @@ mod present {
             }
         }
 
-        /// Takes bytes to be sent, as many as its buffer holds; none while earlier ones are not sent yet.
+        /// Buffers bytes to be sent, as many as fit; returns their number.
         pub(crate) fn give(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.connection.writer().write(bytes)
         }
@@ -412,7 +409,7 @@ mod present {
             Ok(())
         }
 
-        /// Sends the peer the end of the TLS stream, if that can be sent at once.
+        /// Sends the end of the TLS stream, if that is possible at once.
         pub(crate) fn close(&mut self, fd: BorrowedFd<'_>) -> io::Result<()> {
             self.connection.send_close_notify();
             self.push_some(fd).map(drop)

@@ -1,4 +1,5 @@
-//! Buffers of idle connections are freed. A process of its own, for it counts all allocated bytes.
+//! Buffers of idle connections are freed. A separate process, since the test counts all allocated
+//! bytes.
 
 mod common;
 #[cfg(feature = "tls")]

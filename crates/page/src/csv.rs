@@ -1,17 +1,16 @@
-//! Tables as CSV (RFC 4180, UTF-8, lines end with LF): numbers as they are stored, in the unit that the head of
-//! their column names, and never rounded for display.
+//! Tables as CSV (RFC 4180, UTF-8, LF line ends). Numbers are unrounded, in the unit named in the column's head.
 //!
-//! [`files`] gives a file for each figure and table, for spreadsheets and data frames. [`text`] gives the whole
-//! document as one file in long form, a cell a line, for a pipe.
+//! [`files`] gives one file per figure and table, for spreadsheets and data frames. [`text`] gives the whole document
+//! as one file in long form, one cell per line, for a pipe.
 //!
-//! Names are foreign text (targets, jobs, hosts), and spreadsheets evaluate a cell that begins with `=`, `+`,
-//! `-` or `@` as a formula. Such a cell gets a leading `'` unless it is a number. The page's script writes the
-//! same bytes; `tests/html.rs` compares them.
+//! Names are foreign text (targets, jobs, hosts), and spreadsheets evaluate a cell that begins with `=`, `+`, `-` or
+//! `@` as a formula. Such a cell gets a leading `'` unless it is a number. The page's script writes the same bytes;
+//! `tests/html.rs` compares them.
 
 use crate::{Block, Cell, Document, Table};
 use iodyno_units::text::is_hidden;
 
-/// A table as one CSV file. Rows that head others become a first column, `group`.
+/// A table as one CSV file. Heading rows become a first column, `group`.
 pub fn table(table: &Table) -> String {
     let grouped = table.rows.iter().any(|row| row.is_heading);
     let mut out = String::new();
@@ -29,13 +28,13 @@ pub fn table(table: &Table) -> String {
     out
 }
 
-/// A file for each figure (`ID.csv`) and table (`SECTION-table-N.csv`), in the order of the document.
+/// One file per figure (`ID.csv`) and table (`SECTION-table-N.csv`), in document order.
 pub fn files(document: &Document) -> Vec<(String, Vec<u8>)> {
     tables(document).map(|(_, name, it)| (format!("{name}.csv"), table(&it).into_bytes())).collect()
 }
 
-/// The whole document, a cell a line: section, figure or table, number of the row from 1, column, unit, the
-/// displayed text, and the value where it is a number.
+/// The whole document, one cell per line: section, figure or table, row number from 1, column, unit, displayed text,
+/// and the value if it is a number.
 pub fn text(document: &Document) -> String {
     let mut out = "section,of,row,column,unit,text,value\n".to_owned();
     for (section, name, table) in tables(document) {
@@ -78,22 +77,22 @@ fn tables(document: &Document) -> impl Iterator<Item = (String, String, Table)> 
     })
 }
 
-/// The head of a column with its unit.
+/// Head of a column, with its unit.
 pub(crate) fn head(title: &str, unit: &str) -> String {
     safe(&if unit.is_empty() { title.to_owned() } else { format!("{title} ({unit})") })
 }
 
-/// A cell as it is stored.
+/// Raw value of a cell, or its text.
 fn raw(cell: &Cell) -> String {
     value(cell).unwrap_or_else(|| safe(&cell.text))
 }
 
-/// Its number, where it is one: as short as it can be without losing a bit.
+/// Raw number of a cell, if it has one: the shortest form without loss.
 pub(crate) fn value(cell: &Cell) -> Option<String> {
     cell.value.filter(|value| value.is_finite()).map(|value| value.to_string())
 }
 
-/// Text that no spreadsheet evaluates, with hidden characters except line ends replaced.
+/// Text that no spreadsheet evaluates; hidden characters other than line ends are replaced.
 pub fn safe(text: &str) -> String {
     let hidden = |c: char| is_hidden(c) && c != '\n';
     let text: String = text.chars().map(|c| if hidden(c) { '\u{fffd}' } else { c }).collect();
@@ -105,7 +104,7 @@ pub fn safe(text: &str) -> String {
     }
 }
 
-/// A line of cells, quoted where they must be.
+/// Writes a line of cells, quoted where necessary.
 fn line(out: &mut String, cells: impl Iterator<Item = String>) {
     for (i, cell) in cells.enumerate() {
         if i > 0 {

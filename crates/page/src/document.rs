@@ -1,34 +1,34 @@
-//! The document: sections of blocks, in the order in which they are read.
+//! A document: sections of blocks, in reading order.
 
 use crate::{Figure, Table, Tone};
 
 /// A document.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Document {
-    /// Its title.
+    /// Title.
     pub title: String,
-    /// Lines below the title: test, target, time; each of a few words.
+    /// Lines below the title: test, target, time; a few words each.
     pub about: Vec<String>,
-    /// A stamp that must not be overlooked, on every page and figure: `NON-CONFORMANT`; may be empty.
+    /// A prominent stamp on every page and figure, such as `NON-CONFORMANT`; may be empty.
     pub stamp: String,
-    /// Its sections. The first is the first screen: it alone must not mislead.
+    /// Sections. The first one fills the first screen: by itself it must not mislead.
     pub sections: Vec<Section>,
-    /// Data that can be read back out of it.
+    /// Embedded data, which programs can read back.
     pub embedded: Vec<Embedded>,
-    /// The program that made it, for its foot: name and version.
+    /// Name and version of the generating program, for the foot.
     pub made_by: String,
 }
 
 /// A section.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Section {
-    /// A name for links, unique in the document.
+    /// Name for links, unique in the document.
     pub id: String,
-    /// Its heading.
+    /// Heading.
     pub title: String,
-    /// Its content.
+    /// Content.
     pub blocks: Vec<Block>,
-    /// It is folded until the reader opens it: for data that few readers need. In print it is open.
+    /// Collapsed until the reader opens it, for data that few readers need. Open in print.
     pub folded: bool,
 }
 
@@ -44,57 +44,56 @@ pub enum Block {
     Verdicts(Vec<Verdict>),
     /// A figure.
     Figure(Figure),
-    /// Small figures to be compared, in a grid; their axes are the same.
+    /// Small figures to compare, in a grid with equal axes.
     Gallery(Vec<Figure>),
     /// A table.
     Table(Table),
-    /// Facts by topic: topic, then name and value.
+    /// Facts by topic: topic, then pairs of name and value.
     Facts(Vec<(String, Vec<(String, String)>)>),
-    /// Text to be typed or stored unchanged: a command, a file.
+    /// Verbatim text: a command or a file.
     Code {
-        /// Its caption.
+        /// Caption.
         caption: String,
-        /// The text.
+        /// Content.
         text: String,
     },
 }
 
-/// A number that comes first.
+/// A headline number.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Headline {
-    /// Its subject: the cell's name.
+    /// Name of the cell.
     pub name: String,
-    /// The number with its unit.
+    /// Number with its unit.
     pub value: String,
-    /// Its interval, or its certainty; may be empty.
+    /// Interval or certainty; may be empty.
     pub interval: String,
-    /// Further facts: p99, n, conditions; each of a few words.
+    /// Further facts: p99, n, conditions; a few words each.
     pub beside: Vec<String>,
-    /// Its tone.
+    /// Tone.
     pub tone: Tone,
 }
 
 /// A verdict on the numbers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Verdict {
-    /// Its code, `STEADY_NOT_REACHED`; may be empty.
+    /// Code, such as `STEADY_NOT_REACHED`; may be empty.
     pub code: String,
-    /// Its gravity.
+    /// Severity.
     pub tone: Tone,
-    /// In plain words: problem, reason, remedy.
+    /// Problem, reason and remedy, in plain words.
     pub text: String,
-    /// Its cells; may be empty.
+    /// Cells concerned; may be empty.
     pub of: Vec<String>,
 }
 
 /// Data inside the document that programs can read back.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Embedded {
-    /// The id of its element: `iodyno-run-1`.
+    /// Id of the element: `iodyno-run-1`.
     pub id: String,
-    /// Its media type: that of a data block, never of a script.
+    /// Media type: that of a data block, never of a script.
     pub media_type: String,
-    /// The text, which must be JSON. The writer of the page escapes character sequences that would end the
-    /// element.
+    /// JSON text. The page writer escapes character sequences that would end the element.
     pub text: String,
 }

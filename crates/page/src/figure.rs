@@ -1,61 +1,61 @@
 //! Figures as data: axes, series, marks. `chart/` draws them.
 //!
-//! Each figure carries all that it needs to be shown alone, such as on a slide: a title, its conditions in one
-//! line, units on its axes, and the data behind it.
+//! Each figure can be shown alone, such as on a slide: it has a title, its conditions in one line, units on its axes,
+//! and the underlying data.
 
 use crate::{Quantity, Tone};
 
 /// A figure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
-    /// A name for links and files, unique in its document: lower-case letters, digits and dashes.
+    /// Name for links and files, unique in the document: lower-case letters, digits and dashes.
     pub id: String,
-    /// Its title.
+    /// Title.
     pub title: String,
-    /// Its content in a sentence or two: the first text that a screen reader reads.
+    /// Content in a sentence or two: the first text that a screen reader reads.
     pub summary: String,
-    /// Target and method of the measurement, in one line; carries the run's id, n and the verdict.
+    /// Target and method of the measurement, in one line, with the run's id, n and the verdict.
     pub conditions: String,
-    /// Its shape.
+    /// Shape and data.
     pub shape: Shape,
-    /// Remarks needed to read it.
+    /// Remarks needed for reading the figure.
     pub notes: Vec<String>,
 }
 
-/// The shape of a figure.
+/// Shape of a figure.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Shape {
-    /// Marks between two axes; several panels share the horizontal one.
+    /// Marks between two axes; several panels may share the horizontal one.
     Plot(Plot),
-    /// A table whose cells are coloured by their value.
+    /// A table whose cells are coloured by value.
     Matrix(Matrix),
-    /// The same as columns standing on a plane, as SNIA's pages draw it.
+    /// A matrix drawn as columns on a plane, as in SNIA's pages.
     Columns(Matrix),
 }
 
-/// One or several panels over one horizontal axis.
+/// One or several panels over a common horizontal axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plot {
-    /// The horizontal axis.
+    /// Horizontal axis.
     pub x: Axis,
-    /// From top to bottom.
+    /// Panels from top to bottom.
     pub panels: Vec<Panel>,
-    /// Named stretches of the horizontal axis: phases, the measurement window, stalls.
+    /// Named ranges of the horizontal axis: phases, the measurement window, stalls.
     pub spans: Vec<Span>,
 }
 
-/// One vertical axis with the marks drawn over it.
+/// A vertical axis with the marks drawn over it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Panel {
-    /// The vertical axis.
+    /// Vertical axis.
     pub y: Axis,
-    /// Its series, the first below.
+    /// Series, drawn in this order.
     pub series: Vec<Series>,
-    /// Lines across: a ceiling, a limit, a mean.
+    /// Lines across the panel: a ceiling, a limit, a mean.
     pub rules: Vec<Rule>,
-    /// A field of counts below the series: the number for each time and latency.
+    /// A heat map below the series: counts by time and latency.
     pub heat: Option<HeatMap>,
-    /// Its height as a share of a usual panel; 1 is usual.
+    /// Height as a multiple of a usual panel's.
     pub height: f64,
     /// Meaning of the sign around points with the tone Warning.
     pub warning: &'static str,
@@ -64,157 +64,157 @@ pub struct Panel {
 /// An axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
-    /// Its quantity, without the unit: `latency`. A scale that is not linear is added by the drawing.
+    /// Name of the quantity, without the unit: `latency`. The drawing adds a non-linear scale.
     pub label: String,
-    /// The quantity of its numbers.
+    /// Quantity of the numbers.
     pub quantity: Quantity,
-    /// The mapping of values to positions.
+    /// Mapping of values to positions.
     pub scale: Scale,
-    /// Ends of the axis where they do not follow the data: compared panels have the same.
+    /// Ends of the axis; `None`: from the data. Panels to be compared have the same.
     pub range: Option<(f64, f64)>,
 }
 
-/// The mapping of values to positions on an axis.
+/// Mapping of values to positions on an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Scale {
-    /// Even steps. With `zero` the axis begins at 0, as bars must.
+    /// Linear. With `zero` the axis begins at 0, as bars need.
     Linear {
-        /// Begins at 0.
+        /// The axis begins at 0.
         zero: bool,
     },
-    /// Even factors. Values that are not above 0 have no position.
+    /// Logarithmic. Values of 0 or below have no position.
     Log,
-    /// Quantiles 0 to 1 by their nines: 0, 0.9, 0.99, 0.999 are evenly spaced.
+    /// Quantiles from 0 to 1 by their nines: 0, 0.9, 0.99, 0.999 are evenly spaced.
     Nines,
-    /// Named positions, one a category: the value is its number, from 0. A vertical axis has the first on top.
+    /// Named positions: a value is the category's index, from 0. A vertical axis has the first on top.
     Categories(Vec<String>),
 }
 
 /// Points of one kind, with one name in the legend.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// Its name in the legend. Series of one name (over several panels, or the tail of one) are one entry.
+    /// Name in the legend. Series of the same name (in several panels, or the tail of one) share an entry.
     pub name: String,
-    /// Its mark.
+    /// Mark of the points.
     pub mark: Mark,
-    /// Its colour and dash, from 0; series of one subject have the same in all panels.
+    /// Index of colour and dash; series of one subject have the same in all panels.
     pub color: usize,
-    /// Its points, in order.
+    /// Points, in order.
     pub points: Vec<Point>,
 }
 
-/// The mark of points.
+/// Mark of a series' points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
-    /// A line through them, with a dot at each where there are few.
+    /// A line, with a dot at each point if there are few.
     Line,
-    /// A line that is dashed: an ideal, a law, a part that the samples don't support.
+    /// A dashed line: an ideal, a law, a part that the samples don't support.
     Dashed,
-    /// Level from each point to the next: a value that holds for an interval.
+    /// Horizontal from each point to the next: a value that holds for an interval.
     Step,
-    /// Dots alone.
+    /// Dots.
     Dots,
-    /// Rings, larger than dots, so that a dot of the same value is visible within: a reference value.
+    /// Rings, larger than dots, so that a dot of equal value is visible inside: a reference value.
     Hollow,
-    /// Bars from 0; side by side where there are several series.
+    /// Bars from 0, side by side if there are several series.
     Bars,
-    /// Bars on top of each other.
+    /// Stacked bars.
     Stack,
-    /// The area between `low` and `high`.
+    /// The area between the ends of the intervals.
     Band,
-    /// A dot with a line from `low` to `high` along the **horizontal** axis: an estimate with its interval.
+    /// A dot with its interval along the **horizontal** axis: an estimate.
     Interval,
-    /// As [`Mark::Interval`], of a change to the better: a triangle that points upwards, in the colour of good.
+    /// Like [`Mark::Interval`], for a change to the better: a triangle that points upwards, in the colour of good.
     Better,
-    /// As [`Mark::Interval`], of a change to the worse: a triangle that points downwards, in the colour of bad.
+    /// Like [`Mark::Interval`], for a change to the worse: a triangle that points downwards, in the colour of bad.
     Worse,
-    /// As [`Mark::Interval`], of an undecided change: a ring, in the colour of secondary text.
+    /// Like [`Mark::Interval`], for an undecided change: a ring, in the colour of secondary text.
     Undecided,
 }
 
 /// A point.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Point {
-    /// Along the horizontal axis.
+    /// Value on the horizontal axis.
     pub x: f64,
-    /// Along the vertical axis. Not finite: a gap.
+    /// Value on the vertical axis. Not finite: a gap.
     pub y: f64,
-    /// Ends of its interval, where it has one: vertical, unless [`Mark::is_interval`].
+    /// Ends of the interval, if any: vertical, unless [`Mark::is_interval`].
     pub interval: Option<(f64, f64)>,
-    /// Its label: its depth, its rate; may be empty.
+    /// Label, such as a queue depth or rate; may be empty.
     pub label: String,
-    /// Its tone; Warning and Bad get a sign.
+    /// Tone; Warning and Bad are drawn with a sign.
     pub tone: Tone,
 }
 
-/// A stretch of the horizontal axis.
+/// A range of the horizontal axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
-    /// Its start.
+    /// Start.
     pub from: f64,
-    /// Its end.
+    /// End.
     pub to: f64,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its tone.
+    /// Tone.
     pub tone: Tone,
 }
 
 /// A line across a panel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
-    /// Its position on the vertical axis, or the horizontal one if it is upright.
+    /// Position on the vertical axis, or on the horizontal one if upright.
     pub at: f64,
-    /// It is upright.
+    /// Vertical rather than horizontal.
     pub upright: bool,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its tone.
+    /// Tone.
     pub tone: Tone,
 }
 
-/// Counts by position on both axes. The colour is by rank among the counts, so that rare ones are visible.
+/// Counts by position on both axes. Coloured by rank among the counts, so that rare ones are visible.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeatMap {
-    /// Edges of the columns on the horizontal axis, one more than there are columns.
+    /// Edges of the columns on the horizontal axis, one more than columns.
     pub x_edges: Vec<f64>,
-    /// Edges of the rows on the vertical axis, one more than there are rows, rising.
+    /// Edges of the rows on the vertical axis, one more than rows, ascending.
     pub y_edges: Vec<f64>,
-    /// By column, then by row.
+    /// Counts by column, then by row.
     pub counts: Vec<Vec<u64>>,
-    /// The unit of the counts: `I/Os`.
+    /// Unit of the counts: `I/Os`.
     pub of: String,
 }
 
 /// Values by column and row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Matrix {
-    /// The quantity of the columns: `share of reads`.
+    /// Quantity of the columns: `share of reads`.
     pub columns_label: String,
-    /// Their names.
+    /// Names of the columns.
     pub columns: Vec<String>,
-    /// The quantity of the rows: `block size`.
+    /// Quantity of the rows: `block size`.
     pub rows_label: String,
-    /// Their names.
+    /// Names of the rows.
     pub rows: Vec<String>,
-    /// The quantity of the values.
+    /// Quantity of the values.
     pub quantity: Quantity,
-    /// By row, then by column; None where there is none.
+    /// Values by row, then by column; `None`: no value.
     pub values: Vec<Vec<Option<f64>>>,
-    /// Ends of the colours where they do not follow the values: compared tables have the same.
+    /// Ends of the colour ramp; `None`: from the values. Tables to be compared have the same.
     pub range: Option<(f64, f64)>,
-    /// Further words on a value, shown under the pointer: its interval. As `values`, or empty.
+    /// Details of each value, such as its interval, shown under the pointer. Shaped like `values`, or empty.
     pub notes: Vec<Vec<String>>,
 }
 
 impl Axis {
-    /// An axis of even steps from 0.
+    /// A linear axis from 0.
     pub fn from_zero(label: impl Into<String>, quantity: Quantity) -> Self {
         let scale = Scale::Linear { zero: true };
         Self { label: label.into(), quantity, scale, range: None }
     }
 
-    /// An axis of even factors.
+    /// A logarithmic axis.
     pub fn log(label: impl Into<String>, quantity: Quantity) -> Self {
         Self { label: label.into(), quantity, scale: Scale::Log, range: None }
     }
@@ -227,14 +227,14 @@ impl Axis {
 }
 
 impl Mark {
-    /// It draws estimates whose intervals lie along the horizontal axis.
+    /// True for estimates, whose intervals lie along the horizontal axis.
     pub const fn is_interval(self) -> bool {
         matches!(self, Self::Interval | Self::Better | Self::Worse | Self::Undecided)
     }
 }
 
 impl Panel {
-    /// A panel of series alone, of the usual height.
+    /// A panel with series only, of the usual height.
     pub fn new(y: Axis, series: Vec<Series>) -> Self {
         let warning = "with a warning";
         Self { y, series, rules: Vec::new(), heat: None, height: 1.0, warning }
@@ -242,7 +242,7 @@ impl Panel {
 }
 
 impl Point {
-    /// A point and nothing else.
+    /// A point without interval, label or tone.
     pub fn at(x: f64, y: f64) -> Self {
         Self { x, y, ..Self::default() }
     }

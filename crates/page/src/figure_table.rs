@@ -1,23 +1,23 @@
-//! The table behind a figure: its numbers as displayed, with the raw values beside them.
+//! The table behind a figure: its numbers as displayed, and the raw values.
 //!
 //! Every figure can be read as a table, for readers who can't see it and for copying.
 
 use crate::{Axis, Cell, Column, Figure, Matrix, Panel, Plot, Quantity, Row, Scale, Series};
 use crate::{Shape, Table};
 
-/// The most rows of a table; of more points every n-th is shown.
+/// Maximum rows of a displayed table.
 const ROWS: usize = 600;
 
 impl Figure {
-    /// The data behind the figure as a table of at most 600 rows. Where there are more points they are taken
-    /// evenly, the last one always, and a note reports it.
+    /// The data behind the figure as a table of at most 600 rows. More points are thinned evenly, keeping the last one,
+    /// and a note reports it.
     pub fn table(&self) -> Table {
         let mut table = self.data();
         thin(&mut table);
         table
     }
 
-    /// All the data behind the figure as a table, for data files.
+    /// All data behind the figure as a table, for data files.
     pub fn data(&self) -> Table {
         let mut table = match &self.shape {
             Shape::Plot(plot) => of_plot(plot),
@@ -28,7 +28,7 @@ impl Figure {
     }
 }
 
-/// Takes rows evenly until there are few enough.
+/// Thins rows evenly to the maximum.
 fn thin(table: &mut Table) {
     let all = table.rows.len();
     if all <= ROWS {
@@ -37,7 +37,7 @@ fn thin(table: &mut Table) {
     let rows = std::mem::take(&mut table.rows);
     let mut kept = 0;
     for (i, row) in rows.into_iter().enumerate() {
-        // The k-th of the rows kept is the one at k/(ROWS - 1) of the way.
+        // The k-th kept row is the one at k/(ROWS - 1) of all rows.
         if i == kept * (all - 1) / (ROWS - 1) {
             table.rows.push(row);
             kept += 1;
@@ -51,7 +51,7 @@ fn of_plot(plot: &Plot) -> Table {
     let mut points = series().flat_map(|(_, s)| s.points.iter().map(move |p| (s, p)));
     let has_labels = points.clone().any(|(_, p)| !p.label.is_empty());
     let has_intervals = points.any(|(_, p)| p.interval.is_some());
-    // Panels of one quantity share a column; of several, the unit cannot stand in the head.
+    // Panels of one quantity share a column; with several quantities, the unit can't be in the head.
     let first = plot.panels.first().map(|p| &p.y);
     let is_one = plot.panels.iter().all(|p| Some(p.y.quantity) == first.map(|y| y.quantity));
     let unit = |axis: &Axis| if is_one { axis.quantity.unit() } else { "" };
@@ -110,12 +110,12 @@ fn of_plot(plot: &Plot) -> Table {
     Table { columns, rows, notes, ..Table::default() }
 }
 
-/// The axis along which the intervals of a series lie.
+/// Axis of the intervals of a series.
 fn interval_axis<'a>(plot: &'a Plot, panel: &'a Panel, series: &Series) -> &'a Axis {
     if series.mark.is_interval() { &plot.x } else { &panel.y }
 }
 
-/// The counts above 0 of the heat maps, if there are any.
+/// Non-zero counts of the heat maps; `None` without heat maps.
 fn of_heat(plot: &Plot) -> Option<Table> {
     let heat_of = plot.panels.iter().find_map(|p| Some((&p.y, p.heat.as_ref()?)))?;
     let ends = |axis: &Axis| {
@@ -167,7 +167,7 @@ fn column(axis: &Axis, unit: &str) -> Column {
     }
 }
 
-/// A value on an axis: the name of its category, or the number in words and as it is.
+/// A value on an axis: the category's name, or the number as displayed and raw.
 fn cell(axis: &Axis, value: f64) -> Cell {
     if let Scale::Categories(names) = &axis.scale {
         let is_index = value >= 0.0 && value < names.len() as f64;

@@ -1,12 +1,11 @@
-//! Documents with figures, and writing them as one HTML file, as Markdown, as CSV, and figure by figure as SVG;
-//! and text for a terminal ([`terminal`]).
+//! Documents with figures, written as one HTML file, as Markdown, as CSV, or figure by figure as SVG; and text for a
+//! terminal ([`terminal`]).
 //!
-//! A [`Document`] is sections of blocks; a [`Figure`] is data with axes and marks, and defines its content, not
-//! its looks. The crates above make documents of their subjects (a stored run, a comparison, a study); this
-//! crate draws them.
+//! A [`Document`] is sections of blocks. A [`Figure`] is data with axes and marks; it defines its content, not its
+//! looks. Higher crates make documents of their subjects (a stored run, a comparison, a study); this crate draws them.
 //!
-//! **Invariant:** this crate knows nothing of runs, reads no clock, no file and no environment. The same
-//! document gives the same bytes.
+//! **Invariant:** this crate knows nothing of runs and reads no clock, file or environment. Equal documents give equal
+//! bytes.
 
 pub mod chart;
 pub mod csv;

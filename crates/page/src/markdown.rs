@@ -1,8 +1,7 @@
-//! A document as Markdown of GitHub's flavour, for issues, pull requests and wikis; with figures as SVG
-//! files beside it.
+//! A document as GitHub Flavored Markdown, for issues, pull requests and wikis, with figures as separate SVG files.
 //!
-//! All foreign text is escaped, so that it reads as it was written; control characters and those that reverse
-//! the direction of text are shown as `�`.
+//! All foreign text is escaped, so that it reads as written; control characters and those that reverse the direction of
+//! text are shown as `�`.
 
 use iodyno_units::text::is_hidden;
 use std::fmt::Write;
@@ -11,7 +10,7 @@ use crate::chart::{self, Look};
 use crate::document::Verdict;
 use crate::{Block, Document, Figure, Table, Tone, name, tone};
 
-/// The document as text. Figures are linked as `figures/ID.svg`; [`files`] has them.
+/// The document as text. Figures are linked as `figures/ID.svg`; [`files`] returns them.
 pub fn text(document: &Document) -> String {
     let mut out = String::new();
     let title = if document.title.is_empty() { "Untitled" } else { &document.title };
@@ -43,7 +42,7 @@ pub fn text(document: &Document) -> String {
     out
 }
 
-/// Each figure as an SVG file that stands alone: `ID.svg` and its bytes. A stamp is in its conditions.
+/// Each figure as a stand-alone SVG file: `ID.svg` and its bytes. A stamp is added to its conditions.
 pub fn files(document: &Document) -> Vec<(String, Vec<u8>)> {
     let figures = document.sections.iter().flat_map(|section| &section.blocks);
     let figures = figures.flat_map(|block| match block {
@@ -111,8 +110,7 @@ fn block(out: &mut String, block: &Block, stamp: &str) {
     }
 }
 
-/// Lines that are read literally: between fences, or, where a reader without support for fences could take them
-/// for markup, as an element in which markup is escaped.
+/// A code block: fenced, or, if a reader without fences might take it for markup, an element with escaped content.
 fn code(text: &str) -> String {
     let text = text.trim_end_matches('\n');
     if text.contains('<') {
@@ -195,14 +193,14 @@ fn paragraph(out: &mut String, text: &str) {
     let _ = writeln!(out, "{text}\n");
 }
 
-/// The sign of a tone with a space behind it, or nothing.
+/// A tone's sign and a space, or nothing.
 fn sign(tone: Tone) -> String {
     let sign = tone::sign(tone);
-    // A lone `i` is taken for a word of the text.
+    // A lone `i` would look like a word of the text.
     if sign.is_empty() || sign == "i" { String::new() } else { format!("{sign} ") }
 }
 
-/// Text in which characters that are hidden, or reverse the direction of text, are replaced.
+/// Replaces characters that are hidden or reverse the direction of text.
 fn shown(text: &str) -> String {
     let show = |c: char| match c {
         '\n' | '\t' => c,
@@ -212,7 +210,7 @@ fn shown(text: &str) -> String {
     text.chars().map(show).collect()
 }
 
-/// Text in one line that is read literally: markup characters are escaped.
+/// Text on one line with markup characters escaped.
 fn plain(text: &str) -> String {
     let text = shown(text).replace(['\n', '\t'], " ");
     let text = text.trim();
@@ -223,7 +221,7 @@ fn plain(text: &str) -> String {
         let after = rest.peek().copied().unwrap_or(' ');
         let escape = match c {
             '\\' | '`' | '*' | '[' | ']' | '<' | '>' | '|' | '~' | '&' | '$' => true,
-            // Within a word it is no emphasis.
+            // An underscore within a word is not emphasis.
             '_' => !(before.is_alphanumeric() && after.is_alphanumeric()),
             '!' => after == '[',
             '#' | '+' | '-' | '=' => out.is_empty(),

@@ -1,6 +1,6 @@
-//! Names that are safe as the id of an element and as the name of a file, from any text.
+//! Names that are safe as an element's id and as a file name, from any text.
 
-/// ASCII letters, digits, `-` and `_` as they are, everything else as `-`; never empty, at most 100 long.
+/// Keeps ASCII letters, digits, `-` and `_`, replaces others by `-`. Never empty, at most 100 characters.
 pub(crate) fn safe(name: &str) -> String {
     let keep = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
     let safe: String = name.chars().take(100).map(keep).collect();

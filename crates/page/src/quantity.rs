@@ -1,36 +1,36 @@
-//! The quantity of a figure's numbers, which determines their format.
+//! Quantities of numbers, which determine their format.
 
 use iodyno_units::human;
 
-/// The quantity of a number.
+/// Quantity of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantity {
-    /// Operations a second.
+    /// Operations per second.
     Iops,
-    /// Bytes a second.
+    /// Bytes per second.
     Throughput,
-    /// Nanoseconds, of a latency.
+    /// Latency in nanoseconds.
     LatencyNs,
-    /// Seconds, of the time that a run takes.
+    /// Time within a run, in seconds.
     Seconds,
-    /// A share of 1, written in per cent.
+    /// A share of 1, displayed in percent.
     Share,
-    /// A change as a share of 1, written in per cent with its sign.
+    /// A change as a share of 1, displayed in percent with its sign.
     Change,
     /// Bytes.
     Bytes,
     /// A count of something (I/Os, threads, targets, rounds).
     Count,
-    /// How often the whole target was written (drive fills), a speed-up, a ratio.
+    /// A ratio: a speed-up, or drive fills (bytes written per target size).
     Ratio,
-    /// A quantile, 0 to 1, written in per cent: 0.999 is 99.9 %.
+    /// A quantile, 0 to 1, displayed in percent: 0.999 is 99.9 %.
     Quantile,
     /// Degrees Celsius.
     Celsius,
 }
 
 impl Quantity {
-    /// Every one.
+    /// All quantities.
     pub const ALL: [Self; 11] = [
         Self::Iops,
         Self::Throughput,
@@ -47,12 +47,12 @@ impl Quantity {
 
     /// A value with its unit, in few digits, for display.
     pub fn words(self, value: f64) -> String {
-        // Beyond this a change of the unit would not be finite.
+        // Converting the unit of a larger value would not be finite.
         if !value.is_finite() || value.abs() > 1e290 {
             return "–".to_owned();
         }
         match self {
-            // Rounds and targets are whole.
+            // Counts of rounds or targets are integers.
             Self::Count if value.fract() == 0.0 && (0.0..1e15).contains(&value) => {
                 human::whole(value as u64)
             }
@@ -79,7 +79,7 @@ impl Quantity {
         }
     }
 
-    /// The unit of values as they are stored, for the head of a column of a data file.
+    /// Unit of raw values, for the head of a column in a data file.
     pub const fn unit(self) -> &'static str {
         match self {
             Self::Iops => "IOPS",
@@ -93,7 +93,7 @@ impl Quantity {
     }
 }
 
-/// A quantile in per cent with as many nines as it has.
+/// A quantile in percent, with all its nines.
 fn quantile(q: f64) -> String {
     let percent = format!("{:.6}", q * 100.0);
     format!("{} %", percent.trim_end_matches('0').trim_end_matches('.'))

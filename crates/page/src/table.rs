@@ -1,68 +1,68 @@
-//! A table: the data behind a figure, or a table by itself.
+//! A table: the data behind a figure, or a table of its own.
 
 /// A table of words and numbers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
-    /// Its content, in a line.
+    /// Content of the table, in a line.
     pub caption: String,
-    /// Its columns.
+    /// Columns.
     pub columns: Vec<Column>,
-    /// Its rows; each has as many cells as there are columns.
+    /// Rows; each has as many cells as there are columns.
     pub rows: Vec<Row>,
-    /// Remarks needed to read it, each in a sentence.
+    /// Remarks needed for reading the table, each a sentence.
     pub notes: Vec<String>,
 }
 
-/// A column.
+/// A column of a table.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Column {
-    /// Its head.
+    /// Head.
     pub title: String,
-    /// The unit of the raw values of its cells, for data files: `ns`, `bytes/s`; may be empty.
+    /// Unit of the raw values, for data files: `ns`, `bytes/s`; may be empty.
     pub unit: String,
-    /// Its cells are numbers: set to the right.
+    /// The cells are numbers, aligned right.
     pub is_number: bool,
 }
 
-/// A row.
+/// A row of a table.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Row {
-    /// Its cells.
+    /// Cells.
     pub cells: Vec<Cell>,
-    /// It heads the rows that follow: its first cell spans the table.
+    /// Heading of the rows that follow: its first cell spans the table.
     pub is_heading: bool,
 }
 
-/// A cell.
+/// A cell of a table.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cell {
-    /// Its displayed text.
+    /// Displayed text.
     pub text: String,
-    /// Its value in the column's unit, where it is a number.
+    /// Raw value in the column's unit, for a number.
     pub value: Option<f64>,
-    /// Its tone.
+    /// Tone.
     pub tone: Tone,
-    /// Colours its ground: its position between the least (0) and the most (1) of its table.
+    /// Position between the lowest (0) and highest value (1) of the table; colours the background.
     pub heat: Option<f64>,
     /// Text under the pointer, or read aloud; may be empty.
     pub note: String,
 }
 
-/// The tone of an item. Never shown by colour alone: a sign or a word goes with it.
+/// Tone of an item. Never shown by colour alone: a sign or a word accompanies it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tone {
     /// Neutral.
     #[default]
     Plain,
-    /// Of less weight.
+    /// Secondary.
     Dim,
     /// A good result.
     Good,
     /// Information.
     Note,
-    /// It limits the value of the numbers.
+    /// Limits the validity of the numbers.
     Warning,
-    /// The numbers must not be used, or something failed.
+    /// Failed, or the numbers must not be used.
     Bad,
 }
 
@@ -72,29 +72,29 @@ impl Column {
         Self { title: title.into(), ..Self::default() }
     }
 
-    /// A column of numbers whose raw values have `unit`.
+    /// A column of numbers whose raw values have the unit `unit`.
     pub fn numbers(title: impl Into<String>, unit: impl Into<String>) -> Self {
         Self { title: title.into(), unit: unit.into(), is_number: true }
     }
 }
 
 impl Cell {
-    /// Words.
+    /// A cell of text.
     pub fn words(text: impl Into<String>) -> Self {
         Self { text: text.into(), ..Self::default() }
     }
 
-    /// A number, as displayed and as it is.
+    /// A number, as displayed and raw.
     pub fn number(text: impl Into<String>, value: f64) -> Self {
         Self { text: text.into(), value: Some(value), ..Self::default() }
     }
 
-    /// Unknown.
+    /// An unknown value.
     pub fn none() -> Self {
         Self { text: "–".to_owned(), tone: Tone::Dim, ..Self::default() }
     }
 
-    /// The same, with this tone.
+    /// Sets the tone.
     #[must_use]
     pub fn toned(self, tone: Tone) -> Self {
         Self { tone, ..self }

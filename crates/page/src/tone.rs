@@ -1,8 +1,8 @@
-//! Signs and words for tones, the same in HTML and in Markdown, so that none is shown by colour alone.
+//! Signs and words for tones, the same in HTML and in Markdown, so that no tone is shown by colour alone.
 
 use crate::Tone;
 
-/// A sign of one character; empty for a neutral tone.
+/// Sign of one character; empty for a neutral tone.
 pub(crate) const fn sign(tone: Tone) -> &'static str {
     match tone {
         Tone::Plain | Tone::Dim => "",
@@ -13,7 +13,7 @@ pub(crate) const fn sign(tone: Tone) -> &'static str {
     }
 }
 
-/// A word; empty for a neutral tone.
+/// Word; empty for a neutral tone.
 pub(crate) const fn word(tone: Tone) -> &'static str {
     match tone {
         Tone::Plain | Tone::Dim => "",
@@ -24,7 +24,7 @@ pub(crate) const fn word(tone: Tone) -> &'static str {
     }
 }
 
-/// The class of elements in a page.
+/// CSS class in a page.
 pub(crate) const fn class(tone: Tone) -> &'static str {
     match tone {
         Tone::Plain => "plain",

@@ -1,5 +1,5 @@
-//! Rules that every chart obeys, whatever its data: it is well-formed, lies within its panels, contains nothing
-//! that was not in the figure, and is the same at every call.
+//! Rules for every chart with any data: it is well-formed, lies within its panels, contains nothing that was not in the
+//! figure, and is the same at every call.
 
 mod drawn;
 mod gallery;

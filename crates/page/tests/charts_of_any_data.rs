@@ -1,5 +1,5 @@
-//! Whatever the data of a figure, its picture is well-formed, lies within its panels and holds no invalid
-//! number: for data that is not finite, not above 0 on a logarithmic axis, or of unequal lengths.
+//! For any data, a picture is well-formed, lies within its panels and contains no invalid number: also for values that
+//! are not finite, not above 0 on a logarithmic axis, or of unequal lengths.
 
 mod drawn;
 

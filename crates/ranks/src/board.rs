@@ -1,14 +1,14 @@
-//! What ranks last said of their progress: each writes its own, and sends it with its signs of life.
+//! The latest progress report of each rank. A rank writes its own, and sends it with its heartbeats.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Shared by the two threads of a rank.
+/// State shared by the two threads of a rank.
 #[derive(Clone, Debug)]
 pub(crate) struct Board {
-    /// By rank; empty for one that has said nothing.
+    /// Latest report by rank; empty if none.
     said: Arc<[Mutex<Vec<u8>>]>,
-    /// At rank 0: the jobs of the batch that were handed out.
+    /// At rank 0: number of jobs of the batch handed out.
     handed_out: Arc<AtomicU64>,
 }
 

@@ -1,20 +1,20 @@
-//! The offset between two hosts' clocks, from round trips.
+//! Clock offset between two hosts, measured by round trips.
 
 use serde::{Deserialize, Serialize};
 
-/// Round trips to each rank. The shortest counts: it was delayed least.
+/// Round trips to each rank. The shortest counts, since it was delayed least.
 pub(crate) const ROUND_TRIPS: u32 = 40;
 
-/// By how much a rank's CLOCK_MONOTONIC is ahead of rank 0's, and how wrong that may be.
+/// Offset of a rank's CLOCK_MONOTONIC from rank 0's, with its error bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockOffset {
-    /// The rank's clock less rank 0's, ns.
+    /// The rank's clock minus rank 0's, ns.
     pub offset_ns: i64,
-    /// The offset is at most this far off, ns: half of the shortest round trip.
+    /// Error bound of the offset, ns: half of the shortest round trip.
     pub bound_ns: u64,
 }
 
-/// A round trip: sent and received by rank 0's clock, answered between by the other's.
+/// A round trip: sent and received by rank 0's clock, answered by the other rank's.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::struct_field_names, reason = "units stand last")]
 pub(crate) struct RoundTrip {
@@ -24,23 +24,23 @@ pub(crate) struct RoundTrip {
 }
 
 impl ClockOffset {
-    /// From the shortest of these round trips; None without any.
+    /// Offset from the shortest of these round trips; `None` without any.
     pub(crate) fn from_round_trips(trips: &[RoundTrip]) -> Option<Self> {
         let best = trips.iter().min_by_key(|t| t.received_ns.saturating_sub(t.sent_ns))?;
         let length_ns = best.received_ns.saturating_sub(best.sent_ns);
-        // The answer was given somewhere between; the middle is at most half of the trip away.
+        // The answer came at some time in between, so the middle is wrong by at most half a trip.
         let middle_ns = i128::from(best.sent_ns) + i128::from(length_ns / 2);
         let offset_ns = (i128::from(best.answered_ns) - middle_ns) as i64;
         Some(Self { offset_ns, bound_ns: length_ns.div_ceil(2) })
     }
 
-    /// A time of rank 0's clock by the rank's own, ns.
+    /// Converts a time of rank 0's clock to the rank's own, ns.
     pub(crate) fn of_rank_ns(self, first_rank_ns: u64) -> u64 {
         first_rank_ns.saturating_add_signed(self.offset_ns)
     }
 }
 
-/// CLOCK_MONOTONIC now, ns.
+/// Present CLOCK_MONOTONIC, ns.
 pub(crate) fn monotonic_ns() -> u64 {
     let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `t` is a valid timespec; the call writes it and keeps no pointer.
@@ -52,7 +52,7 @@ pub(crate) fn monotonic_ns() -> u64 {
 mod tests {
     use super::*;
 
-    /// However a trip is delayed on either way, the true offset is within the bound.
+    /// Whatever the delay on either way, the true offset is within the bound.
     #[test]
     fn the_true_offset_is_within_the_bound() {
         let mut random = 1_u64;

@@ -1,13 +1,13 @@
-//! Ranks: the processes, mostly on several hosts, that execute one run together. This crate has what they need of one
-//! another: messages, clock offsets, an agreed instant of start, and notice when one of them is lost.
+//! Ranks: the processes, usually on several hosts, that execute one run together. This crate provides messages between
+//! them, clock offsets, an agreed start, and detection of lost ranks.
 //!
-//! A [`Transport`] moves messages and nothing else: MPI in `iodyno-mpi`, channels between threads in tests
-//! ([`in_threads`]). All protocols are here, so that the same tests run with and without MPI. Each rank has two threads:
-//! the one that may call the transport runs [`serve`], and the one that executes the run holds [`Ranks`]. So a rank that
-//! measures calls no transport; its server thread sleeps, and wakes to say that it lives.
+//! A [`Transport`] only moves messages: MPI in `iodyno-mpi`, channels between threads in tests ([`in_threads`]). All
+//! protocols are here, so that the same tests run with and without MPI. Each rank has two threads: the one that may
+//! call the transport runs [`serve`], and the one that executes the run holds [`Ranks`]. So a measuring rank calls no
+//! transport; its server thread sleeps, and wakes for heartbeats.
 //!
-//! **Invariant:** nothing here knows what a run is, and nothing blocks without a limit: a rank that is silent for longer
-//! than the patience ends every wait with [`Lost`].
+//! **Invariant:** nothing here depends on the content of a run, and nothing blocks without a limit: a rank that is
+//! silent for longer than the patience ends every wait with [`Lost`].
 
 mod board;
 mod clock;

@@ -1,12 +1,12 @@
-//! How long ranks wait for one another, and what is said of one that is lost.
+//! Timeout between ranks, and the error for a lost rank.
 
 use std::fmt;
 use std::time::Duration;
 
-/// How long ranks wait for one another.
+/// Timeouts between ranks.
 #[derive(Clone, Copy, Debug)]
 pub struct Timing {
-    /// A rank that is silent for longer is lost.
+    /// Silence after which a rank counts as lost.
     pub patience: Duration,
 }
 
@@ -19,9 +19,9 @@ impl Default for Timing {
 /// A rank that fell silent, or ended before the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lost {
-    /// Which one.
+    /// Number of the rank.
     pub rank: u32,
-    /// For how long it was silent when it was given up; 0 for one that ended.
+    /// Duration of the silence when the rank was given up; 0 if it ended.
     pub silent: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! What a run holds of its ranks: votes, gathered and distributed values, the agreed start.
+//! A run's handle to its ranks: votes, gathered and distributed values, the agreed start.
 
 use crate::board::Board;
 use crate::clock::{ClockOffset, monotonic_ns};
@@ -13,27 +13,27 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// From the agreement to the start, ns: for messages on their way, ...
+/// Delay from the agreement to the start of a cell, ns: time for messages in transit.
 const START_AFTER_NS: u64 = 10_000_000;
-/// ... plus this for each rank, since they are sent one after the other and ranks may share processors.
+/// Additional delay per rank, ns: messages are sent one after the other, and ranks may share processors.
 const START_RANK_NS: u64 = 500_000;
 
-/// How often the caller of [`Ranks::share_out`] hears how far it is.
+/// Interval at which [`Ranks::share_out`] reports its progress.
 const BEGUN_EVERY: Duration = Duration::from_millis(200);
 
-/// The host of a rank.
+/// Host of a rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Host {
-    /// Its name.
+    /// Host name.
     pub name: String,
-    /// What distinguishes its kernel from every other: ranks with equal ones share a machine, whatever their names are.
+    /// Identifier of the running kernel (boot id). Ranks with equal ones share a machine, whatever its name.
     pub kernel: String,
-    /// Processors that the rank may use.
+    /// Number of processors that the rank may use.
     pub cpus: u32,
 }
 
 impl Host {
-    /// This process's.
+    /// The host of this process.
     pub fn own() -> Self {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
         let name = read("/proc/sys/kernel/hostname");
@@ -42,21 +42,21 @@ impl Host {
     }
 }
 
-/// The start of a cell that all ranks agreed on.
+/// Start of a cell that all ranks have agreed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommonStart {
-    /// By this rank's CLOCK_MONOTONIC, ns.
+    /// Time by this rank's CLOCK_MONOTONIC, ns.
     pub monotonic_ns: u64,
-    /// This rank's clock against rank 0's.
+    /// Offset of this rank's clock from rank 0's.
     pub clock: ClockOffset,
 }
 
-/// The ranks of a run, as its own rank sees them.
+/// All ranks of a run, from the view of one of them.
 pub struct Ranks {
     rank: u32,
     hosts: Vec<Host>,
     link: Option<Mutex<Link>>,
-    /// Batches of jobs that were shared out so far.
+    /// Number of batches of jobs shared out so far.
     batches: AtomicU64,
     board: Board,
 }
@@ -70,24 +70,24 @@ impl fmt::Debug for Ranks {
 struct Link {
     commands: Sender<Command>,
     events: Receiver<Event>,
-    /// Messages that arrived before they were asked for, by rank.
+    /// Messages by rank that arrived before they were awaited.
     early: Vec<VecDeque<Vec<u8>>>,
     clocks: Option<Vec<ClockOffset>>,
     lost: Option<Lost>,
-    /// Ranks that have ended.
+    /// Ranks that have ended, by rank.
     left: Vec<bool>,
-    /// Jobs that this rank has been given and not taken.
+    /// Jobs handed to this rank but not begun.
     claimed: VecDeque<u64>,
 }
 
 impl Ranks {
-    /// A run that one process executes.
+    /// A run of a single process.
     pub fn alone() -> Self {
         let (hosts, board) = (vec![Host::own()], Board::new(1));
         Self { rank: 0, hosts, link: None, batches: AtomicU64::new(0), board }
     }
 
-    /// Rank `rank` of `size`, and what its server thread needs. `stop` is set when a rank is lost.
+    /// Rank `rank` of `size`, and the arguments of its server thread. `stop` is set when a rank is lost.
     pub fn connected(
         rank: u32,
         size: u32,
@@ -114,7 +114,7 @@ impl Ranks {
         (ranks, Server { commands, events: event_sender, timing, board, stop })
     }
 
-    /// Exchanges the names of hosts; to be called once, before anything else.
+    /// Exchanges the ranks' hosts. Call it once, before anything else.
     ///
     /// # Errors
     /// A rank is lost.
@@ -122,7 +122,7 @@ impl Ranks {
         self.meet_as(&Host::own())
     }
 
-    /// The same with another host than the process's own.
+    /// Like [`Self::meet`], with another host instead of the process's.
     ///
     /// # Errors
     /// A rank is lost.
@@ -132,32 +132,32 @@ impl Ranks {
         Ok(())
     }
 
-    /// This rank, from 0.
+    /// Number of this rank, from 0.
     pub fn rank(&self) -> u32 {
         self.rank
     }
 
-    /// The number of ranks.
+    /// Number of ranks.
     pub fn size(&self) -> u32 {
         self.hosts.len() as u32
     }
 
-    /// Whether this rank decides and keeps the results.
+    /// True for rank 0, which decides and keeps the results.
     pub fn is_first(&self) -> bool {
         self.rank == 0
     }
 
-    /// Whether there is no other.
+    /// True if there is only one rank.
     pub fn is_alone(&self) -> bool {
         self.hosts.len() == 1
     }
 
-    /// The host of each rank.
+    /// Host of each rank.
     pub fn hosts(&self) -> &[Host] {
         &self.hosts
     }
 
-    /// Each rank's value, in the order of ranks, at rank 0; None at the others.
+    /// Gathers each rank's value at rank 0, in rank order; `None` at the others.
     ///
     /// # Errors
     /// A rank is lost.
@@ -181,13 +181,13 @@ impl Ranks {
         Ok(Some(all))
     }
 
-    /// Rank 0's value, at all ranks. Rank 0 gives it; the others' is ignored.
+    /// Distributes rank 0's value to all ranks. The others' argument is ignored.
     ///
     /// # Errors
     /// A rank is lost.
     ///
     /// # Panics
-    /// If rank 0 gives none.
+    /// If rank 0 passes `None`.
     pub fn of_first<T: Serialize + DeserializeOwned>(&self, value: Option<&T>) -> Result<T, Lost> {
         if self.rank == 0 {
             let value = value.expect("rank 0 gives the value");
@@ -202,7 +202,7 @@ impl Ranks {
         link.value(0)
     }
 
-    /// Each rank's value at every rank, in the order of ranks.
+    /// Gathers each rank's value at every rank, in rank order.
     ///
     /// # Errors
     /// A rank is lost.
@@ -211,14 +211,14 @@ impl Ranks {
         self.of_first(gathered.as_ref())
     }
 
-    /// Threads that this rank may keep busy with computing: ranks of one machine share its processors.
+    /// Number of threads that this rank may use for computing: ranks on one machine share its processors.
     pub fn threads_here(&self) -> usize {
         let Host { kernel, cpus, .. } = &self.hosts[self.rank as usize];
         let sharing = self.hosts.iter().filter(|host| host.kernel == *kernel).count();
         (*cpus as usize / sharing.max(1)).max(1)
     }
 
-    /// The same of all ranks together.
+    /// Number of threads for computing over all ranks.
     pub fn threads_in_all(&self) -> usize {
         let all = self.hosts.iter().map(|own| {
             let sharing = self.hosts.iter().filter(|host| host.kernel == own.kernel).count();
@@ -227,8 +227,8 @@ impl Ranks {
         all.sum()
     }
 
-    /// Agrees on the start of a cell: a time that all ranks know before it comes. None where some rank is not ready.
-    /// Every rank calls it once for each cell, also one that failed.
+    /// Agrees on the start of a cell, a time in the future that all ranks know. `None` if some rank is not ready. Every
+    /// rank calls this once for each cell, even for a failed one.
     ///
     /// # Errors
     /// A rank is lost.
@@ -258,27 +258,27 @@ impl Ranks {
         Ok(clocks.first().map(start))
     }
 
-    /// Says how far this rank is, in some form: rank 0 hears it within half a second, and the latest only.
+    /// Reports this rank's progress in any form. Rank 0 gets only the latest report, within half a second.
     pub fn say<T: Serialize>(&self, progress: &T) {
         self.board.write(self.rank, encoded(progress));
     }
 
-    /// At rank 0: what each rank said last; None for one that has said nothing.
+    /// At rank 0: the latest report of each rank; `None` if it has sent none.
     pub fn said<T: DeserializeOwned>(&self) -> Vec<Option<T>> {
         let of = |rank| Some(self.board.read(rank)).filter(|words| !words.is_empty());
         (0..self.size()).map(|rank| of(rank).map(|words| decoded(&words))).collect()
     }
 
-    /// Does all jobs, each at some rank: rank 0 hands them out in their order, one at a time to each of `threads` threads of
-    /// every rank. Gives their results at all ranks: None for a job that no rank began since one had failed.
-    /// All ranks call it with the same jobs. `for_others` makes of a result what ranks beside the first need of it. At
-    /// rank 0, `begun` gets the number of jobs that all ranks have begun some times a second.
+    /// Executes all jobs, each at some rank: rank 0 hands them out in order, one at a time to each of `threads` threads
+    /// per rank. Returns their results at all ranks; `None` for jobs not begun because an earlier one failed. All ranks
+    /// call it with the same jobs. `for_others` reduces a result to the part that ranks other than rank 0 need. At rank
+    /// 0, `begun` gets the number of jobs begun by all ranks, several times per second.
     ///
     /// # Errors
     /// A rank is lost.
     ///
     /// # Panics
-    /// If `work` does.
+    /// If `work` panics.
     pub fn share_out<J: Sync, T, E>(
         &self,
         threads: usize,
@@ -328,7 +328,7 @@ impl Ranks {
                 })
                 .collect();
             drop(at_work);
-            // Nothing is ever sent: it ends with the last thread.
+            // Nothing is ever sent: the channel closes with the last thread.
             while self.is_first()
                 && ended.recv_timeout(BEGUN_EVERY) == Err(RecvTimeoutError::Timeout)
             {
@@ -361,14 +361,14 @@ impl Ranks {
         self.of_first(None)
     }
 
-    /// While a rank measures, its server thread sleeps longer.
+    /// Tells the server thread whether the rank measures; it then sleeps longer.
     pub fn measures(&self, measures: bool) {
         if let Some(link) = self.link() {
             let _ = link.commands.send(Command::Quiet(measures));
         }
     }
 
-    /// The rank that is lost, if one is.
+    /// The lost rank, if any.
     pub fn lost(&self) -> Option<Lost> {
         let mut link = self.link()?;
         while let Ok(event) = link.events.try_recv() {
@@ -377,7 +377,7 @@ impl Ranks {
         link.lost
     }
 
-    /// The run is over: the server thread ends.
+    /// Ends the run: the server thread stops.
     pub fn leave(&self) {
         if let Some(link) = self.link() {
             let _ = link.commands.send(Command::Leave);
@@ -389,19 +389,19 @@ impl Ranks {
     }
 }
 
-/// As it would arrive at another rank.
+/// The value as it would arrive at another rank.
 fn copied<T: Serialize + DeserializeOwned>(value: &T) -> T {
     decoded(&encoded(value))
 }
 
-/// As CBOR, which has numbers that JSON has not.
+/// Encodes as CBOR, which supports numbers that JSON does not.
 fn encoded<T: Serialize>(value: &T) -> Vec<u8> {
     let mut bytes = Vec::new();
     ciborium::into_writer(value, &mut bytes).expect("values of a run can be written");
     bytes
 }
 
-/// All ranks are one program in one version: what one writes the other reads.
+/// Decodes a value. All ranks run the same version of the program, so they agree on the encoding.
 fn decoded<T: DeserializeOwned>(bytes: &[u8]) -> T {
     ciborium::from_reader(bytes).unwrap_or_else(|e| {
         panic!("ranks of different versions, or out of step: {e} in {} bytes", bytes.len())
@@ -410,7 +410,7 @@ fn decoded<T: DeserializeOwned>(bytes: &[u8]) -> T {
 
 impl Link {
     fn send<T: Serialize>(&self, to: u32, value: &T) {
-        // The server thread may have ended, which a wait for an answer shows.
+        // If the server thread has ended, the wait for an answer fails.
         let _ = self.commands.send(Command::Send(to, encoded(value)));
     }
 
@@ -435,7 +435,7 @@ impl Link {
             match self.events.recv_timeout(Duration::from_secs(1)) {
                 Ok(event) => self.take(event),
                 Err(RecvTimeoutError::Timeout) => {}
-                // Its server thread panicked: this rank itself is lost.
+                // This rank's server thread panicked, so this rank itself is lost.
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(Lost { rank: 0, silent: Duration::ZERO });
                 }
@@ -452,7 +452,7 @@ impl Link {
         Ok(decoded(&bytes?))
     }
 
-    /// The index of the next job of a batch.
+    /// Index of the next job of a batch.
     fn claim(&mut self, batch: u64) -> Result<u64, Lost> {
         let _ = self.commands.send(Command::Claim(batch));
         self.wait(|link| link.claimed.pop_front())

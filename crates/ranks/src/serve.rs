@@ -1,5 +1,5 @@
-//! The thread of a rank that calls the transport: forwards messages, says that its rank lives, notices ranks that fall
-//! silent, and measures clock offsets. It sleeps between turns, longer while its rank measures.
+//! The thread of a rank that calls the transport: forwards messages, sends heartbeats, detects silent ranks, and
+//! measures clock offsets. It sleeps between turns, longer while its rank measures.
 
 use crate::board::Board;
 use crate::clock::{ClockOffset, ROUND_TRIPS, RoundTrip, monotonic_ns};
@@ -10,35 +10,34 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use std::time::{Duration, Instant};
 
-/// Moves messages between the ranks of a run. Messages from one rank to another arrive in the order in which they were
-/// sent. Called by one thread.
+/// Moves messages between the ranks of a run, in order between any two ranks. Called by one thread.
 pub trait Transport {
-    /// This rank, from 0.
+    /// Number of this rank, from 0.
     fn rank(&self) -> u32;
-    /// The number of ranks.
+    /// Number of ranks.
     fn size(&self) -> u32;
     /// Sends without waiting for the receiver.
     fn send(&mut self, to: u32, message: Vec<u8>);
-    /// The next message that has arrived, and the rank that sent it. Never waits.
+    /// The next arrived message with its sender, if any. Never waits.
     fn receive(&mut self) -> Option<(u32, Vec<u8>)>;
 }
 
-/// Interval at which a rank says that it lives.
+/// Interval of heartbeats.
 const BEAT_EVERY: Duration = Duration::from_millis(500);
-/// Pause after a turn in which nothing was to be done: it doubles from the first to the last.
+/// Pause after an idle turn: doubles from the first to the second value.
 const PAUSE: (Duration, Duration) = (Duration::from_micros(100), Duration::from_millis(4));
-/// The same while it measures.
+/// Pause after an idle turn while the rank measures.
 const QUIET_PAUSE: Duration = Duration::from_millis(20);
-/// The longest pause while jobs are shared out: a rank that waits for its next one computes nothing.
+/// Maximum pause while jobs are shared out, since a rank that waits for a job computes nothing.
 const SHARING_PAUSE: Duration = Duration::from_micros(400);
-/// Rank 0 shares jobs out until so long after the last claim.
+/// Time after the last claim during which rank 0 counts as sharing out jobs.
 const SHARES_FOR: Duration = Duration::from_secs(2);
-/// Longest time without a pause that a rank answers round trips for.
+/// Maximum time for which a rank answers round trips without pauses.
 const CLOCKS_MAX: Duration = Duration::from_millis(400);
-/// Attempts at a rank that answers no round trip.
+/// Attempts to measure a rank that answers no round trip.
 const CLOCK_TRIES: u32 = 5;
 
-/// What a message is: its first byte.
+/// Kind of message: its first byte.
 mod kind {
     pub(super) const BEAT: u8 = 0;
     pub(super) const DATA: u8 = 1;
@@ -51,48 +50,48 @@ mod kind {
     pub(super) const CLAIMED: u8 = 8;
 }
 
-/// From the run's thread to the server's.
+/// Commands from the run's thread to the server thread.
 #[derive(Debug)]
 pub(crate) enum Command {
-    /// A message to a rank.
+    /// Send a message to a rank.
     Send(u32, Vec<u8>),
-    /// Rank 0 alone: measures the offset of every rank's clock.
+    /// At rank 0: measure the offset of every rank's clock.
     MeasureClocks,
-    /// The rank measures, or no longer does.
+    /// The rank begins or ends measuring.
     Quiet(bool),
-    /// Asks rank 0 for a job of a batch.
+    /// Claim a job of a batch from rank 0.
     Claim(u64),
-    /// The run is over: this rank no longer speaks.
+    /// The run is over: stop communicating.
     Leave,
 }
 
-/// From the server's thread to the run's.
+/// Events from the server thread to the run's thread.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// A message from a rank.
+    /// Message from a rank.
     Received(u32, Vec<u8>),
-    /// The offsets of all ranks' clocks, rank 0's first.
+    /// Clock offsets of all ranks, starting with rank 0's.
     Clocks(Vec<ClockOffset>),
     /// A rank is lost.
     Lost(Lost),
     /// A rank has ended.
     Left(u32),
-    /// The job that this rank has of the batch: its index.
+    /// Index of the job claimed by this rank.
     Claimed(u64),
 }
 
-/// The ends of a server thread's channels. See [`Ranks::connected`](crate::Ranks::connected).
+/// Channels of a server thread. See [`Ranks::connected`](crate::Ranks::connected).
 #[derive(Debug)]
 pub struct Server {
     pub(crate) commands: Receiver<Command>,
     pub(crate) events: Sender<Event>,
     pub(crate) timing: Timing,
     pub(crate) board: Board,
-    /// Set when a rank is lost, so that the run stops.
+    /// Set when a rank is lost, to stop the run.
     pub(crate) stop: Arc<AtomicBool>,
 }
 
-/// Serves a rank until its run is over; gives the rank that was lost, if one was.
+/// Serves a rank until its run is over. Returns the lost rank, if any.
 pub fn serve(transport: &mut dyn Transport, server: Server) -> Option<Lost> {
     Serving::new(transport, server).run()
 }
@@ -100,18 +99,18 @@ pub fn serve(transport: &mut dyn Transport, server: Server) -> Option<Lost> {
 struct Serving<'a> {
     transport: &'a mut dyn Transport,
     server: Server,
-    /// When each rank was heard last; None for one that has left.
+    /// Time of the last message from each rank; `None` if it has left.
     heard: Vec<Option<Instant>>,
     beaten: Option<Instant>,
     quiet: bool,
     lost: Option<Lost>,
-    /// Messages that arrived while clocks were measured.
+    /// Messages that arrived during the measurement of clocks.
     put_off: VecDeque<(u32, Vec<u8>)>,
-    /// At rank 0: the batch whose jobs are handed out, and the index of the next.
+    /// At rank 0: number of the current batch, and index of its next job.
     batch: (u64, u64),
-    /// When a job was handed out last, at rank 0.
+    /// At rank 0: time at which the last job was handed out.
     handed_out: Option<Instant>,
-    /// Its rank waits for a job.
+    /// This rank waits for a job.
     claims: bool,
     pause: Duration,
 }
@@ -174,7 +173,7 @@ impl<'a> Serving<'a> {
             } else {
                 let pause = if self.quiet { QUIET_PAUSE } else { self.pause };
                 self.pause = (self.pause * 2).min(self.longest_pause());
-                // What the run's thread wants ends the pause.
+                // A command from the run's thread ends the pause.
                 if let Ok(command) = self.server.commands.recv_timeout(pause)
                     && !self.carry_out(command)
                 {
@@ -189,7 +188,7 @@ impl<'a> Serving<'a> {
         if self.claims || shares { SHARING_PAUSE } else { PAUSE.1 }
     }
 
-    /// False where the run is over.
+    /// Carries out a command. False if the run is over.
     fn carry_out(&mut self, command: Command) -> bool {
         match command {
             Command::Send(to, bytes) => self.transport.send(to, framed(kind::DATA, &bytes)),
@@ -220,7 +219,7 @@ impl<'a> Serving<'a> {
         self.transport.rank()
     }
 
-    /// The ranks that this one watches and speaks to: rank 0 all others, the others rank 0.
+    /// Ranks that this one watches and talks to: all others for rank 0, only rank 0 for the others.
     fn peers(&self) -> std::ops::Range<u32> {
         if self.rank() == 0 { 1..self.transport.size() } else { 0..1 }
     }
@@ -231,7 +230,7 @@ impl<'a> Serving<'a> {
         }
         let Some((&kind, body)) = message.split_first() else { return };
         match kind {
-            // An empty one says only that its rank lives.
+            // An empty heartbeat carries no report.
             kind::BEAT if !body.is_empty() => self.server.board.write(from, body.to_vec()),
             kind::DATA => {
                 // A send error means that the run is over.
@@ -249,7 +248,7 @@ impl<'a> Serving<'a> {
             }
             kind::LEAVING => {
                 self.heard[from as usize] = None;
-                // Nothing can be kept any more.
+                // Without rank 0 no result can be kept.
                 if from == 0 {
                     self.server.stop.store(true, Ordering::Relaxed);
                 }
@@ -259,7 +258,7 @@ impl<'a> Serving<'a> {
         }
     }
 
-    /// The index of the next job of a batch; beyond every job for a batch that is over.
+    /// Index of the next job of a batch; beyond all jobs if the batch is over.
     fn hand_out(&mut self, batch: u64) -> u64 {
         if batch < self.batch.0 {
             return u64::MAX;
@@ -303,7 +302,7 @@ impl<'a> Serving<'a> {
         let _ = self.server.events.send(Event::Lost(lost));
     }
 
-    /// Round trips with each rank, one rank after the other, without pauses: a pause would count as part of the way.
+    /// Measures round trips with one rank after the other, without pauses, since a pause would count as delay.
     fn measure_clocks(&mut self) {
         let mut offsets = vec![ClockOffset::default()];
         for rank in 1..self.transport.size() {
@@ -346,7 +345,7 @@ impl<'a> Serving<'a> {
                 }
                 Some(other) => self.put_off.push_back(other),
                 None if Instant::now() > until => return None,
-                // Ranks that share a processor could not answer otherwise.
+                // Otherwise ranks that share a processor could not answer.
                 None => std::thread::yield_now(),
             }
         }
@@ -367,7 +366,7 @@ impl<'a> Serving<'a> {
         }
     }
 
-    /// Says that this rank ends, so that its silence is no loss.
+    /// Announces that this rank ends, so that its silence does not count as a loss.
     fn leave(&mut self) {
         for peer in self.peers() {
             self.transport.send(peer, framed(kind::LEAVING, &[]));

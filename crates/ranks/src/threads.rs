@@ -1,9 +1,9 @@
-//! Ranks as threads of one process, connected by channels: for tests of what runs over ranks.
+//! Ranks as threads of one process, connected by channels, for tests.
 
 use crate::serve::Transport;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// The transport of one of several threads.
+/// Transport of one rank.
 #[derive(Debug)]
 pub struct InThreads {
     rank: u32,
@@ -11,7 +11,7 @@ pub struct InThreads {
     from: Receiver<(u32, Vec<u8>)>,
 }
 
-/// The transports of so many ranks, rank 0's first.
+/// Transports of `size` ranks, starting with rank 0's.
 pub fn in_threads(size: u32) -> Vec<InThreads> {
     let (to, from): (Vec<_>, Vec<_>) = (0..size).map(|_| channel()).unzip();
     let of = |(rank, from)| InThreads { rank, to: to.clone(), from };
@@ -45,7 +45,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Duration;
 
-    /// Runs the same on each rank, and gives what each returned. A rank for which `serves` is false is as if frozen.
+    /// Runs `work` on each rank and returns the results. A rank for which `serves` is false seems frozen.
     fn on_ranks<T: Send>(
         size: u32,
         timing: Timing,
@@ -109,7 +109,7 @@ mod tests {
         }
     }
 
-    /// Threads share a clock: their offset is 0, and what was measured must be within its bound.
+    /// Threads share a clock, so their offset is 0; the measured one must be within its bound.
     #[test]
     fn the_start_is_agreed_on_before_it_comes() {
         let starts = on_ranks(
@@ -132,7 +132,7 @@ mod tests {
         }
     }
 
-    /// Each job is done once, at some rank; all ranks have all results, and those beside the first have them thin.
+    /// Each job runs once, at some rank. All ranks get all results, reduced for those other than rank 0.
     #[test]
     fn jobs_are_shared_out_once_each() {
         let jobs: Vec<u64> = (0..200).collect();
@@ -172,7 +172,7 @@ mod tests {
         }
     }
 
-    /// Rank 0 hears how far each rank is while it waits for them, and of jobs how many all have begun.
+    /// Rank 0 gets every rank's progress while it waits, and the number of jobs begun by all.
     #[test]
     fn the_first_hears_how_far_all_are() {
         let jobs: Vec<u32> = (0..8).collect();
@@ -198,7 +198,7 @@ mod tests {
                         first_is_at_work.store(true, Ordering::Relaxed);
                         let _ = gone.lock().unwrap().recv();
                     }
-                    // The others leave it one.
+                    // The others leave rank 0 one job.
                     while !first_is_at_work.load(Ordering::Relaxed) {
                         std::thread::sleep(Duration::from_millis(1));
                     }
@@ -230,7 +230,7 @@ mod tests {
                 Some(lost.rank)
             },
         );
-        // Rank 2 hears from the first only, which ends.
+        // Rank 2 talks only to rank 0, which ends.
         assert_eq!(lost, [Some(1), None, Some(0)]);
     }
 }

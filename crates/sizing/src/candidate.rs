@@ -1,7 +1,7 @@
-//! The kinds of systems that are searched: adapters or a server, devices of one kind, arrays of one level and width.
+//! Candidates for a search: adapters or a server, with devices of one kind in arrays of one level and width.
 //!
-//! Without names: RAID adapters with the SAS devices of the catalog, each kind of adapter in its fastest slots; and
-//! servers with the other drives whose files name them. What can't be replaced under power is searched only by name.
+//! By default: RAID adapters with the catalog's SAS devices, each kind of adapter in its fastest slots, and servers
+//! with other drives whose files name them. Devices that can't be hot-swapped are searched only by name.
 
 use iodyno_catalog::{Kind as FileKind, list};
 use iodyno_emulate::describe::{Bay, DescribedDevice, DescribedSystem, Parameter};
@@ -10,78 +10,78 @@ use iodyno_raid::Level;
 use iodyno_run::{Files, RunError, described_device, described_system, emulated};
 use iodyno_target::TargetName;
 
-/// The most drives of a server without adapters: the bays of one of two rack units.
+/// Maximum drives of a server without adapters: the bays of a server with two rack units.
 pub const SERVER_BAYS: u32 = 24;
 
-/// What is asked to be searched; empty lists leave the choice to the catalog.
+/// Requested systems to search; empty lists leave the choice to the catalog.
 #[derive(Clone, Debug, Default)]
 pub struct Choice {
-    /// Systems.
+    /// Names of systems.
     pub hosts: Vec<String>,
-    /// Devices.
+    /// Names of devices.
     pub devices: Vec<String>,
-    /// Levels.
+    /// RAID levels.
     pub levels: Vec<Level>,
-    /// Members of an array.
+    /// Members of an array; `None`: the usual number for the level.
     pub width: Option<u32>,
 }
 
-/// The levels that are searched where none is named: those that survive a device.
+/// Default RAID levels: those that survive the loss of a device.
 pub const LEVELS: [Level; 3] = [Level::Raid5, Level::Raid6, Level::Raid10];
 
-/// A kind of system.
+/// A kind of system to search.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// The system's name in a target: of adapters, or of a server.
+    /// Name of the system in a target, of adapters or a server.
     pub host: String,
-    /// Its description in a line.
+    /// Description of the system, one line.
     pub host_summary: String,
-    /// The parameters of its file.
+    /// Parameters in the system's file.
     pub host_parameters: Vec<Parameter>,
-    /// Its adapters.
+    /// RAID adapters, if any.
     pub adapters: Option<Adapters>,
-    /// The device's name in a target.
+    /// Name of the device in a target.
     pub device_name: String,
     /// The device.
     pub device: DescribedDevice,
-    /// The arrays' level.
+    /// RAID level of the arrays.
     pub level: Level,
-    /// Devices of an array.
+    /// Devices per array.
     pub members: u32,
-    /// The most arrays of one such system.
+    /// Maximum arrays in one system.
     pub arrays_max: u32,
     /// Usable bytes of an array.
     pub array_bytes: u64,
 }
 
 impl Candidate {
-    /// `raid5(ssd-gen3-emlc*3)`.
+    /// Name of one array: `raid5(ssd-gen3-emlc*3)`.
     pub fn array(&self) -> String {
         format!("{}({}*{})", self.level_word(), self.device_name, self.members)
     }
 
-    /// `raid5`.
+    /// RAID level as a word: `raid5`.
     pub fn level_word(&self) -> &'static str {
         self.level.word()
     }
 
-    /// A target that is so many arrays of it.
+    /// Name of a target with this many arrays.
     pub fn target(&self, arrays: u32) -> String {
         format!("model:{}*{arrays}@{}", self.array(), self.host)
     }
 
-    /// Adapters of one such system.
+    /// Number of adapters in one system.
     pub fn adapter_count(&self) -> u32 {
         self.adapters.as_ref().map_or(0, |adapters| adapters.count)
     }
 
-    /// Whether it has a write cache.
+    /// True if the adapters have a write cache.
     pub fn has_cache(&self) -> bool {
         self.adapters.as_ref().is_some_and(|adapters| adapters.cache.is_some())
     }
 
-    /// No rate above this can be held by one such system: each operation of a host occupies an adapter's processor, and
-    /// its bytes the slot. `bytes` are those of a mean read and of a mean write.
+    /// Upper bound of the rate of one system: each operation of a host occupies an adapter's processor, and its bytes
+    /// the slot. `bytes` are those of a mean read and of a mean write.
     pub fn iops_max(&self, write_share: f64, bytes: (f64, f64)) -> f64 {
         let Some(a) = &self.adapters else { return f64::INFINITY };
         let (reads, count) = (1.0 - write_share, f64::from(a.count));
@@ -99,7 +99,7 @@ impl Candidate {
     }
 }
 
-/// Members of an array of this level where no width is named: those of the study of RAID adapters.
+/// Default number of members: that of the study of RAID adapters.
 pub const fn usual_width(level: Level) -> u32 {
     match level {
         Level::Raid0 | Level::Jbod => 1,
@@ -114,10 +114,10 @@ struct Host {
     system: DescribedSystem,
 }
 
-/// The candidates that a choice leaves, in the catalog's order.
+/// Candidates for a choice, in the catalog's order.
 ///
 /// # Errors
-/// An unknown name, a wrong file, a width that a level can't have, and a choice that leaves nothing.
+/// An unknown name, an invalid file, a width that a level can't have, and a choice without any candidate.
 pub fn candidates(choice: &Choice) -> Result<Vec<Candidate>, RunError> {
     let mut files = Files::default();
     let mut devices = Vec::new();
@@ -167,12 +167,12 @@ pub fn candidates(choice: &Choice) -> Result<Vec<Candidate>, RunError> {
     }))
 }
 
-/// Drives that can be replaced under power.
+/// True for hot-swappable drives.
 fn is_usual(device: &DescribedDevice) -> bool {
     device.bay.is_some() && device.device.hot_swap && !matches!(device.device.kind, Kind::Memory(_))
 }
 
-/// The systems with adapters, or those that are named.
+/// The named systems, or else all with adapters.
 fn hosts(choice: &Choice, files: &mut Files) -> Result<Vec<Host>, RunError> {
     let named = !choice.hosts.is_empty();
     let in_catalog = list(FileKind::System).map(|(name, _)| name.to_owned());
@@ -193,7 +193,7 @@ fn hosts(choice: &Choice, files: &mut Files) -> Result<Vec<Host>, RunError> {
     Ok(all)
 }
 
-/// Adapters take SAS devices, and any drive that is named with them.
+/// True if the host takes the device: adapters take SAS devices, and any drive that is named together with them.
 fn fits(host: &Host, device: &DescribedDevice, choice: &Choice) -> bool {
     match host.system.adapters {
         Some(_) => device.bay == Some(Bay::Sas) || !choice.hosts.is_empty() && device.bay.is_none(),
@@ -201,8 +201,8 @@ fn fits(host: &Host, device: &DescribedDevice, choice: &Choice) -> bool {
     }
 }
 
-/// Of adapters that differ in their slots or drawers alone, those that take the most devices; of these the fastest slots,
-/// and the fewest drawers; of equals the last.
+/// Keeps one of the adapters that differ only in slots or drawers: the one that takes the most devices, then has the
+/// fastest slots, then the fewest drawers, then comes last.
 fn only_fastest_slots(hosts: &mut Vec<&Host>, device: &DescribedDevice) {
     let all: Vec<&Adapters> =
         hosts.iter().filter_map(|host| host.system.adapters.as_ref()).collect();
@@ -225,7 +225,7 @@ fn only_fastest_slots(hosts: &mut Vec<&Host>, device: &DescribedDevice) {
     });
 }
 
-/// The most devices of a kind behind adapters, or in a server.
+/// Maximum devices of a kind behind adapters, or in a server.
 fn devices_max(adapters: Option<&Adapters>, device: &DescribedDevice, host: Option<&Host>) -> u32 {
     match adapters {
         Some(a) => {
@@ -268,7 +268,7 @@ fn candidate(
             host.name
         )));
     }
-    // Its rules are the emulator's.
+    // The emulator decides the usable capacity.
     let target = TargetName::parse(&candidate.target(1))?;
     if let Some(found) = emulated(&[target], files)? {
         candidate.array_bytes = found.system.capacity_bytes(0);

@@ -1,9 +1,9 @@
-//! The parameters that decide what binds first, of those whose value is assumed.
+//! Assumed parameters that decide which resource binds first.
 
 use crate::candidate::Candidate;
 use iodyno_emulate::describe::{Parameter, Source};
 
-/// Resources, by the beginning of their names, and the keys of device and system files that decide how much they can do.
+/// Resources, by the beginning of their names, and the keys of device and system files that determine their capacity.
 const KEYS: &[(&str, &[&str])] = &[
     (
         "controller",
@@ -43,7 +43,7 @@ const KEYS: &[(&str, &[&str])] = &[
     ("driver thread", &["driver.read", "driver.write", "driver.copy", "driver.threads"]),
 ];
 
-/// `controller.turn = 3.9us`, of each assumed parameter of a resource.
+/// Assumed parameters of a resource, such as `controller.turn = 3.9us`.
 pub(crate) fn assumed(of: &Candidate, binds: &str) -> Vec<String> {
     let keys = KEYS.iter().filter(|(name, _)| binds.contains(name)).flat_map(|(_, keys)| *keys);
     let keys: Vec<&str> = keys.copied().collect();

@@ -1,10 +1,10 @@
-//! The demand: a workload, its rate, the limit of its latency, and what else a system must have.
+//! The demand: workload, rate, latency limits, and other conditions on a system.
 
 use crate::log_demand::LogDemand;
 use iodyno_units::OpKind;
 use iodyno_workload::{ActiveRange, ArrivalKind, Edge, Process, Spec};
 
-/// The most operations a second that one worker issues: a core of the slowest host takes about a million.
+/// Maximum operations per second issued by one worker; a core of the slowest host manages about a million.
 const WORKER_IOPS_MAX: f64 = 250e3;
 
 /// A quantile of response times.
@@ -17,7 +17,7 @@ pub enum Tail {
 }
 
 impl Tail {
-    /// As a share, 0 to 1.
+    /// As a quantile, 0 to 1.
     pub const fn quantile(self) -> f64 {
         match self {
             Self::P99 => 0.99,
@@ -25,7 +25,7 @@ impl Tail {
         }
     }
 
-    /// `p99`.
+    /// As a word: `p99`.
     pub const fn word(self) -> &'static str {
         match self {
             Self::P99 => "p99",
@@ -34,30 +34,30 @@ impl Tail {
     }
 }
 
-/// A limit of response times.
+/// Upper bound of a quantile of response times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// Of reads or of writes; None: of all operations.
+    /// Kind of operation; `None`: all.
     pub of: Option<OpKind>,
-    /// Of which quantile.
+    /// Quantile.
     pub tail: Tail,
-    /// The most it may be, ns.
+    /// Maximum, ns.
     pub ns: u64,
 }
 
-/// A part that is lost.
+/// A lost part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// A device of one array.
+    /// One device of one array.
     Device,
-    /// An adapter of each pair.
+    /// One adapter of each pair.
     Adapter,
-    /// A link between the adapters of each pair.
+    /// One link between the adapters of each pair.
     Link,
 }
 
 impl Loss {
-    /// `a device lost`.
+    /// In words: `a device lost`.
     pub const fn words(self) -> &'static str {
         match self {
             Self::Device => "a device lost",
@@ -67,38 +67,38 @@ impl Loss {
     }
 }
 
-/// What a system must do.
+/// Requirements on a system.
 #[derive(Clone, Debug)]
 pub struct Demand {
-    /// The workload's name.
+    /// Name of the workload.
     pub name: String,
-    /// The run whose workload it is; None: the workload of that name.
+    /// The run that supplied the workload; `None`: the workload of that name.
     pub like: Option<String>,
-    /// The message log whose demand it is.
+    /// Message log that causes the demand, if any.
     pub log: Option<LogDemand>,
-    /// The workload; its loop and its limits are replaced.
+    /// Workload; its loop and limits are replaced.
     pub spec: Spec,
-    /// Operations a second, over the whole system.
+    /// Operations per second, over the whole system.
     pub rate_iops: f64,
-    /// 99 % of all operations take at most this long from their arrival on, ns.
+    /// Maximum of the 99th percentile of all operations' response times, ns.
     pub p99_ns: u64,
     /// Further limits.
     pub limits: Vec<Limit>,
-    /// The loss with which the demand must be met; None: with all parts.
+    /// Loss with which the demand must be met; `None`: no loss.
     pub survive: Option<Loss>,
-    /// Years that flash must last by its rating; None: as many as it is rated for; 0: no condition.
+    /// Years that flash must last by its rating. `None`: as rated; 0: no condition.
     pub life_years: Option<f64>,
-    /// Usable bytes, at least.
+    /// Minimum usable capacity, bytes.
     pub capacity_bytes: u64,
-    /// The bytes that the workload works on, over the whole system; None: those of its active range on each array.
+    /// Working set over the whole system, bytes; `None`: the workload's active range on each array.
     pub active_bytes: Option<u64>,
 }
 
 impl Demand {
-    /// That of a message log.
+    /// The demand of a message log.
     ///
     /// # Errors
-    /// A log that can't be, in a sentence.
+    /// Reason why the log is not possible, as a sentence.
     pub fn of_log(log: LogDemand, p99_ns: u64, capacity_bytes: u64) -> Result<Self, String> {
         Ok(Self {
             name: "log".to_owned(),
@@ -115,19 +115,19 @@ impl Demand {
         })
     }
 
-    /// All limits of response times, that of the 99th percentile of all operations first.
+    /// All limits of response times; the 99th percentile of all operations comes first.
     pub fn all_limits(&self) -> impl Iterator<Item = Limit> + '_ {
         let first = Limit { of: None, tail: Tail::P99, ns: self.p99_ns };
         core::iter::once(first).chain(self.limits.iter().copied())
     }
 
-    /// The longest limit, ns.
+    /// The largest limit, ns.
     pub(crate) fn longest_ns(&self) -> u64 {
         self.all_limits().map(|limit| limit.ns).max().unwrap_or(0)
     }
 
-    /// The workload on one of so many arrays of all systems together, of so many bytes each, which together are offered
-    /// `rate_iops`: arrivals are random (Poisson), so what users do.
+    /// The workload on one array. `arrays` share `rate_iops`, and `all_arrays` of `array_bytes` each share the working
+    /// set. Arrivals are random (Poisson), as from users.
     pub(crate) fn on_array(
         &self,
         rate_iops: f64,
@@ -136,10 +136,10 @@ impl Demand {
         array_bytes: u64,
     ) -> Result<Spec, String> {
         let rate_iops = rate_iops / f64::from(arrays);
-        // By Little's law more than this in flight is over the limit; what comes beyond it waits before the array.
+        // By Little's law more operations in flight would exceed the limit; the rest waits before the array.
         let waiting = 8.0 * rate_iops * self.longest_ns() as f64 / 1e9;
         let depth = (waiting as u32).clamp(64, 16_384);
-        // The demand is the storage's: no core that issues it binds.
+        // Only the storage may bind, so enough cores issue the operations.
         let workers = (rate_iops / WORKER_IOPS_MAX).ceil() as u32;
         let threads = self.spec.threads().max(workers);
         let spec = self.spec.clone().with_threads(threads)?.with_depth(depth.div_ceil(threads))?;
@@ -154,7 +154,7 @@ impl Demand {
         spec.with_rate(rate_iops, Some(Process::Poisson))
     }
 
-    /// Bytes of a mean operation of a kind; 0 without any.
+    /// Mean size of an operation of a kind, bytes; 0 if there are none.
     pub fn mean_bytes(&self, kind: OpKind) -> f64 {
         let blocks = self.spec.blocks(kind);
         let shares: f64 = blocks.iter().map(|block| block.share).sum();
@@ -162,7 +162,7 @@ impl Demand {
         if shares > 0.0 { sum / shares } else { 0.0 }
     }
 
-    /// The share of writes among the operations, 0 to 1.
+    /// Share of writes among the operations, 0 to 1.
     pub fn write_share(&self) -> f64 {
         let of = |changes: bool| {
             let kinds = self.spec.kinds().filter(|(kind, _)| kind.changes_content() == changes);
@@ -173,7 +173,7 @@ impl Demand {
     }
 }
 
-/// The first part of an array, if so many bytes are spread over all.
+/// Active range at the start of each array, if the bytes are spread over all arrays.
 fn part(bytes: u64, all_arrays: u32, array_bytes: u64) -> ActiveRange {
     let each = bytes.div_ceil(u64::from(all_arrays)).next_multiple_of(1 << 20);
     ActiveRange::between(Edge::Bytes(0), Edge::Bytes(each.min(array_bytes)))

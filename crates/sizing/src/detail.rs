@@ -1,5 +1,4 @@
-//! More about the system that is recommended: what is left of it when something fails, whether its cache helps, and what
-//! it does in order.
+//! Details of the recommended system: its rate after failures, the benefit of its cache, and its sequential throughput.
 
 use crate::candidate::Candidate;
 use crate::lab::{Lab, together};
@@ -12,44 +11,44 @@ use iodyno_run::RunError;
 use iodyno_workload::Spec;
 
 const MS: u64 = 1_000_000;
-/// Outstanding operations on each array, in order.
+/// Queue depths of sequential cells, per array.
 pub const SEQUENTIAL_DEPTHS: [u32; 4] = [1, 24, 48, 96];
-/// The most virtual time of such a cell.
+/// Ramp and window of a sequential cell, ns.
 const SEQUENTIAL_NS: (u64, u64) = (60 * MS, 60 * MS);
 
-/// See the module.
+/// Details of the recommended system.
 #[derive(Clone, Debug)]
 pub struct Detail {
-    /// The asked rate under each condition; of a system with a cache, with it.
+    /// Outcomes at the requested rate under each condition, with the cache on.
     pub what_ifs: Vec<WhatIf>,
-    /// The cache, on and off.
+    /// Comparison of the cache on and off, if there is one.
     pub cache: Option<CacheAdvice>,
-    /// By depth: bytes a second of reads and of writes in order, of all systems.
+    /// Sequential reads and writes in bytes per second over all systems, by depth.
     pub sequential: Vec<(u32, f64, f64)>,
 }
 
-/// The asked rate under a condition.
+/// Outcome at the requested rate under a condition.
 #[derive(Clone, Debug)]
 pub struct WhatIf {
     /// The condition.
     pub condition: Condition,
-    /// The system that it concerns, of all.
+    /// Measurement of the affected system.
     pub measured: Measured,
-    /// Whether it still holds.
+    /// The demand is still met.
     pub holds: bool,
 }
 
-/// A write cache, on and off.
+/// Comparison of a write cache on and off.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CacheAdvice {
-    /// The 99th percentile at the asked rate, ns: on, off. None where nothing completed.
+    /// 99th percentile at the requested rate, ns: on, off. `None` if nothing completed.
     pub p99_ns: (Option<f64>, Option<f64>),
-    /// The highest rate within the limit of all systems: on, off. Off: None where the asked rate does not hold.
+    /// Highest rate of all systems within the limit: on, off. Off is `None` if the requested rate does not hold.
     pub highest_iops: (f64, Option<f64>),
 }
 
 impl CacheAdvice {
-    /// Whether to leave it on: it holds more by 5 %, or else answers sooner.
+    /// True if the cache should stay on: it holds 5 % more, or else responds sooner.
     pub fn leave_on(&self) -> bool {
         let (on, Some(off)) = self.highest_iops else { return true };
         let (on_ns, off_ns) = (self.p99_ns.0, self.p99_ns.1.unwrap_or(f64::INFINITY));
@@ -69,7 +68,7 @@ enum Done {
     BytesPerS(f64),
 }
 
-/// Works it out, several cells at once.
+/// Simulates the details, several cells at once.
 pub(crate) fn detail(lab: &Lab<'_>, of: &Candidate, row: &Row) -> Result<Detail, RunError> {
     let (demand, count) = (lab.demand, row.count);
     let share_iops = demand.rate_iops / f64::from(count.units);
@@ -77,7 +76,7 @@ pub(crate) fn detail(lab: &Lab<'_>, of: &Candidate, row: &Row) -> Result<Detail,
     for &depth in SEQUENTIAL_DEPTHS.iter().rev() {
         jobs.extend([Job::Sequential(depth, "read"), Job::Sequential(depth, "write")]);
     }
-    // (With a loss the two would not be compared.)
+    // With a loss, cache on and off would not be comparable.
     if of.has_cache() && lab.base() == Condition::Whole {
         jobs.push(Job::CacheOff);
     }
@@ -133,7 +132,7 @@ pub(crate) fn detail(lab: &Lab<'_>, of: &Candidate, row: &Row) -> Result<Detail,
     Ok(Detail { what_ifs, cache, sequential })
 }
 
-/// Bytes a second of one system, in blocks of 1 MiB, one after the other on each array.
+/// Sequential throughput of one system in bytes per second, in blocks of 1 MiB.
 fn in_order(
     lab: &Lab<'_>,
     of: &Candidate,

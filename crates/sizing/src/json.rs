@@ -1,5 +1,5 @@
-//! The answer as one JSON document, by `docs/schema/size-v1.schema.json`: within the version keys are added and never
-//! changed or removed. `null` is "not known"; it is never 0.
+//! The answer as one JSON document, after `docs/schema/size-v1.schema.json`. Within a version, keys are added but never
+//! changed or removed. `null` means unknown, never 0.
 
 use crate::candidate::Candidate;
 use crate::demand::Loss;
@@ -13,10 +13,10 @@ use iodyno_run::explain::Share;
 use iodyno_units::OpKind;
 use serde_json::{Value, json};
 
-/// The schema of [`document`] and of [`crate::saturate::document`], draft 2020-12.
+/// JSON schema of [`document`] and of [`crate::saturate::document`], draft 2020-12.
 pub const SCHEMA_SIZE: &str = include_str!("../../../docs/schema/size-v1.schema.json");
 
-/// The whole answer.
+/// The whole answer as JSON.
 pub fn document(sizing: &Sizing) -> Value {
     let demand = &sizing.demand;
     json!({
@@ -71,7 +71,7 @@ fn count(of: &Candidate, count: Count) -> Value {
     })
 }
 
-/// A message log's demand, and the stall that its publishers survive.
+/// A message log's demand, and the storage stall that its publishers survive.
 fn log(sizing: &Sizing, log: &LogDemand) -> Value {
     let highest = sizing.rows.first().and_then(|row| row.highest.as_ref());
     json!({

@@ -1,4 +1,4 @@
-//! The cells of a search, counted, several at once.
+//! Runs the cells of a search, counted, several at once.
 
 use crate::candidate::Candidate;
 use crate::demand::Demand;
@@ -10,13 +10,13 @@ use iodyno_run::RunError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// The operations outstanding on one device whose rate the textbook takes: as many as make it busy.
+/// Queue depth at which the textbook's device rate is taken: enough to saturate a device.
 const DEVICE_DEPTH: u32 = 128;
 const RAMP_AND_WINDOW_NS: (u64, u64) = (50_000_000, 50_000_000);
-/// A rate that a longer cell does not hold is lowered by this share.
+/// Step by which a rate is lowered if a longer cell does not hold it.
 const CONFIRM_STEP_SHARE: f64 = 0.015;
 
-/// What all jobs share.
+/// State shared by all jobs.
 pub(crate) struct Lab<'a> {
     pub(crate) demand: &'a Demand,
     pub(crate) stop: &'a Arc<AtomicBool>,
@@ -25,7 +25,7 @@ pub(crate) struct Lab<'a> {
 }
 
 impl Lab<'_> {
-    /// One cell.
+    /// Runs one cell.
     pub(crate) fn cell(
         &self,
         of: &Candidate,
@@ -44,7 +44,7 @@ impl Lab<'_> {
         )
     }
 
-    /// The condition under which the demand must be met.
+    /// Condition under which the demand must be met.
     pub(crate) fn base(&self) -> Condition {
         self.demand.survive.map_or(Condition::Whole, Condition::from)
     }
@@ -53,7 +53,7 @@ impl Lab<'_> {
         (self.progress)(self.cells.fetch_add(1, Ordering::Relaxed) + 1);
     }
 
-    /// The highest rate of one system within the limit, from one that holds on, and the trials.
+    /// Highest rate of one system within the limit, starting from one that holds, and the trials.
     pub(crate) fn highest(
         &self,
         of: &Candidate,
@@ -68,7 +68,7 @@ impl Lab<'_> {
             trials.push(Trial { arrays: count.arrays, offered_iops: iops, measured });
             Ok::<_, RunError>(tried)
         })?;
-        // Of trials at the limit, those that hold by chance are the highest: longer cells decide.
+        // Near the limit the highest trials may hold by chance, so longer cells decide.
         let mut highest = found;
         while highest > holds_iops {
             let measured = self.cell(of, count, highest, (Effort::Shown, condition))?;
@@ -84,7 +84,7 @@ impl Lab<'_> {
     }
 }
 
-/// Does all jobs, several at once; their results in their order.
+/// Runs all jobs, several at once; returns their results in order.
 pub(crate) fn together<J: Sync, T: Send + Sync>(
     jobs: &[J],
     work: impl Fn(&J) -> Result<T, RunError> + Sync,
@@ -93,10 +93,10 @@ pub(crate) fn together<J: Sync, T: Send + Sync>(
     all.into_iter().flatten().collect()
 }
 
-/// Operations a second of one device alone, as busy as it gets.
+/// Operations per second of a single saturated device.
 pub(crate) fn device_iops(lab: &Lab<'_>, device: &str) -> Result<f64, RunError> {
     let wrong = |why: String| RunError::Impossible(why);
-    // Closed, and without a rate of its own.
+    // A closed loop, without the demand's rate.
     let spec = lab.demand.spec.for_calibration(RAMP_AND_WINDOW_NS.1);
     let spec = spec.with_threads(1).and_then(|s| s.with_depth(DEVICE_DEPTH)).map_err(wrong)?;
     lab.count_cell();

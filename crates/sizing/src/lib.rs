@@ -1,26 +1,27 @@
-//! The smallest systems of the catalog that meet a demand, found by simulation in virtual time; and how many devices a
-//! system can use fully.
+//! Sizing: the smallest systems from the catalog that meet a demand, found by simulation in virtual time; and the
+//! number of devices that a system can use fully.
 //!
 //! | module | contents |
 //! |---|---|
-//! | `demand` | what a system must do |
-//! | `log_demand` | the same of a message log: its rate of messages as writes and reads, and its publishers' room |
-//! | `candidate` | the kinds of systems that are searched |
-//! | `search` | what is tried next: the fewest arrays, the highest rate. Pure |
+//! | `demand` | requirements on a system |
+//! | `log_demand` | the demand of a message log: its rate of messages as writes and reads, and its publishers' buffers
+//! |
+//! | `candidate` | the kinds of systems to search |
+//! | `search` | the next trial: the fewest arrays, the highest rate. Pure |
 //! | `simulate` | a trial: one cell |
 //! | `lab` | cells, several at once |
-//! | `row` | a candidate that was sized |
+//! | `row` | a sized candidate |
 //! | `sizing` | the search over all candidates |
-//! | `detail` | what-ifs, cache and sequential rates of the best one |
-//! | `decisive` | the assumed parameters of what binds first |
+//! | `detail` | what-ifs, cache and sequential rates of the best candidate |
+//! | `decisive` | the assumed parameters of the binding resource |
 //! | `textbook` | the textbook's formula |
 //! | `price` | prices |
-//! | `saturate` | how many devices a system can use fully |
+//! | `saturate` | number of devices that a system can use fully |
 //! | `words` | confirmation, limits, life and assumptions in words |
 //! | `terminal`, `json`, `page` | the answer as text, as a document for programs, and as a page |
 //!
-//! **Invariants:** what is answered was simulated, and follows from the files and the demand alone. Nothing is printed
-//! or written here.
+//! **Invariants:** every answer was simulated, and follows from the files and the demand alone. Nothing is printed or
+//! written here.
 
 pub mod candidate;
 mod decisive;

@@ -1,32 +1,32 @@
-//! The demand of a message log: a rate of messages turned into the log's writes and its replays' reads, and the stall of
-//! storage that publishers survive. Arithmetic alone; the demand that follows is sized as any other.
+//! Demand of a message log: converts a rate of messages into the log's writes and its replays' reads, and computes the
+//! storage stall that publishers survive. Pure arithmetic; the resulting demand is sized like any other.
 
 use iodyno_workload::Spec;
 use std::fmt::Write as _;
 
-/// How far a replay reads on from where it starts, as in the catalog's workload `log-80-20`.
+/// Sequential read length of a replay, as in the catalog's workload `log-80-20`.
 const REPLAY_BYTES: u64 = 16 << 20;
 
-/// What is asked of a log.
+/// Requirements on a message log.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LogDemand {
-    /// Messages a second that publishers send.
+    /// Messages per second from publishers.
     pub messages_per_s: f64,
-    /// Bytes of a message in the log.
+    /// Size of a message in the log, bytes.
     pub message_bytes: u64,
-    /// Bytes of a chunk, which is written as a whole; as many messages as fit.
+    /// Size of a chunk, bytes. A chunk holds as many messages as fit, and is written as a whole.
     pub chunk_bytes: u64,
-    /// Messages a second that all replays read together.
+    /// Messages per second read by all replays together.
     pub replayed_per_s: f64,
-    /// Bytes of messages that publishers can hold while they are not persisted; 0: not asked for.
+    /// Bytes of unpersisted messages that publishers can buffer; 0: not requested.
     pub room_bytes: u64,
 }
 
 impl LogDemand {
-    /// Checks that such a log can be.
+    /// Checks that the log is possible.
     ///
     /// # Errors
-    /// What is wrong, in a sentence.
+    /// The problem, as a sentence.
     pub fn check(&self) -> Result<(), String> {
         let Self { message_bytes, chunk_bytes, .. } = *self;
         if !(4096..=32 << 20).contains(&chunk_bytes) || !chunk_bytes.is_multiple_of(4096) {
@@ -40,43 +40,43 @@ impl LogDemand {
         Ok(())
     }
 
-    /// Messages of a chunk.
+    /// Messages per chunk.
     pub fn messages_a_chunk(&self) -> u64 {
         self.chunk_bytes / self.message_bytes
     }
 
-    /// Writes a second, one for each chunk.
+    /// Writes per second, one per chunk.
     pub fn writes_per_s(&self) -> f64 {
         self.messages_per_s / self.messages_a_chunk() as f64
     }
 
-    /// Reads a second, of a chunk each.
+    /// Reads per second, each of one chunk.
     pub fn reads_per_s(&self) -> f64 {
         self.replayed_per_s / self.messages_a_chunk() as f64
     }
 
-    /// Bytes a second that are written, those that fill up chunks too.
+    /// Written bytes per second, including padding of chunks.
     pub fn written_bytes_per_s(&self) -> f64 {
         self.writes_per_s() * self.chunk_bytes as f64
     }
 
-    /// The longest stall of storage in which no publisher blocks, ns; None: without a room.
+    /// Longest storage stall without blocking a publisher, ns; `None` if no buffer was requested.
     pub fn survived_ns(&self) -> Option<f64> {
         let held_per_s = self.messages_per_s * self.message_bytes as f64;
         (self.room_bytes > 0).then(|| self.room_bytes as f64 / held_per_s * 1e9)
     }
 
-    /// The time until what was held is persisted after a stall of that length, by a system that holds so many operations
-    /// a second of this mix; None: it never is, or there is no room.
+    /// Time from the end of such a stall until the backlog is persisted, ns, by a system that holds `highest_iops` of
+    /// this mix. `None` if never, or if no buffer was requested.
     pub fn caught_up_ns(&self, highest_iops: f64) -> Option<f64> {
         let spare = highest_iops / (self.writes_per_s() + self.reads_per_s()) - 1.0;
         self.survived_ns().filter(|_| spare > 0.0).map(|stall_ns| stall_ns / spare)
     }
 
-    /// Its writes and reads as a workload, without a rate.
+    /// The log's writes and reads as a workload, without a rate.
     ///
     /// # Errors
-    /// A log or a workload that can't be, in a sentence.
+    /// Reason why the log or workload is not possible, as a sentence.
     pub(crate) fn workload(&self) -> Result<Spec, String> {
         self.check()?;
         let (reads, writes) = (self.reads_per_s(), self.writes_per_s());
@@ -87,7 +87,7 @@ impl LogDemand {
             let addresses = "[read]\naddresses = { pattern = \"sequential\", run = ";
             let _ = writeln!(toml, "read = {reads}\n{addresses}{run} }}");
         }
-        // A chunk is durable before its messages are said to be persisted.
+        // A chunk must be durable before its messages are acknowledged.
         toml +=
             "[write]\nfua = \"100%\"\naddresses = { pattern = \"sequential\", shared = true }\n";
         Spec::from_toml(&toml).map_err(|errors| {
@@ -100,7 +100,7 @@ impl LogDemand {
 mod tests {
     use super::*;
 
-    /// The published example: a million messages of 1 KB a second are more than 1 GB/s of writes.
+    /// The published example: a million messages of 1 KB per second cause more than 1 GB/s of writes.
     #[test]
     fn a_million_messages_a_second() {
         let log = LogDemand {
@@ -121,7 +121,7 @@ mod tests {
         // With a quarter to spare it takes four times as long as the stall.
         assert!((log.caught_up_ns(78_125.0 * 1.25).unwrap() - 4.0 * stall_ns).abs() < 10.0);
         assert_eq!(log.caught_up_ns(78_125.0), None);
-        // Messages that do not fill a chunk: it is written as a whole.
+        // Messages that do not fill a chunk: it is still written as a whole.
         let odd = LogDemand { message_bytes: 40_000, ..log };
         assert_eq!((odd.messages_a_chunk(), odd.writes_per_s()), (1, 1e6));
         assert!(LogDemand { message_bytes: 70_000, ..log }.check().is_err());

@@ -1,4 +1,4 @@
-//! The answer as a page: the table, latency over load and over the number of devices, and the figures of the best one.
+//! The answer as a page: the table, latency by load and by number of devices, and the figures of the best system.
 
 use crate::row::{Row, Trial};
 use crate::sizing::Sizing;
@@ -17,11 +17,11 @@ use iodyno_page::{
 use iodyno_run::explain::percent;
 use iodyno_units::human;
 
-/// Why a point below the limit may not have been taken.
+/// Explanation why a point below the limit may not hold.
 const SUSTAINED: &str = "Dots are rates that are not held: a buffer or a cache fills, or something is busy for more than \
                          98 % of the time, so the latency of the long run is another.";
 
-/// The answer as a document. `made_by` is program and version, `command` the command line that gives it again.
+/// The answer as a document. `made_by` is program and version, `command` the command line that reproduces it.
 pub fn document(sizing: &Sizing, made_by: &str, command: &str) -> Document {
     let demand = demand_in_words(sizing);
     let mut sections = vec![answer(sizing)];
@@ -144,11 +144,11 @@ fn table(sizing: &Sizing) -> Table {
     }
 }
 
-/// Latency over load of the first two rows, and over the number of devices.
+/// Latency by load for the first two rows, and by number of devices.
 fn curves(sizing: &Sizing) -> Option<Section> {
     let rows: Vec<&Row> = sizing.rows.iter().take(2).collect();
     rows.first()?;
-    // What holds is a line; what does not, though it may look fast, are dots.
+    // Lines show rates that hold, dots rates that don't, even if they look fast.
     let lines = |row: &&Row, number: usize, x: &dyn Fn(&Trial) -> Option<f64>| {
         let of = &sizing.candidates[row.candidate];
         let points = |holding: bool| {
@@ -207,7 +207,7 @@ fn curves(sizing: &Sizing) -> Option<Section> {
         name: "asked".to_owned(),
         tone: Tone::Note,
     };
-    // The table's figure, so that dots beyond it are not taken for the answer.
+    // The table's value, so that dots beyond it are not taken for the answer.
     let holds = rows[0].highest.as_ref().map(|highest| figure::Rule {
         at: highest.iops,
         upright: true,

@@ -1,4 +1,4 @@
-//! Prices of devices, systems and drawers, from a file: by them rows are sorted where they are given.
+//! Prices of devices, systems and drawers, from a file. If given, rows are sorted by price.
 
 use crate::candidate::Candidate;
 use crate::search::Count;
@@ -6,7 +6,7 @@ use iodyno_catalog::{FileError, Key, Kind, NUMBER, Reader, Record, ValueType, li
 use iodyno_units::nearest;
 use std::path::Path;
 
-/// The keys of the file.
+/// Keys of the file.
 const SCHEMA: &[Key] = &[
     Key::optional("schema", ValueType::Header),
     Key::required("currency", ValueType::Text).such_as("\"EUR\""),
@@ -18,7 +18,7 @@ const SCHEMA: &[Key] = &[
 /// Prices by name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Prices {
-    /// `EUR`.
+    /// Currency, such as `EUR`.
     pub currency: String,
     devices: Vec<(String, f64)>,
     systems: Vec<(String, f64)>,
@@ -26,10 +26,10 @@ pub struct Prices {
 }
 
 impl Prices {
-    /// Reads a file of prices.
+    /// Parses a file of prices.
     ///
     /// # Errors
-    /// All its errors, in the order of the file.
+    /// All errors, in file order.
     pub fn from_toml(text: &str) -> Result<Self, Vec<FileError>> {
         let mut reader = Reader::default();
         let record = reader.file(text, None, SCHEMA).unwrap_or_default();
@@ -41,7 +41,7 @@ impl Prices {
         Ok(Self { currency, devices, systems, drawers })
     }
 
-    /// The price of systems beside one another; None where the price of a part is not in the file.
+    /// Price of the given number of systems; `None` if the price of a part is missing.
     pub fn of(&self, candidate: &Candidate, count: Count) -> Option<f64> {
         let find = |all: &[(String, f64)], name: &str| {
             all.iter().find(|(of, _)| of == name).map(|(_, price)| *price)
@@ -50,7 +50,7 @@ impl Prices {
         let drawers = match &candidate.adapters {
             Some(adapters) if !self.drawers.is_empty() => {
                 let each = find(&self.drawers, &candidate.host)?;
-                // Devices are spread over all of them.
+                // Devices are spread over all drawers.
                 each * f64::from(adapters.drawers.count)
             }
             _ => 0.0,
@@ -64,7 +64,7 @@ impl Prices {
     }
 }
 
-/// A table of prices; one below 0, and one of what is neither in the catalog nor a path, is refused.
+/// Reads a table of prices. Refuses negative prices, and names that are neither in the catalog nor paths.
 fn map(reader: &mut Reader, record: &Record, key: &str, kind: Kind) -> Vec<(String, f64)> {
     let mut all = Vec::new();
     for (name, entry) in record.get(key).map_or(&[][..], |entry| entry.map()) {

@@ -1,4 +1,4 @@
-//! A candidate that was sized: how many of it meet the demand, and what was tried.
+//! A sized candidate: the number of systems and arrays that meet the demand, and the trials.
 
 use crate::candidate::Candidate;
 use crate::search::Count;
@@ -8,80 +8,81 @@ use crate::textbook::Textbook;
 /// One trial of a system.
 #[derive(Clone, Debug)]
 pub struct Trial {
-    /// Arrays of one system.
+    /// Arrays in one system.
     pub arrays: u32,
-    /// The rate that one system was offered, operations a second.
+    /// Rate offered to one system, operations per second.
     pub offered_iops: f64,
-    /// What it gave.
+    /// Result of the trial.
     pub measured: Measured,
 }
 
-/// How long flash lasts.
+/// Lifetime of flash.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Life {
-    /// Years until each device has taken the writes that it is rated for.
+    /// Years until each device has taken its rated writes.
     pub years: f64,
-    /// Years that are asked for.
+    /// Requested years.
     pub asked_years: f64,
-    /// Written to each device in a day, as a multiple of its capacity; and the rating.
+    /// Bytes written per device and day, as a multiple of its capacity; and the rating.
     pub drive_writes_per_day: (f64, f64),
-    /// Of the model: pages programmed for each page written.
+    /// Write amplification in the model: pages programmed per page written.
     pub write_amplification: f64,
-    /// The rate needs fewer arrays: so many.
+    /// Number of arrays that the rate alone needs.
     pub arrays_by_rate: u32,
 }
 
 /// A candidate that meets the demand.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Its place among the candidates.
+    /// Index among the candidates.
     pub candidate: usize,
-    /// How many of it.
+    /// Number of systems and arrays.
     pub count: Count,
-    /// One system of it at its share of the asked rate.
+    /// One system at its share of the requested rate.
     pub asked: Measured,
-    /// One array less: under its share of the asked rate, where the number of arrays can be smaller.
+    /// One system with one array less, at its share of the requested rate; `None` if the number can't be smaller.
     pub fewer: Option<Measured>,
-    /// Of flash: how long it lasts at the asked writes.
+    /// Lifetime of flash at the requested writes.
     pub life: Option<Life>,
-    /// All systems hold at most this rate within the limit, operations a second; None before it is known.
+    /// Highest rate of all systems within the limit; `None` before it is known.
     pub highest: Option<Highest>,
-    /// What the next larger one holds.
+    /// The next larger configuration, and the rate that it holds.
     pub next: Option<(Count, f64)>,
     /// Power of the devices under load, W.
     pub devices_w: Option<f64>,
-    /// Its price, where prices are given.
+    /// Price, if prices are given.
     pub price: Option<f64>,
-    /// What the textbook's formula says of the same candidate.
+    /// Result of the textbook's formula for the same candidate.
     pub textbook: Textbook,
-    /// What was tried of it, in the order of the search.
+    /// Trials, in the order of the search.
     pub trials: Vec<Trial>,
 }
 
-/// The highest rate of systems.
+/// Highest rate of all systems.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Highest {
-    /// Of all systems, operations a second.
+    /// Operations per second, over all systems.
     pub iops: f64,
-    /// What is busiest there.
+    /// The busiest resource at this rate.
     pub binds: String,
-    /// Its busy share.
+    /// Busy share of the resource.
     pub busy: f64,
-    /// It is of the devices or arrays, and so there is more of it with more of them.
+    /// The resource belongs to devices or arrays, so more arrays bring more of it.
     pub is_of_arrays: bool,
 }
 
 /// A candidate that does not meet the demand.
 #[derive(Clone, Debug)]
 pub struct Missed {
-    /// Its place among the candidates.
+    /// Index among the candidates.
     pub candidate: usize,
-    /// What came nearest: a trial of one system. None where so much capacity is in no number of them.
+    /// The nearest trial of one system. `None` without a trial, if no number of systems has the capacity, or passes the
+    /// rate.
     pub nearest: Option<Trial>,
 }
 
 impl Row {
-    /// Devices of all systems.
+    /// Number of devices in all systems.
     pub fn devices(&self, candidates: &[Candidate]) -> u32 {
         self.count.units * self.count.arrays * candidates[self.candidate].members
     }

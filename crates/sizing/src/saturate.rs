@@ -1,5 +1,5 @@
-//! How many devices a system can use fully, as the study of RAID adapters asks: the number at which the straight line
-//! through the rate of one array reaches the rate of all that can be attached (`useful_devices` of a study).
+//! Number of devices that a system can use fully, after the study of RAID adapters: where the straight line through the
+//! rate of one array reaches the rate of all arrays that can be attached (`useful_devices` of a study).
 
 use crate::candidate::Candidate;
 use crate::lab::together;
@@ -25,13 +25,13 @@ struct Load {
     about: &'static str,
     block: &'static str,
     addresses: &'static str,
-    /// Outstanding operations for each device of an array, or of each array.
+    /// Outstanding operations per array, from its number of devices.
     depth: fn(u32) -> u32,
     ramp_ns: u64,
     window_ns: u64,
 }
 
-/// The loads of the study's sizing table, as `catalog/studies/ibm-sas-raid.toml` has them.
+/// Loads of the study's sizing table, as in `catalog/studies/ibm-sas-raid.toml`.
 const LOADS: [Load; 2] = [
     Load {
         name: "W1",
@@ -57,20 +57,20 @@ const LOADS: [Load; 2] = [
 #[derive(Clone, Debug)]
 pub struct Saturation {
     load: Load,
-    /// Devices that are used fully, at most all that can be attached.
+    /// Devices used fully; at most all that can be attached.
     pub devices: f64,
-    /// One array: operations and bytes a second.
+    /// Operations and bytes per second of one array.
     pub one: (f64, f64),
-    /// All arrays.
+    /// Operations and bytes per second of all arrays.
     pub all: (f64, f64),
-    /// What is busiest with all arrays, and its busy share.
+    /// The busiest resource with all arrays, and its busy share.
     pub binds: Option<(String, f64)>,
 }
 
-/// The answers for both loads.
+/// Simulates the answers for both loads.
 ///
 /// # Errors
-/// A system that can't be built, and an interruption.
+/// A system that can't be built, or an interruption.
 pub fn saturate(of: &Candidate, stop: &Arc<AtomicBool>) -> Result<Vec<Saturation>, RunError> {
     let jobs: Vec<(Load, u32)> =
         LOADS.into_iter().flat_map(|load| [(load, of.arrays_max), (load, 1)]).collect();
@@ -96,7 +96,7 @@ pub fn saturate(of: &Candidate, stop: &Arc<AtomicBool>) -> Result<Vec<Saturation
     Ok(LOADS.into_iter().zip(cells.chunks_exact(2)).map(answer).collect())
 }
 
-/// As text.
+/// The answers as text.
 pub fn show(of: &Candidate, all: &[Saturation], style: Style) -> String {
     let mut text = Text::new(style);
     let heading =
@@ -127,7 +127,7 @@ pub fn show(of: &Candidate, all: &[Saturation], style: Style) -> String {
     text.end()
 }
 
-/// As a document.
+/// The answers as a JSON document.
 pub fn document(of: &Candidate, all: &[Saturation]) -> Value {
     let answer = |answer: &Saturation| {
         json!({

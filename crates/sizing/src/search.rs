@@ -1,68 +1,66 @@
-//! The search for the fewest arrays that hold a rate, and for the highest rate that some arrays hold. Pure: a trial
-//! says whether a number of arrays held a rate, and here is decided what is tried next. Nothing is accepted that was
-//! not tried.
+//! Searches for the fewest arrays that hold a rate, and for the highest rate that some arrays hold. Pure: a trial tells
+//! whether a number of arrays holds a rate, and the search decides the next trial. It accepts nothing untried.
 //!
-//! Both searches assume that a system with more arrays, or with a lower rate, holds whatever one with fewer or with a
-//! higher rate does.
+//! Both searches assume monotonicity: more arrays, or a lower rate, hold whatever fewer arrays, or a higher rate, do.
 
-/// The most systems beside one another that a demand is spread over.
+/// Maximum number of equal systems that share a demand.
 pub const UNITS_MAX: u32 = 32;
-/// A first guess has its arrays this busy.
+/// Busy share of the arrays at the first guess.
 const BUSY_GUESS: f64 = 0.92;
 /// Arrays that would be busier than this are not tried.
 const WORK_SHARE_MAX: f64 = 1.15;
-/// The highest rate is known to this share of it.
+/// Precision of the highest rate, as a share of it.
 const PRECISION_SHARE: f64 = 0.02;
-/// The first step beyond a rate that holds.
+/// First step above a rate that holds.
 const STEP_SHARE: f64 = 0.12;
 
-/// What some arrays did at a rate.
+/// Result of a trial.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tried {
-    /// The rate was completed, within the limit of the latency.
+    /// The rate was completed within the latency limit.
     pub holds: bool,
-    /// Operations completed a second.
+    /// Completed operations per second.
     pub iops: f64,
-    /// The largest busy share of what there is more of with more arrays.
+    /// Largest busy share of resources that grow with the number of arrays.
     pub busy: f64,
 }
 
-/// Equal systems beside one another, each with as many arrays.
+/// Number of equal systems, and of arrays in each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Count {
     /// Systems.
     pub units: u32,
-    /// Arrays of each.
+    /// Number of arrays in each system.
     pub arrays: u32,
 }
 
 /// The bounds of a search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds {
-    /// The most arrays of one system.
+    /// Maximum arrays in one system.
     pub arrays_max: u32,
-    /// Arrays of all systems together, for their capacity.
+    /// Minimum arrays of all systems together, by capacity.
     pub all_arrays_min: u32,
-    /// No rate above this can be held by one system, whatever its arrays.
+    /// Upper bound of the rate of one system with any number of arrays.
     pub unit_iops_max: f64,
 }
 
 /// The result of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// So many.
+    /// Smallest count.
     Fewest(Count),
-    /// More than are worth a search.
+    /// The rate needs a count that is not `worth` it.
     NotWorth,
-    /// [`UNITS_MAX`] systems don't hold it.
+    /// [`UNITS_MAX`] systems don't hold the rate.
     Impossible,
 }
 
-/// The fewest systems that hold a rate together, and then the fewest arrays of each, if so many are `worth` it: fewer
-/// are whenever more are. `trial` tries a number of arrays of one system at a rate.
+/// Finds the fewest systems that together hold a rate, and then the fewest arrays in each, if that count is `worth` it.
+/// `worth` must be monotonic: true for any smaller count. `trial` tries a number of arrays of one system at a rate.
 ///
 /// # Errors
-/// Those of the trials.
+/// Errors of the trials.
 pub fn fewest<E>(
     rate_iops: f64,
     bounds: &Bounds,
@@ -88,7 +86,7 @@ pub fn fewest<E>(
             return Ok(Found::Impossible);
         }
         is_possible = true;
-        // Not enough by the rate alone, or too late.
+        // Either the rate was not completed, or it was too late.
         let by_rate = (rate_iops / tried.iops.max(1e-9)).floor().min(f64::from(UNITS_MAX)) as u32;
         units = by_rate.max(units + 1);
     };
@@ -96,14 +94,14 @@ pub fn fewest<E>(
     let needed = f64::from(most) * tried.busy;
     let mut high = most;
     if worth_max < most {
-        // The same work, on fewer.
+        // The same work on fewer arrays.
         let is_hopeless = needed > WORK_SHARE_MAX * f64::from(worth_max);
         if is_hopeless || !trial(worth_max, share_iops)?.holds {
             return Ok(Found::NotWorth);
         }
         high = worth_max;
     }
-    // What fails, or is too few for the capacity; and what holds.
+    // `low` fails or lacks capacity; `high` holds.
     let mut low = bounds.all_arrays_min.div_ceil(units).saturating_sub(1);
     let mut guess = (needed / BUSY_GUESS).ceil() as u32;
     let mut step = 1;
@@ -124,10 +122,10 @@ pub fn fewest<E>(
     Ok(Found::Fewest(Count { units, arrays: high }))
 }
 
-/// The highest rate that a trial holds, from one that it holds on.
+/// Finds the highest rate that holds, starting from one that does.
 ///
 /// # Errors
-/// Those of the trials.
+/// Errors of the trials.
 pub fn highest_rate<E>(
     holds_iops: f64,
     trial: &mut dyn FnMut(f64) -> Result<Tried, E>,
@@ -141,7 +139,7 @@ pub fn highest_rate<E>(
             low = next;
             step *= 2.0;
         } else {
-            // More than it completed it does not hold.
+            // A rate above the completed one does not hold.
             high = Some(next.min(tried.iops.max(low * (1.0 + PRECISION_SHARE / 2.0))));
         }
     }
@@ -153,8 +151,8 @@ mod tests {
     use super::*;
     use proptest::prelude::{ProptestConfig, prop_assert, proptest};
 
-    /// A closed form in the place of a simulation: arrays of a rate behind a server of a rate, each of which adds waiting
-    /// time as M/M/1 does.
+    /// A closed form instead of a simulation: arrays of a given rate behind a server of a given rate, each adding
+    /// waiting time as M/M/1.
     struct Oracle {
         array_iops: f64,
         server_iops: f64,
@@ -178,7 +176,8 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(300))]
-        /// The fewest of an exhaustive search, in few trials; and the highest rate holds, while one just above does not.
+        /// Finds the same count as an exhaustive search, in few trials. The highest rate holds, and one just above it
+        /// does not.
         #[test]
         fn it_finds_what_an_exhaustive_search_does(
             array in 100.0_f64..10_000.0,
@@ -202,7 +201,7 @@ mod tests {
             let holds = |c: &Count| {
                 c.units * c.arrays >= least && oracle.tried(c.arrays, rate / f64::from(c.units)).holds
             };
-            // Of the fewest systems, the fewest arrays.
+            // The fewest systems first, then the fewest arrays.
             let expected = all.filter(holds).min();
             let is_right = match found.unwrap() {
                 Found::Fewest(count) => expected == Some(count) && is_worth(count),

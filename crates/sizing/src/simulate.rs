@@ -1,7 +1,7 @@
-//! Cells in virtual time: a demand on some arrays of a candidate, whole or in part failed.
+//! Cells in virtual time: a demand on some arrays of a candidate, intact or with a failure.
 //!
-//! Arrivals are random, so response times are those of users; the window is long against the limit of the latency, so
-//! that a rate which is not sustained is seen to be late or short.
+//! Arrivals are random, so response times are as for users. The window is long compared with the latency limit, so that
+//! an unsustainable rate shows up as late or incomplete.
 
 use crate::candidate::Candidate;
 use crate::demand::{Demand, Limit, Loss, Tail};
@@ -21,52 +21,54 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const MS: u64 = 1_000_000;
-/// Operations of a window, at least, large ones and small ones: their 99th percentile is known to some per cent.
+/// Minimum operations of a window, for large and for small ones; their 99th percentile is then known to a few per cent.
 const OPS_MIN: (f64, f64) = (1_500.0, 8_000.0);
-/// Times as many for a limit of the 99.9th percentile.
+/// Factor on the operations for a limit of the 99.9th percentile.
 const OPS_P999: f64 = 4.0;
-/// Operations up to this many bytes are small.
+/// Size up to which operations count as small.
 const SMALL_BYTES: f64 = 65_536.0;
 const WINDOW_NS_MIN: u64 = 20 * MS;
-/// Length of a window as a multiple of the limit of the latency: where more arrives than completes, most are late then.
+/// Length of a window as a multiple of the latency limit: with more arrivals than completions, most operations are then
+/// late.
 const WINDOW_LIMITS: u64 = 10;
-/// Ramp for a demand with writes, and without.
+/// Ramp for a demand with writes, and without, ns.
 const RAMP_NS: (u64, u64) = (25 * MS, 10 * MS);
-/// A cache begins where it starts to write to devices; over so many times what is left until hosts wait, more than
-/// devices take is seen: a third in the search, and a twentieth (with twice the ramp) in cells that are shown.
+/// Minimum ramp, as a multiple of the time that hosts take to fill the cache from the level at which destaging starts.
+/// In the search it exposes writes that exceed destaging by a third; in longer cells, with twice the ramp, by a
+/// twentieth.
 const CACHE_TURNS: (f64, f64) = (3.0, 10.0);
-/// The shortest window of a cell that confirms an answer: without disks, and with them.
+/// Minimum window of a cell that confirms an answer: without disks, and with them.
 const CONFIRM_NS_MIN: (u64, u64) = (500 * MS, 30_000 * MS);
-/// Effort of the warm-up of a cell in the search.
+/// Maximum warm-up events of a cell in the search.
 const SEARCH_EVENTS_MAX: u64 = 4_000_000;
-/// The most virtual time of a cell's window.
+/// Maximum virtual time of a cell's window, ns.
 const TIME_NS_MAX: f64 = 10_000e9;
-/// What works itself is busy for this share of the time, at most, where a rate can be sustained: a buffer before it
-/// hides for a while that it can't.
+/// Maximum busy share of a working resource at a sustainable rate; above it, a buffer may hide the overload for a
+/// while.
 const BUSY_MAX: f64 = 0.98;
-/// A store that keeps more than this share of what it takes in will be full.
+/// A store that retains more than this share of its input will fill up.
 const FILL_SHARE_MAX: f64 = 0.01;
-/// The resource that works ahead: a disk writes what its cache holds whenever it has nothing else to do. That it is busy
-/// all the time says nothing; whether the cache fills does.
+/// Resource that works ahead: a disk destages its cache whenever it is idle. So its busy share tells nothing, but a
+/// filling cache does.
 pub(crate) const WORKS_AHEAD: &str = "heads";
-/// The share of a rate that has to be completed; arrivals are random to about 1 %.
+/// Minimum completed share of a rate; arrivals are random to about 1 %.
 const COMPLETED_SHARE: f64 = 0.97;
 
-/// How long a cell is.
+/// Length of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
-    /// To decide what is tried next.
+    /// For the search's next decision.
     Search,
-    /// To show its figures.
+    /// For figures to be shown.
     Shown,
-    /// To confirm an answer: ten times as long as in the search.
+    /// For confirming an answer: ten times as long as in the search.
     Confirm,
-    /// To check answers in tests: forty times as long, after a warm-up of any length.
+    /// For checking answers in tests: forty times as long, after an unlimited warm-up.
     Soak,
 }
 
 impl Effort {
-    /// Length of ramp and window as multiples of those in the search; of the window at least so many ns.
+    /// Ramp and window as multiples of those in the search, and the minimum window, ns.
     fn times(self, has_disks: bool) -> (u64, u64, u64) {
         let confirm_ns = if has_disks { CONFIRM_NS_MIN.1 } else { CONFIRM_NS_MIN.0 };
         match self {
@@ -78,27 +80,27 @@ impl Effort {
     }
 }
 
-/// The state of a system that a cell finds.
+/// State of the system in a cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Condition {
-    /// All is well.
+    /// Intact.
     Whole,
     /// A device of the first array is lost.
     DeviceLost,
-    /// It was replaced, and is rebuilt.
+    /// A device of the first array was replaced and is being rebuilt.
     Rebuild,
     /// One adapter serves all arrays.
     AdapterLost,
-    /// A link between the adapters is down.
+    /// One link between the adapters is down.
     LinkLost,
-    /// This share of the capacity holds data, 0 to 1, and is used.
+    /// This share of the capacity, 0 to 1, holds data and is used.
     Filled(f64),
-    /// The adapters' cache is off.
+    /// The adapters' write cache is off.
     CacheOff,
 }
 
 impl Condition {
-    /// With the usual effort of a warm-up.
+    /// With the usual maximum of warm-up events.
     pub fn alone(self) -> (Self, u64) {
         (self, CellPlan::WARM_UP_EVENTS_MAX)
     }
@@ -114,32 +116,32 @@ impl From<Loss> for Condition {
     }
 }
 
-/// What a cell gave.
+/// Results of a cell.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// Operations completed a second.
+    /// Completed operations per second.
     pub iops: f64,
-    /// Bytes a second.
+    /// Bytes per second.
     pub bytes_per_s: f64,
-    /// Response time, ns: the mean and the 99th percentile; None where nothing completed.
+    /// Mean response time, ns; `None` if nothing completed.
     pub mean_ns: Option<f64>,
-    /// See `mean_ns`.
+    /// 99th percentile of response time, ns; `None` if nothing completed.
     pub p99_ns: Option<f64>,
-    /// See `mean_ns`: the 99.9th percentile.
+    /// 99.9th percentile of response time, ns; `None` if nothing completed.
     pub p999_ns: Option<f64>,
-    /// By kind of operation: the 99th and the 99.9th percentile, ns.
+    /// 99th and 99.9th percentile by kind of operation, ns.
     pub of_kinds: Vec<(OpKind, Option<f64>, Option<f64>)>,
-    /// A buffer or cache that fills: what arrives is more than what is done.
+    /// A buffer or cache that fills up, since more arrives than is done.
     pub fills: Option<String>,
-    /// Some resource is busy because it works ahead.
+    /// A resource is busy because it works ahead.
     works_ahead: bool,
-    /// Bytes a second that hosts and arrays write to each flash device; None without such devices.
+    /// Bytes per second written to each flash device; `None` without flash.
     pub device_write_bytes_per_s: Option<f64>,
-    /// Pages programmed for each page that a flash device is given.
+    /// Write amplification: pages programmed per page written to a flash device.
     pub write_amplification: Option<f64>,
-    /// Every resource, the busiest first.
+    /// All resources, busiest first.
     pub shares: Vec<Share>,
-    /// The largest busy share of the devices' resources and the arrays' own, of which there are more with more arrays.
+    /// Largest busy share of the resources of devices and arrays, which grow with the number of arrays.
     pub array_busy: f64,
 }
 
@@ -177,7 +179,7 @@ impl Measured {
         }
     }
 
-    /// The quantile that a limit is about, ns.
+    /// The quantile that a limit concerns, ns.
     pub fn tail_ns(&self, limit: &Limit) -> Option<f64> {
         let (p99, p999) = match limit.of {
             None => (self.p99_ns, self.p999_ns),
@@ -192,7 +194,7 @@ impl Measured {
         }
     }
 
-    /// Whether it holds a rate within the limits of a demand.
+    /// True if the cell holds a rate within the limits of a demand.
     pub fn holds(&self, rate_iops: f64, demand: &Demand) -> bool {
         let idle_heads = |name: &str| self.works_ahead && name.starts_with(WORKS_AHEAD);
         let mut active = self.shares.iter().filter(|share| !share.held && !idle_heads(&share.name));
@@ -209,13 +211,13 @@ impl Measured {
         Tried { holds, iops: self.iops, busy: self.array_busy }
     }
 
-    /// What limits it as its load grows: the busiest resource that works itself.
+    /// The resource that binds as the load grows: the busiest one that does work.
     pub fn binds(&self) -> Option<&Share> {
         self.shares.iter().find(|share| !share.held)
     }
 }
 
-/// The store that kept more of what it took in than a rate that is sustained allows, in the warm-up or over the window.
+/// A store that retains too much of its input for a sustainable rate, in the warm-up or the window.
 fn fills(evidence: &Evidence) -> Option<String> {
     let unsteady = evidence.warm_up.as_ref().and_then(|warm_up| {
         let rises = warm_up.net_share.is_some_and(|share| share > FILL_SHARE_MAX);
@@ -228,7 +230,7 @@ fn fills(evidence: &Evidence) -> Option<String> {
     unsteady.or_else(|| rising.map(|level| level.store.clone()))
 }
 
-/// See [`Measured::array_busy`]: by resource the mean over all that work themselves.
+/// Computes [`Measured::array_busy`], with means by resource over all that do work.
 fn array_busy(system: &System, usage: &Snapshot, works_ahead: bool) -> f64 {
     let mut busy: BTreeMap<&str, (f64, u32)> = BTreeMap::new();
     for resource in usage.volumes.iter().flat_map(|volume| &volume.resources) {
@@ -243,29 +245,29 @@ fn array_busy(system: &System, usage: &Snapshot, works_ahead: bool) -> f64 {
     busy.into_values().map(|(sum, count)| sum / f64::from(count)).fold(0.0, f64::max)
 }
 
-/// Some arrays of a candidate; `all_arrays` are those of all systems beside one another.
+/// Arrays of a candidate in one system.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrays<'a> {
-    /// Of this kind.
+    /// Kind of system.
     pub of: &'a Candidate,
-    /// So many in this system.
+    /// Arrays in this system.
     pub arrays: u32,
-    /// Those of all systems.
+    /// Arrays in all systems together.
     pub all_arrays: u32,
 }
 
 impl Arrays<'_> {
-    /// The name of the system as a target.
+    /// Name of the system as a target.
     pub fn target(&self, condition: Condition) -> String {
         let cache = if condition == Condition::CacheOff { "?cache=off" } else { "" };
         format!("{}{cache}", self.of.target(self.arrays))
     }
 }
 
-/// One system under its share of a demand.
+/// Simulates one system under its share of a demand.
 ///
 /// # Errors
-/// A workload that does not fit, a system that can't be built, and an interruption.
+/// A workload that does not fit, a system that can't be built, or an interruption.
 pub fn under(
     demand: &Demand,
     arrays: Arrays<'_>,
@@ -291,7 +293,7 @@ pub fn under(
     run(&arrays.target(condition), spec, lengths_ns, (condition, events_max), stop)
 }
 
-/// Operations of a window, at least: fewer large ones, which each cost as much as many small ones.
+/// Minimum operations of a window: fewer if they are large, since each of these costs as much as many small ones.
 fn ops_min(demand: &Demand) -> f64 {
     let reads = 1.0 - demand.write_share();
     let bytes =
@@ -300,7 +302,7 @@ fn ops_min(demand: &Demand) -> f64 {
     times * (OPS_MIN.1 * SMALL_BYTES / bytes.max(1.0)).clamp(OPS_MIN.0, OPS_MIN.1)
 }
 
-/// Hosts write so long what the adapters' caches take from where they begin to write to devices until hosts wait, ns.
+/// Time for hosts to fill the adapters' caches from the start of destaging until hosts wait, ns.
 fn cache_turn_ns(demand: &Demand, arrays: Arrays<'_>, rate_iops: f64) -> f64 {
     let Some(adapters) = &arrays.of.adapters else { return 0.0 };
     let Some(cache) = &adapters.cache else { return 0.0 };
@@ -309,7 +311,7 @@ fn cache_turn_ns(demand: &Demand, arrays: Arrays<'_>, rate_iops: f64) -> f64 {
     if bytes_per_s == 0.0 { 0.0 } else { bytes / bytes_per_s * 1e9 }
 }
 
-/// Any target under any workload, the same on each of its volumes.
+/// Simulates any target under a workload, the same on each of its volumes.
 ///
 /// # Errors
 /// As [`under`].
@@ -331,7 +333,7 @@ pub fn run(
     }
     let mut found = system(target)?;
     if let (Condition::AdapterLost, Some(adapters)) = (condition, &mut found.system.adapters) {
-        // As it is when the partner has taken over.
+        // The state after the partner has taken over.
         adapters.failover_ns = 0;
     }
     let system = found.before(&spec, &options);
@@ -356,7 +358,7 @@ pub fn run(
     Ok(Measured::of(&modelled, &system))
 }
 
-/// The system of a target.
+/// Builds the emulated system of a target.
 fn system(name: &str) -> Result<Emulated, RunError> {
     emulated(&[TargetName::parse(name)?], &mut Files::default())?.ok_or_else(|| {
         let (target, why) = (name.to_owned(), "it is not emulated".to_owned());

@@ -1,5 +1,5 @@
-//! The search over all candidates: each is sized by itself, several at once, and the best of them are looked at closely.
-//! The result depends on the catalog and the demand alone, not on threads or time.
+//! Search over all candidates: each is sized by itself, several at once, and the best are examined closely. The result
+//! depends on the catalog and the demand alone, not on threads or time.
 
 use crate::candidate::Candidate;
 use crate::demand::{Demand, Loss};
@@ -17,38 +17,38 @@ use iodyno_units::OpKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Rows that are looked at closely.
+/// Maximum number of rows, which are examined closely.
 pub const ROWS_MAX: usize = 8;
-/// Points of a curve of latency over load, as shares of the highest rate.
+/// Points of a latency curve, as shares of the highest rate.
 const CURVE_SHARES: [f64; 5] = [0.25, 0.5, 0.75, 0.9, 1.05];
 
 const SECONDS_A_DAY: f64 = 86_400.0;
 
-/// The answer.
+/// Result of a sizing.
 #[derive(Debug)]
 pub struct Sizing {
     /// The demand.
     pub demand: Demand,
-    /// All that were searched.
+    /// All candidates.
     pub candidates: Vec<Candidate>,
-    /// Those that meet the demand, the best first, at most [`ROWS_MAX`].
+    /// Candidates that meet the demand, best first, at most [`ROWS_MAX`].
     pub rows: Vec<Row>,
-    /// The number of others that meet it with more devices, or at a higher price, or were not searched to the end.
+    /// Number of other candidates: they need more devices, cost more, or were not searched to the end.
     pub not_worth: usize,
-    /// Those that don't, the nearest first.
+    /// Candidates that miss the demand, nearest first.
     pub missed: Vec<Missed>,
-    /// More about the first row.
+    /// Details of the first row.
     pub detail: Option<Detail>,
-    /// Prices, where they are given.
+    /// Prices, if given.
     pub prices: Option<Prices>,
-    /// Cells that were simulated.
+    /// Number of simulated cells.
     pub cells: usize,
 }
 
-/// Sizes all candidates. `progress` is called with the number of cells so far, from several threads.
+/// Sizes all candidates. Calls `progress` with the number of cells so far, from several threads.
 ///
 /// # Errors
-/// A workload that does not fit, and an interruption.
+/// A workload that does not fit, or an interruption.
 pub fn size(
     demand: Demand,
     candidates: Vec<Candidate>,
@@ -65,7 +65,7 @@ pub fn size(
         let at = names.iter().position(|name| *name == of.device_name).unwrap_or(0);
         Textbook::of(alone[at], of, &demand)
     };
-    // Devices, or the price.
+    // Score: price, or number of devices.
     let score = |of: &Candidate, count: Count| match &prices {
         Some(prices) => prices.of(of, count).unwrap_or(f64::INFINITY),
         None => f64::from(count.units * count.arrays * of.members),
@@ -91,7 +91,8 @@ pub fn size(
     let unpriced = (0..candidates.len()).filter(|&n| !has_score(&candidates[n])).count();
     jobs.sort_by_key(|&job| textbook(&candidates[job]).devices);
     let (mut rows, mut missed, mut not_worth) = (Vec::<Row>::new(), Vec::new(), unpriced);
-    // What is not better than the last row is not searched to its end. The batches don't depend on the processors.
+    // Candidates worse than the last row are not searched to the end. The batches don't depend on the number of
+    // processors.
     for batch in jobs.chunks(ROWS_MAX) {
         let last = rows.get(ROWS_MAX - 1);
         let bound = last.map_or(f64::INFINITY, |row| score(&candidates[row.candidate], row.count));
@@ -135,7 +136,7 @@ pub fn size(
     Ok(Sizing { demand, candidates, rows, not_worth, missed, detail, prices, cells })
 }
 
-/// The better of two rows comes first: by score, devices, systems, capacity and latency.
+/// Orders rows, the better first: by score, devices, systems, capacity and latency.
 fn order(
     a: &Row,
     b: &Row,
@@ -153,7 +154,7 @@ fn order(
         .then(p99(a).total_cmp(&p99(b)))
 }
 
-/// Whether a system works without such a part.
+/// True if a system works without such a part.
 fn can_lose(of: &Candidate, loss: Loss) -> bool {
     match loss {
         Loss::Device => !matches!(of.level, Level::Raid0 | Level::Jbod),
@@ -161,8 +162,8 @@ fn can_lose(of: &Candidate, loss: Loss) -> bool {
     }
 }
 
-/// A row by long cells: the fewest arrays that hold the asked rate in one, where one array less does not; and as many more
-/// as flash needs to last.
+/// Confirms a row by long cells: the fewest arrays that hold the requested rate, where one array less does not; and
+/// additional arrays if flash must last longer.
 fn confirmed(
     lab: &Lab<'_>,
     of: &Candidate,
@@ -184,7 +185,7 @@ fn confirmed(
     };
     let mut count = row.count;
     let (mut asked, mut fewer) = (None, None);
-    // Upwards until it holds, otherwise downwards until it does not.
+    // Upwards until the rate holds, otherwise downwards until it does not.
     while asked.is_none() {
         let (measured, holds) = tried(count)?;
         if holds {
@@ -212,7 +213,7 @@ fn confirmed(
     let arrays_by_rate = count.units * count.arrays;
     let mut life = life(of, demand, &asked, arrays_by_rate);
     if let Some(short) = life.filter(|life| life.years < life.asked_years) {
-        // Each of more devices is given less.
+        // With more devices, each takes fewer writes.
         let needed = f64::from(arrays_by_rate) * short.asked_years / short.years.max(1e-9);
         let needed = needed.ceil().min(f64::from(u32::MAX / 2)) as u32;
         let units = needed.div_ceil(of.arrays_max).max(count.units);
@@ -227,7 +228,7 @@ fn confirmed(
     Ok(row)
 }
 
-/// How long the devices last; None where they are not flash, have no rating or are not written to.
+/// Lifetime of the devices; `None` if they are not flash, have no rating or are not written.
 fn life(of: &Candidate, demand: &Demand, asked: &Measured, arrays_by_rate: u32) -> Option<Life> {
     let Kind::Flash(flash) = &of.device.device.kind else { return None };
     let (rated, bytes_per_s) = (&flash.endurance, asked.device_write_bytes_per_s?);
@@ -245,14 +246,14 @@ fn life(of: &Candidate, demand: &Demand, asked: &Measured, arrays_by_rate: u32) 
     })
 }
 
-/// The result for a candidate.
+/// Search result of a candidate.
 enum Searched {
     Meets(Box<Row>),
     Misses(Box<Missed>),
     NotWorth,
 }
 
-/// The fewest of one candidate.
+/// Finds the smallest count of one candidate.
 fn one(
     lab: &Lab<'_>,
     (number, of): (usize, &Candidate),
@@ -289,7 +290,7 @@ fn one(
             return Ok(Searched::Misses(Box::new(missed)));
         }
     };
-    // What the search found is tried again for longer, and may be one array too few.
+    // A longer cell repeats the search's answer, which may be one array too few.
     let asked = loop {
         let share_iops = demand.rate_iops / f64::from(count.units);
         let measured = lab.cell(of, count, share_iops, (Effort::Shown, lab.base()))?;
@@ -323,7 +324,7 @@ fn one(
 
 type Look = (Highest, Option<(Count, f64)>, Vec<Trial>);
 
-/// The highest rate of a row, and what the next larger one holds.
+/// Highest rate of a row, and the rate of the next larger configuration.
 fn look(
     lab: &Lab<'_>,
     candidates: &[Candidate],
@@ -346,7 +347,7 @@ fn look(
         Count { units: row.count.units + 1, ..row.count }
     };
     let next_iops = if next.units > row.count.units {
-        // Beside one another they hold as much each.
+        // Equal systems each hold the same rate.
         highest
     } else {
         lab.highest(of, next, highest, lab.base())?.0

@@ -18,10 +18,10 @@ use iodyno_page::terminal::text::{Role, clean, hanging, pad, paint, shown};
 use iodyno_run::explain::percent;
 use iodyno_units::human;
 
-/// Columns of the labels below the table.
+/// Width of the labels below the table.
 const LABEL: usize = 9;
 
-/// Text in lines, prepared for the terminal.
+/// Lines of text, made fit for the terminal.
 pub(crate) struct Text {
     pub(crate) style: Style,
     text: String,
@@ -32,13 +32,13 @@ impl Text {
         Self { style, text: String::new() }
     }
 
-    /// A line; symbols that the terminal can't show are written in ASCII.
+    /// Adds a line; symbols that the terminal can't show are written in ASCII.
     pub(crate) fn line(&mut self, line: &str) {
         self.text.push_str(&shown(line.trim_end(), self.style));
         self.text.push('\n');
     }
 
-    /// Words behind a label, wrapped.
+    /// Adds wrapped words after a label.
     pub(crate) fn labelled(&mut self, label: &str, words: &str) {
         let label = paint(&pad(label, LABEL, false), Role::Dim, self.style);
         for line in hanging(&format!("  {label}  "), LABEL + 4, words, self.style) {
@@ -57,7 +57,7 @@ impl Text {
     }
 }
 
-/// The whole answer.
+/// The whole answer as text.
 pub fn show(sizing: &Sizing, style: Style) -> String {
     let mut text = Text::new(style);
     let heading = clean(&demand_in_words(sizing), usize::MAX, Style { unicode: true, ..style });
@@ -83,7 +83,7 @@ pub fn show(sizing: &Sizing, style: Style) -> String {
     text.end()
 }
 
-/// `oltp1 at 500 k/s, p99 within 2.00 ms, 20.0 TB`.
+/// The demand in words: `oltp1 at 500 k/s, p99 within 2.00 ms, 20.0 TB`.
 pub(crate) fn demand_in_words(sizing: &Sizing) -> String {
     let demand = &sizing.demand;
     let like = demand.like.as_ref().map_or(String::new(), |run| format!(" like run {run}"));
@@ -159,7 +159,7 @@ pub(crate) fn log_in_words(sizing: &Sizing, log: &LogDemand) -> Vec<(&'static st
     all
 }
 
-/// The longest pauses of the recommended system that its files state, with what pauses, ns.
+/// Longest pauses that the files of the recommended system state: cause, ns.
 fn pauses(sizing: &Sizing) -> Vec<(&'static str, u64)> {
     let Some(row) = sizing.rows.first() else { return Vec::new() };
     let of = &sizing.candidates[row.candidate];
@@ -175,12 +175,12 @@ fn pauses(sizing: &Sizing) -> Vec<(&'static str, u64)> {
     all
 }
 
-/// `500 k/s`.
+/// A rate: `500 k/s`.
 pub(crate) fn rate(iops: f64) -> String {
     format!("{}/s", human::count(iops))
 }
 
-/// `7.74 TB`, as drives are sold.
+/// Decimal capacity as drives are sold: `7.74 TB`.
 pub(crate) fn tb(bytes: u64) -> String {
     let (value, unit) = match bytes as f64 {
         large if large >= 1e12 => (large / 1e12, "TB"),
@@ -189,7 +189,7 @@ pub(crate) fn tb(bytes: u64) -> String {
     format!("{} {unit}", human::three_digits(value))
 }
 
-/// `2 × 57ce-gen3`: systems; with adapters each is one of these.
+/// Number and name of systems: `2 × 57ce-gen3`.
 pub(crate) fn systems(candidate: &Candidate, count: Count) -> String {
     if count.units == 1 {
         candidate.host.clone()
@@ -198,19 +198,19 @@ pub(crate) fn systems(candidate: &Candidate, count: Count) -> String {
     }
 }
 
-/// `11 × RAID 5 of 3`; of several systems: each.
+/// Arrays in all systems: `11 × RAID 5 of 3`.
 pub(crate) fn arrays(candidate: &Candidate, count: Count) -> String {
     let all = count.arrays * count.units;
     format!("{all} × {} of {}", level(candidate), candidate.members)
 }
 
-/// `RAID 5`.
+/// Level in words: `RAID 5`.
 pub(crate) fn level(candidate: &Candidate) -> String {
     let word = candidate.level_word();
     word.strip_prefix("raid").map_or(word.to_owned(), |number| format!("RAID {number}"))
 }
 
-/// How much more than the asked rate it holds: `+8 %`, `× 360`.
+/// Headroom above the requested rate: `+8 %`, `× 360`.
 pub(crate) fn headroom(iops: f64, asked_iops: f64) -> String {
     let times = iops / asked_iops;
     if times >= 10.0 {
@@ -276,12 +276,12 @@ fn table(text: &mut Text, sizing: &Sizing) {
     text.table(&labels, &columns);
 }
 
-/// `247 W`.
+/// Power: `247 W`.
 pub(crate) fn watts(w: f64) -> String {
     format!("{} W", human::three_digits(w))
 }
 
-/// The first row in words.
+/// A row in words.
 pub(crate) fn name(candidate: &Candidate, row: &Row) -> String {
     let each = if row.count.units > 1 { ", each with its share of the load" } else { "" };
     format!(
@@ -319,7 +319,7 @@ fn recommended(text: &mut Text, sizing: &Sizing, row: &Row, detail: &Detail) {
     text.line("");
 }
 
-/// A line of depths, one of reads and one of writes, in columns.
+/// Adds lines of depths, sequential reads and sequential writes, in columns.
 fn in_order(text: &mut Text, detail: &Detail) {
     let depths = detail.sequential.iter().map(|at| format!("depth {}", at.0)).collect();
     let rates = |of: fn(&(u32, f64, f64)) -> f64| {
@@ -345,7 +345,7 @@ fn what_ifs(text: &mut Text, sizing: &Sizing, row: &Row, detail: &Detail) {
     }
 }
 
-/// A condition, and what follows from it.
+/// A condition and its outcome, in words.
 pub(crate) fn what_if_in_words(what_if: &WhatIf, share_iops: f64) -> String {
     let measured = &what_if.measured;
     let p99 = measured.p99_ns.map_or("unknown".to_owned(), human::time_ns);
@@ -359,7 +359,6 @@ pub(crate) fn what_if_in_words(what_if: &WhatIf, share_iops: f64) -> String {
     format!("{}: {outcome}, p99 {p99}", condition_in_words(what_if.condition))
 }
 
-/// A condition in words.
 pub(crate) fn condition_in_words(condition: Condition) -> String {
     match condition {
         Condition::Whole => "all is well".to_owned(),
@@ -372,7 +371,7 @@ pub(crate) fn condition_in_words(condition: Condition) -> String {
     }
 }
 
-/// The advice on the cache.
+/// Advice on the cache, in words.
 pub(crate) fn cache_in_words(cache: &CacheAdvice) -> String {
     let time = |ns: Option<f64>| ns.map_or("unknown".to_owned(), human::time_ns);
     let off = match cache.highest_iops.1 {
@@ -437,7 +436,7 @@ fn power_in_words(sizing: &Sizing, row: &Row) -> String {
     }
 }
 
-/// What the table leaves out.
+/// Candidates that the table omits.
 fn rest(text: &mut Text, sizing: &Sizing) {
     if sizing.not_worth > 0 {
         let by = if sizing.prices.is_some() {
@@ -465,7 +464,7 @@ fn rest(text: &mut Text, sizing: &Sizing) {
     text.labelled("simulated", &format!("{} cells", sizing.cells));
 }
 
-/// Why the nearest of those that don't meet it does not.
+/// Reason why the nearest miss does not meet the demand.
 pub(crate) fn nearest_in_words(sizing: &Sizing) -> String {
     let Some(missed) = sizing.missed.first() else { return "nothing was tried".to_owned() };
     let of = &sizing.candidates[missed.candidate];

@@ -1,18 +1,18 @@
-//! The textbook's formula for the devices of an array: N × IOPS / (R + w × W). It is shown beside what was simulated, and
-//! decides only what is searched first.
+//! The textbook's formula for the devices of an array: N × IOPS / (R + w × W). Shown next to the simulated result;
+//! otherwise it only decides the order of the search.
 
 use crate::candidate::Candidate;
 use crate::demand::Demand;
 use iodyno_raid::Level;
 
-/// The formula N × IOPS / (R + w × W), for the same candidate.
+/// Result of the formula N × IOPS / (R + w × W) for a candidate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Textbook {
-    /// Operations a second of one device alone, with the workload's mix.
+    /// Operations per second of a single device with the workload's mix.
     pub device_iops: f64,
-    /// W: operations on devices for each write.
+    /// Write penalty W: device operations per write.
     pub penalty: f64,
-    /// Devices that it takes, in whole arrays.
+    /// Number of devices, in whole arrays.
     pub devices: u32,
 }
 
@@ -25,7 +25,7 @@ impl Textbook {
     }
 }
 
-/// Operations on devices for each write, as the textbook has them.
+/// Device operations per write, as in textbooks.
 fn write_penalty(level: Level) -> f64 {
     match level {
         Level::Raid0 | Level::Jbod => 1.0,

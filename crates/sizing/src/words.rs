@@ -1,4 +1,4 @@
-//! What stands behind the recommended system, in words: its confirmation, limits, life, and the parameters it rests on.
+//! Evidence for the recommended system, in words: its confirmation, limits, lifetime, and assumed parameters.
 
 use crate::decisive;
 use crate::demand::{Demand, Limit};
@@ -9,13 +9,13 @@ use iodyno_emulate::spec;
 use iodyno_run::explain::percent;
 use iodyno_units::{OpKind, human};
 
-/// `p99 of writes within 500 µs`.
+/// A limit in words: `p99 of writes within 500 µs`.
 pub(crate) fn limit_in_words(limit: &Limit) -> String {
     let of = of_words(limit);
     format!("{}{of} within {}", limit.tail.word(), human::time_ns(limit.ns as f64))
 }
 
-/// The measured quantiles of the further limits.
+/// Measured quantiles of the further limits.
 pub(crate) fn limits_in_words(demand: &Demand, measured: &Measured) -> String {
     let one = |limit: &Limit| {
         let of = of_words(limit);
@@ -25,7 +25,7 @@ pub(crate) fn limits_in_words(demand: &Demand, measured: &Measured) -> String {
     demand.limits.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// The cell that confirms the answer, and the one with one array less.
+/// The cell that confirms the answer, and the cell with one array less.
 pub(crate) fn confirmed_in_words(sizing: &Sizing, row: &Row) -> String {
     let held = "a run ten times as long as those of the search holds the rate";
     let raised =
@@ -43,7 +43,7 @@ pub(crate) fn confirmed_in_words(sizing: &Sizing, row: &Row) -> String {
     format!("{held}; with one array less it {outcome}")
 }
 
-/// Why a trial does not hold.
+/// Reason why a trial does not hold.
 fn outcome_in_words(measured: &Measured, share_iops: f64, demand: &Demand) -> String {
     let p99 = measured.p99_ns.map_or("unknown".to_owned(), human::time_ns);
     if let Some(store) = &measured.fills {
@@ -62,7 +62,7 @@ fn outcome_in_words(measured: &Measured, share_iops: f64, demand: &Demand) -> St
     format!("does not hold the limit, p99 {p99}")
 }
 
-/// How long flash lasts.
+/// Lifetime of flash, in words.
 pub(crate) fn life_in_words(sizing: &Sizing, row: &Row) -> String {
     let of = &sizing.candidates[row.candidate];
     let Some(life) = row.life else {
@@ -95,7 +95,7 @@ pub(crate) fn life_in_words(sizing: &Sizing, row: &Row) -> String {
     )
 }
 
-/// The command that runs the answer at the asked rate.
+/// Command that runs the answer at the requested rate.
 pub(crate) fn run_in_words(sizing: &Sizing, row: &Row) -> String {
     let of = &sizing.candidates[row.candidate];
     let arrays = f64::from(row.count.units * row.count.arrays);
@@ -107,7 +107,7 @@ pub(crate) fn run_in_words(sizing: &Sizing, row: &Row) -> String {
     )
 }
 
-/// The parameters that decide what binds first, of those that no source has.
+/// Parameters of the binding resource that are assumed, not from a source.
 pub(crate) fn assumed_in_words(sizing: &Sizing, row: &Row) -> String {
     let of = &sizing.candidates[row.candidate];
     let binds = row.highest.as_ref().map_or("", |highest| highest.binds.as_str());

@@ -1,5 +1,5 @@
-//! Sizing by simulation: what users see of a small demand, its documents, what can't be met, and that `saturate` answers
-//! as the study's sizing table does.
+//! Sizing by simulation: the output for a small demand, its documents, demands that can't be met, and agreement of
+//! `saturate` with the study's sizing table.
 
 use iodyno_page::terminal::Style;
 use iodyno_page::{Block, Mark, Shape, csv, html, markdown};

@@ -1,15 +1,14 @@
-//! Blank check: whether a target holds anything but blank space and content that iodyno itself wrote and can
-//! prove.
+//! Blank check: does a target hold only blank space and content that iodyno itself wrote and can prove?
 //!
-//! Space is blank where a sector is all zeroes, or all ones as erased flash is. A sector is iodyno's where it
-//! begins with the mark of its random content ([`iodyno_units::mark`]), with the header of verifiable content
-//! for this very offset, or with the pattern of a purge's proof; the latter two stand for 4 KiB. All other
-//! content is data, whether or not a signature names it.
+//! Space is blank where a sector is all zeroes, or all ones as in erased flash. A sector is iodyno's if it begins with
+//! the mark of its random content ([`iodyno_units::mark`]), with the header of verifiable content for this very offset,
+//! or with the pattern of a purge's proof. Such a header or pattern covers 4 KiB. All other content is data, whether or
+//! not a signature names it.
 //!
-//! A small target is read whole. Of a larger one are read: both ends, offsets where backups of damaged file
-//! systems are known to lie, and 64 KiB at random in each of equal parts of the range, in one pass or several
-//! as time allows. Data in a run of at least two parts is found for certain. Of data in a share *f* of all
-//! 64 KiB windows, *n* windows miss everything with a probability of (1 − f)ⁿ.
+//! A small target is read whole. A larger one is sampled: both ends, the usual offsets of backup superblocks, and one
+//! random 64 KiB window in each of N equal parts of the range, in one or several passes as time allows. Data in a run
+//! of at least two parts is always found. If a share *f* of all 64 KiB windows holds data, *n* windows miss it with a
+//! probability of (1 − f)ⁿ.
 
 use std::fmt::Write as _;
 use std::io;
@@ -27,24 +26,24 @@ const VERIFIABLE: &[u8; 7] = b"iodynoV";
 /// The first bytes of a block of a purge's proof.
 pub(crate) const PURGE_PROOF: &[u8; 16] = b"iodyno purge 001";
 
-/// The smallest piece that is judged by itself.
+/// Unit of judgement.
 const SECTOR_BYTES: usize = MARKED_BYTES;
-/// Most bytes that a header of verifiable content, or a purge's, stands for.
+/// Bytes that one header of verifiable content, or one of a purge's proof, covers at most.
 const HEADED_BYTES: usize = 4096;
-/// One window at random. Windows begin at multiples of it: a multiple of every logical block.
+/// Length of a random window. Windows begin at multiples of it, which is a multiple of every logical block size.
 const WINDOW_BYTES: u64 = 64 << 10;
-/// The length of one read where all is read.
+/// Length of one read of a contiguous stretch.
 const STRIDE_BYTES: u64 = 1 << 20;
 /// A target of at most this size is read whole.
 const WHOLE_BYTES: u64 = 64 << 20;
-/// The length that is read at either end.
+/// Length of the stretch that is read at either end.
 const END_BYTES: u64 = 4 << 20;
-/// How many characters of the first bytes of data are shown.
+/// Bytes of the first foreign data that are shown.
 const SHOWN_BYTES: usize = 16;
 
 const MIB: u64 = 1 << 20;
-/// Where backups of superblocks lie: those of ext4 with blocks of 1, 2 and 4 KiB in groups 1, 3, 5, 7
-/// and 9, and the mirrors of btrfs.
+/// Offsets of backup superblocks: ext4 with blocks of 1, 2 and 4 KiB in groups 1, 3, 5, 7 and 9, and the mirrors of
+/// btrfs.
 const BACKUPS: [u64; 15] = [
     8 * MIB,
     24 * MIB,
@@ -63,36 +62,35 @@ const BACKUPS: [u64; 15] = [
     256 << 30,
 ];
 
-/// How thorough the sampling is.
+/// Extent and time limits of a sampling.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Depth {
-    /// Equal parts of the range, from each of which a pass reads one window.
+    /// Equal parts of the range; a pass reads one window from each.
     pub(crate) parts: u64,
-    /// Most passes.
+    /// Maximum number of passes.
     pub(crate) passes: u64,
     /// No further pass begins after this time.
     pub(crate) enough: Duration,
-    /// Time limit of either end, and of the windows at random. A target that answers more slowly can't be
-    /// sampled.
+    /// Time limit for either end, and for the random windows. A slower target can't be sampled.
     pub(crate) at_most: Duration,
 }
 
 impl Depth {
-    /// The sampling before anything is decided. On a hard disk it takes 1 to 2 s.
+    /// Sampling of a local target before any decision. Takes 1 to 2 s on a hard disk.
     pub(crate) const FULL: Self = Self {
         parts: 256,
         passes: 4,
         enough: Duration::from_millis(400),
         at_most: Duration::from_secs(8),
     };
-    /// The sampling of an export, through a network.
+    /// Sampling of an NBD export over a network.
     pub(crate) const REMOTE: Self = Self {
         parts: 64,
         passes: 4,
         enough: Duration::from_millis(200),
         at_most: Duration::from_secs(10),
     };
-    /// The second sampling, through the descriptor that will be written.
+    /// Repeated sampling through the descriptor that will be written.
     pub(crate) const AGAIN: Self =
         Self { parts: 32, passes: 1, enough: Duration::ZERO, at_most: Duration::from_secs(4) };
 }
@@ -100,26 +98,26 @@ impl Depth {
 /// The result of sampling.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sampled {
-    /// Bytes that were read.
+    /// Bytes read.
     pub looked_bytes: u64,
-    /// Places that were read.
+    /// Number of windows and stretches read.
     pub places: u64,
-    /// Places that hold content of iodyno's, and nothing else but blank space.
+    /// Places with iodyno's content and otherwise only blank space.
     pub own: u64,
-    /// Places that hold something else.
+    /// Places with foreign data.
     pub foreign: u64,
-    /// Where the first bytes of another origin were found.
+    /// First foreign data that was found.
     pub first_foreign: Option<Foreign>,
-    /// All of it was read.
+    /// The whole target was read.
     pub whole: bool,
 }
 
-/// The beginning of what is neither blank nor iodyno's.
+/// Beginning of data that is neither blank nor iodyno's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Foreign {
-    /// Where it lies.
+    /// Offset in the target.
     pub offset_bytes: u64,
-    /// Its first bytes, hexadecimal.
+    /// First bytes, hexadecimal.
     pub hex: String,
 }
 
@@ -133,7 +131,7 @@ impl Sampled {
         }
     }
 
-    /// The content found that is not iodyno's, as a sentence without its full stop. None: nothing.
+    /// The foreign data found, as a sentence without its full stop. `None` if there was none.
     pub fn findings(&self) -> Option<String> {
         let first = self.first_foreign.as_ref()?;
         let mut text = format!(
@@ -149,7 +147,7 @@ impl Sampled {
     }
 }
 
-/// Four characters of ASCII or more at the beginning are worth showing as text.
+/// Decodes hexadecimal bytes as text, if at least four characters of ASCII lead.
 fn readable(hex: &str) -> Option<String> {
     let bytes = hex.split(' ').filter_map(|byte| u8::from_str_radix(byte, 16).ok());
     let text: String = bytes
@@ -166,7 +164,7 @@ enum Sector {
     Foreign,
 }
 
-/// How many bytes from the beginning of a sector at this offset on are iodyno's, judged by that beginning.
+/// Bytes of iodyno's content from this sector on, judged by the sector's beginning.
 fn own_bytes(sector: &[u8], offset_bytes: u64) -> usize {
     let is_verifiable = sector.starts_with(VERIFIABLE)
         && sector.get(7).is_some_and(u8::is_ascii_digit)
@@ -181,7 +179,7 @@ fn own_bytes(sector: &[u8], offset_bytes: u64) -> usize {
 }
 
 fn is_blank(sector: &[u8]) -> bool {
-    // Comparing slices is one call for each; the first byte tells them apart.
+    // Comparing slices costs a call, so check the first byte first.
     match sector.first() {
         Some(0) => sector == &[0; SECTOR_BYTES][..sector.len()],
         Some(0xFF) => sector == &[0xFF; SECTOR_BYTES][..sector.len()],
@@ -189,8 +187,8 @@ fn is_blank(sector: &[u8]) -> bool {
     }
 }
 
-/// The content of the bytes from `from` on, and where data of another origin begin in them. The bytes before it
-/// show which pieces of iodyno's reach into them.
+/// Judges the bytes from `from` on; returns the offset of the first foreign sector as well. The bytes before `from`
+/// show which of iodyno's pieces reach into the range.
 fn judge(bytes: &[u8], offset_bytes: u64, from: usize) -> (Sector, usize) {
     let mut verdict = Sector::Blank;
     let mut own_until = 0;
@@ -211,10 +209,10 @@ fn judge(bytes: &[u8], offset_bytes: u64, from: usize) -> (Sector, usize) {
     (verdict, 0)
 }
 
-/// Reads windows and counts what they hold.
+/// Reads windows and counts their content.
 struct Sampler<'a> {
     read: &'a mut dyn FnMut(u64, &mut [u8]) -> io::Result<()>,
-    /// Buffer for the bytes before a window, and for the window.
+    /// Holds a window and the bytes before it.
     buffer: AlignedBuf,
     found: Sampled,
 }
@@ -229,7 +227,7 @@ impl Sampler<'_> {
         let (mut sector, mut from) = judge(&self.buffer[lead..len], at_bytes, 0);
         from += lead;
         if sector == Sector::Foreign && from - lead < HEADED_BYTES && at_bytes >= WINDOW_BYTES {
-            // It may belong to a piece that begins before the window.
+            // The sector may belong to a piece that begins before the window.
             (self.read)(at_bytes - WINDOW_BYTES, &mut self.buffer[..lead])?;
             (sector, from) = judge(&self.buffer[..len], at_bytes - WINDOW_BYTES, lead);
         }
@@ -250,7 +248,7 @@ impl Sampler<'_> {
         Ok(())
     }
 
-    /// False: the time was over before the end.
+    /// Reads a range in full. False if the time ran out first.
     fn stretch(&mut self, from_bytes: u64, to_bytes: u64, until: Instant) -> io::Result<bool> {
         let mut at = from_bytes;
         while at < to_bytes {
@@ -265,9 +263,8 @@ impl Sampler<'_> {
     }
 }
 
-/// Samples `ranges` (start and length, ascending, of a target of `size_bytes`; all of it where the caller has
-/// no list). `read` fills a buffer from an offset; both are multiples of 64 KiB but at the target's end. `seed`
-/// chooses the offsets.
+/// Samples `ranges`: start and length, ascending, within a target of `size_bytes`. `read` fills a buffer from an
+/// offset; both are multiples of 64 KiB except at the target's end. `seed` chooses the offsets.
 ///
 /// # Errors
 /// The error of `read`, and [`io::ErrorKind::TimedOut`] when not even one pass was possible.
@@ -302,7 +299,7 @@ pub(crate) fn sample(
         let start = at / WINDOW_BYTES * WINDOW_BYTES;
         (start, WINDOW_BYTES.min(size_bytes - start))
     };
-    // XFS has a superblock at the start of each of, as a rule, four groups.
+    // XFS usually has four groups, each with a superblock at its start.
     let quarters = (1..4).map(|i| (size_bytes / 4096).div_ceil(4) * i * 4096);
     for at in BACKUPS.into_iter().chain(quarters).filter(|&at| at < tail) {
         let (start, len) = window_at(at);
@@ -339,7 +336,7 @@ pub(crate) fn sample(
     Ok(sampler.found)
 }
 
-/// A random seed: each sampling reads other offsets.
+/// A random seed, so that each sampling reads different offsets.
 pub(crate) fn any_seed() -> u64 {
     use std::hash::{BuildHasher as _, Hasher as _};
     std::hash::RandomState::new().build_hasher().finish()

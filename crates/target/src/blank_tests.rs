@@ -52,7 +52,7 @@ fn blank_space_and_own_content_are_no_data() {
     }
     let erased = sampled(GIB, &[(0, vec![0xFF; 8 << 20])], 1);
     assert_eq!((erased.own, erased.foreign), (0, 0));
-    // Writes of any length and offset of whole sectors: their pieces are counted from their start.
+    // Writes of any whole number of sectors, at any sector: marked pieces count from the start of the write.
     for (at, len) in [(0, 4 << 20), (512, 1 << 20), (3 << 20, 6144), (2048, 4096 * 40)] {
         let found = sampled(32 << 20, &[(at, own(len, 7))], 1);
         assert_eq!((found.own > 0, found.foreign), (true, 0), "{len} at {at}");
@@ -61,13 +61,13 @@ fn blank_space_and_own_content_are_no_data() {
     let mut over = own(1 << 20, 9);
     over[2048..2560].copy_from_slice(&own(512, 10));
     assert_eq!(sampled(1 << 20, &[(0, over)], 1).foreign, 0);
-    // So does a piece that reaches into a window at random from before it, even into the first window.
+    // A piece that begins before a random window, even before the first one, counts as well.
     let mut headed = random(4096, 4);
     headed[..16].copy_from_slice(PURGE_PROOF);
     for start in [WINDOW_BYTES, 9 * WINDOW_BYTES] {
         let mut read = |at: u64, to: &mut [u8]| {
             to.fill(0);
-            // Ends are read in larger pieces: they hold nothing here.
+            // The ends are read in larger pieces, which hold nothing here.
             if to.len() as u64 == WINDOW_BYTES && at + WINDOW_BYTES == start {
                 to[WINDOW_BYTES as usize - 2048..].copy_from_slice(&headed[..2048]);
             } else if to.len() as u64 == WINDOW_BYTES && at == start {
@@ -108,7 +108,7 @@ fn data_is_found_wherever_it_lies() {
     // One foreign sector after iodyno's own.
     let mixed = [(0, own(1 << 20, 5)), (1 << 20, random(512, 6))];
     assert_eq!(sampled(32 << 20, &mixed, 1).first_foreign.unwrap().offset_bytes, 1 << 20);
-    // A mark in a foreign window excuses nothing before it.
+    // A mark later in a foreign window does not excuse the data before it.
     let late = [(4 << 20, random(60 << 10, 5)), ((4 << 20) + (60 << 10), own(4096, 6))];
     assert_eq!(sampled(32 << 20, &late, 1).foreign, 1);
 }
@@ -143,7 +143,7 @@ fn a_target_that_is_too_slow_to_be_looked_at_is_not_blank() {
         };
         timed_out(sample(size, &[(0, size)], at_once, 1, &mut slow));
     }
-    // The ends and the offsets of backups answer; the first random window takes all the time there is.
+    // The ends and the backup offsets answer; the first random window uses up the time.
     let depth = Depth { at_most: Duration::from_millis(400), passes: 1, ..Depth::FULL };
     let mut windows = 0;
     let mut stalls = |_: u64, to: &mut [u8]| {
@@ -160,7 +160,7 @@ fn a_target_that_is_too_slow_to_be_looked_at_is_not_blank() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(8))]
 
-    /// Windows at random stay within the ranges that hold data, and find what fills them.
+    /// Random windows stay within the ranges that hold data, and find the data there.
     #[test]
     fn ranges_are_kept_to(starts in prop::collection::btree_set(100_u64..16_000, 1..20), seed: u64) {
         // In units of 1 MiB, each range one unit long.

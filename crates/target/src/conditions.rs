@@ -1,7 +1,7 @@
-//! Conditions that may change during a measurement: settings, counters and sensors of the machine and of a
-//! device, read before a cell and after it. Two readings give the difference.
+//! Conditions that may change during a measurement: settings, counters and sensors of the machine and of a device. They
+//! are read before and after a cell; two readings give the difference.
 //!
-//! Only what costs some reads of `/proc` and `/sys`; values that need commands to a device are in
+//! Only values that cost a few reads of `/proc` and `/sys`; values that need commands to a device are in
 //! [`health`](crate::health()).
 
 use std::collections::BTreeMap;
@@ -20,18 +20,18 @@ pub struct MachineState {
     pub turbo: Option<bool>,
     /// Clock source of the kernel.
     pub clock_source: Option<String>,
-    /// Times that processors were slowed down for heat since the machine was started, all together.
+    /// Thermal throttling events of all processors since boot.
     pub throttles: Option<u64>,
-    /// Pages swapped in and out since then.
+    /// Pages swapped in and out since boot.
     pub swapped_pages: Option<u64>,
-    /// Page faults of this process that waited for storage, since it began.
+    /// Major page faults of this process since its start.
     pub major_faults: Option<u64>,
-    /// Time since the machine was started in which some program waited for a processor, µs (pressure stall information).
+    /// Time since boot during which some task waited for a CPU, µs (pressure stall information).
     pub cpu_waited_us: Option<u64>,
 }
 
 impl MachineState {
-    /// As it is now.
+    /// Reads the machine's present state.
     pub fn now(root: &SysRoot) -> Self {
         Self {
             governor: governors(root),
@@ -57,13 +57,13 @@ impl MachineState {
     }
 }
 
-/// Known before and after, and different.
+/// A setting that is known before and after, and differs.
 fn changed(what: &str, before: Option<String>, after: Option<String>) -> Option<String> {
     let (before, after) = (before?, after?);
     (before != after).then(|| format!("{what}: {before}, then {after}"))
 }
 
-/// Counts of cores and of whole packages; siblings of a core show the same event.
+/// Sums the counts of cores and packages. Siblings of a core report the same event.
 fn throttles(root: &SysRoot) -> Option<u64> {
     let base = "sys/devices/system/cpu";
     let mut sum = None;
@@ -86,13 +86,13 @@ fn swapped_pages(root: &SysRoot) -> Option<u64> {
     Some(count("pswpin ")? + count("pswpout ")?)
 }
 
-/// `some avg10=0.00 avg60=0.00 avg300=0.00 total=12345` of the first line.
+/// Reads `total=` of the line `some avg10=0.00 avg60=0.00 avg300=0.00 total=12345`.
 fn cpu_waited_us(root: &SysRoot) -> Option<u64> {
     let text = root.read("proc/pressure/cpu")?;
     text.lines().find_map(|line| line.strip_prefix("some ")?.rsplit_once("total=")?.1.parse().ok())
 }
 
-/// The 12th field of the process's own line; the second is its name, which may hold blanks and brackets.
+/// Field 12 of the process's `stat`. Field 2 is the process's name, which may hold blanks and brackets.
 fn major_faults(root: &SysRoot) -> Option<u64> {
     let text = root.read("proc/self/stat")?;
     let (_, rest) = text.rsplit_once(')')?;
@@ -104,12 +104,12 @@ fn major_faults(root: &SysRoot) -> Option<u64> {
 pub struct DeviceState {
     /// The device's attributes in sysfs.
     pub device: BlockDevice,
-    /// Interrupts that it caused since the machine was started, by processor; empty where none is known.
+    /// Interrupts of the device since boot, by processor; empty if unknown.
     pub interrupts: Vec<u64>,
 }
 
 impl DeviceState {
-    /// The device with this number, as it is now.
+    /// Reads the present state of the device with this number.
     pub fn now(root: &SysRoot, dev: DevNo) -> Option<Self> {
         let node = BlockNode::by_number(root, dev)?;
         let disk = node.whole_disk().unwrap_or_else(|| node.clone());
@@ -132,7 +132,7 @@ impl DeviceState {
             .collect()
     }
 
-    /// Interrupts since an earlier reading, and the largest share (0 to 1) of them that one processor took.
+    /// Interrupts since an earlier reading, and the largest share (0 to 1) of them on one processor.
     pub fn interrupts_since(&self, before: &Self) -> Option<(u64, f64)> {
         if self.interrupts.is_empty() || self.interrupts.len() != before.interrupts.len() {
             return None;
@@ -161,8 +161,8 @@ fn settings(device: &BlockDevice) -> Vec<(&'static str, Option<String>)> {
     ]
 }
 
-/// By processor, the counts of the lines that belong to a driver's instance or a PCI function of one of these
-/// names: `nvme0q3`, `virtio2-req.0`, `PCI-MSI-0000:00:1f.2`.
+/// Interrupts by processor, summed over the lines of a driver instance or PCI function with one of these names:
+/// `nvme0q3`, `virtio2-req.0`, `PCI-MSI-0000:00:1f.2`.
 fn interrupts_of(text: &str, names: &[String]) -> Vec<u64> {
     let is_ours = |word: &str| {
         names.iter().any(|name| {
@@ -189,8 +189,7 @@ fn interrupts_of(text: &str, names: &[String]) -> Vec<u64> {
     sums
 }
 
-/// RAID sets that check or rebuild themselves now, of those that the target is or is built on, or that are
-/// built on its device; in words.
+/// RAID sets below or above the target that are checking or rebuilding now, in words.
 pub fn raid_at_work(root: &SysRoot, inspection: &Inspection) -> Vec<String> {
     let devices = inspection.device.iter().chain(&inspection.physical);
     let names: Vec<&str> = devices
@@ -202,7 +201,7 @@ pub fn raid_at_work(root: &SysRoot, inspection: &Inspection) -> Vec<String> {
         let action = root.read(format!("sys/class/block/{set}/md/sync_action"));
         let Some(action) = action.filter(|action| action != "idle") else { continue };
         let parts = root.list(format!("sys/class/block/{set}/slaves"));
-        // A part of a set may be a partition of ours.
+        // The member may be a partition of the target's device.
         let ours = |part: &str| {
             let disk = root.path(format!("sys/class/block/{part}")).canonicalize().ok();
             let disk = disk.and_then(|d| Some(d.parent()?.file_name()?.to_str()?.to_owned()));
@@ -235,7 +234,7 @@ mod tests {
         let at = |file: &str| format!("sys/devices/{NVME}/{file}");
         tree.file(&at("queue/scheduler"), "[none] mq-deadline\n");
         tree.file(&at("queue/nr_requests"), "1023\n");
-        // The hottest decides, by its own limit.
+        // The hottest sensor counts, against its own limit.
         for (file, text) in [
             ("temp1_input", "48000"),
             ("temp1_max", "81000"),
@@ -251,7 +250,7 @@ mod tests {
         tree.file(&at("queue/scheduler"), "none [mq-deadline]\n");
         tree.file(&at("queue/write_cache"), "write back\n");
         let after = disk(&tree);
-        // A change from unknown is no change.
+        // A change from unknown does not count.
         assert_eq!(after.changed_since(&before), ["scheduler of nvme0n1: none, then mq-deadline"]);
     }
 

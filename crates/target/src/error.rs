@@ -1,8 +1,7 @@
-//! Errors between a target's name and its open descriptor, by kind, so that the command can choose an exit code
-//! without parsing messages.
+//! Errors between a target's name and its open descriptor, by kind: the command chooses its exit code from the kind.
 //!
-//! Every message names the problem, the object and the remedy. A [`Refusal`] is one reason not to write; a
-//! target can have several, and the message lists all. The `guard` decides which refusals apply, not this file.
+//! Every message names the problem, the object and the remedy. A [`Refusal`] is one reason not to write; a target can
+//! have several, and the message lists all. The `guard` module decides which refusals apply.
 
 use core::fmt;
 use std::path::Path;
@@ -11,47 +10,47 @@ use iodyno_units::human;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-/// Why a target must not be written, as a stable code for scripts and tests.
+/// Reason not to write a target, as a stable code for scripts and tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RefusalCode {
-    /// The running system is on it; no confirmation lifts this.
+    /// The running system is on the target. Can't be lifted.
     SystemDisk,
-    /// It, a partition of it or a device built on it is mounted; no confirmation lifts this.
+    /// The target, a partition of it or a device built on it is mounted. Can't be lifted.
     Mounted,
-    /// It, a partition of it or a device built on it is swap space; no confirmation lifts this.
+    /// The target, a partition of it or a device built on it is swap space. Can't be lifted.
     Swap,
-    /// Another process or the kernel holds it exclusively, or has it locked; no confirmation lifts this.
+    /// Another process or the kernel holds the target exclusively, or has locked it. Can't be lifted.
     Held,
-    /// It belongs to a device built on it: dm, LVM, crypt, multipath, md, bcache, loop.
+    /// The target is part of a device built on it: dm, LVM, crypt, multipath, md, bcache, loop.
     Member,
-    /// It carries a partition table.
+    /// The target carries a partition table.
     PartitionTable,
-    /// It carries the signature of a file system, RAID set, volume manager or the like.
+    /// The target carries the signature of a file system, RAID set, volume manager or the like.
     Signature,
-    /// A run or a log's server has the file locked; no confirmation lifts this.
+    /// A run or a log's server has locked the file. Can't be lifted.
     Locked,
-    /// Another process has it open for writing.
+    /// Another process has the target open for writing.
     OpenElsewhere,
-    /// It can't be written at all; no confirmation lifts this.
+    /// The target can't be written at all. Can't be lifted.
     ReadOnly,
-    /// It is a file that iodyno did not create.
+    /// The target is a file that iodyno did not create.
     ForeignFile,
-    /// It is a character device other than the harmless ones; no confirmation lifts this.
+    /// The target is a character device other than the harmless ones. Can't be lifted.
     CharDevice,
-    /// It is a directory, pipe or socket; no confirmation lifts this.
+    /// The target is a directory, pipe or socket. Can't be lifted.
     NotStorage,
-    /// It could not be read, so what it holds is unknown.
+    /// The target could not be read, so its content is unknown.
     UnknownContent,
-    /// It holds data that iodyno did not write, whether or not they are recognised; an export also where it
-    /// holds iodyno's own, for its other clients can't be seen from here.
+    /// The target holds data that iodyno did not write, whether recognised or not. An export is refused even for
+    /// iodyno's own data, since its other clients can't be seen from here.
     HoldsData,
-    /// A purge erases all of it, so it must be named even where it seems empty.
+    /// A purge erases the whole target, so it must be named even if it seems empty.
     Purge,
 }
 
 impl RefusalCode {
-    /// False for refusals that no `--destroy` can make sensible or possible.
+    /// False for refusals that `--destroy` can't lift.
     pub const fn can_be_lifted(self) -> bool {
         !matches!(
             self,
@@ -94,13 +93,13 @@ pub struct RefusedTarget {
     /// Names that `--destroy` would have to give: kernel name, path, serial number. Empty when at least
     /// one of the refusals can't be lifted.
     pub confirmed_by: Vec<String>,
-    /// The names that `--destroy` gave; none of them is this target's.
+    /// The names that `--destroy` gave; none is a name of this target.
     pub given: Vec<String>,
 }
 
 impl fmt::Display for RefusedTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A target that is no storage, and most character devices, can't be read either.
+        // Targets that are not storage, and most character devices, can't be read either.
         let no_use = [RefusalCode::NotStorage, RefusalCode::CharDevice];
         if self.refusals.iter().any(|r| no_use.contains(&r.code)) {
             write!(f, "{} can't be measured:", self.target)?;
@@ -131,7 +130,7 @@ impl fmt::Display for RefusedTarget {
     }
 }
 
-/// Why a target could not be named, inspected, opened or laid out.
+/// Reason why a target could not be named, inspected, opened or laid out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
     /// The name is not valid.
@@ -144,7 +143,7 @@ pub enum TargetError {
         /// The correct form.
         help: String,
     },
-    /// No file or device has that path.
+    /// No file or device has this path.
     #[error("{path}: not found\n  help: {help}")]
     NotFound {
         /// The path.
@@ -152,10 +151,10 @@ pub enum TargetError {
         /// The remedy.
         help: String,
     },
-    /// Writing to it would destroy data, or can't work.
+    /// Writing would destroy data, or can't work.
     #[error("{0}")]
     Refused(Box<RefusedTarget>),
-    /// No server answers there, or it does not answer as a server should.
+    /// No server answers, or its answer is not valid.
     #[error("{target}: {problem}\n  help: {help}")]
     Unreachable {
         /// The target.
@@ -165,14 +164,14 @@ pub enum TargetError {
         /// The remedy.
         help: String,
     },
-    /// The operating system does not allow it.
+    /// The operating system denies the operation.
     #[error("{path}: no permission to {op}\n  help: {help}")]
     Permission {
         /// The operation, as a verb.
         op: String,
-        /// On what.
+        /// Path of the file or device.
         path: String,
-        /// Which right is missing, as far as known.
+        /// The missing right, as far as known.
         help: String,
     },
     /// There is less space than the target needs.
@@ -184,21 +183,21 @@ pub enum TargetError {
     NoSpace {
         /// The file, directory or memory that is too small.
         path: String,
-        /// Bytes that were needed and not yet there.
+        /// Further bytes needed.
         wanted_bytes: u64,
-        /// Bytes that could be had.
+        /// Bytes available.
         free_bytes: u64,
         /// The remedy.
         help: String,
     },
-    /// A system call failed for a reason that has no kind of its own.
+    /// A failed system call without a kind of its own.
     #[error("{path}: could not {op}: {}", std::io::Error::from_raw_os_error(*.errno))]
     Io {
         /// The operation, as a verb.
         op: String,
-        /// On what.
+        /// Path of the file or device.
         path: String,
-        /// The system's error number.
+        /// The `errno` value.
         errno: i32,
     },
     /// The target does not support the request.
@@ -211,7 +210,7 @@ pub enum TargetError {
         /// A supported alternative.
         help: String,
     },
-    /// A file beside the targets, such as a report, can't or must not be written there.
+    /// An output file, such as a report, can't or must not be written at this path.
     #[error("{path}: {problem}\n  help: {help}")]
     BadOutput {
         /// The path.
@@ -221,17 +220,17 @@ pub enum TargetError {
         /// The remedy.
         help: String,
     },
-    /// It has too few bytes to be measured.
+    /// The target is too small to be measured.
     #[error("{path}: it has {}, too little to measure\n  help: {help}", human::size(*.have_bytes))]
     TooSmall {
-        /// The target.
+        /// Target name.
         path: String,
-        /// Bytes that it has.
+        /// Its size.
         have_bytes: u64,
         /// The remedy.
         help: String,
     },
-    /// Between inspection and opening, another file or device took the name.
+    /// The name led to another file or device when it was opened than when it was inspected.
     #[error(
         "{path}: {problem} while it was being opened; nothing was written\n  \
          help: run `iodyno check` on it and try again"
@@ -242,21 +241,20 @@ pub enum TargetError {
         /// The change.
         problem: String,
     },
-    /// The caller stopped the lay-out; a file that was being made is gone.
+    /// The caller stopped the lay-out; a partly written new file was removed.
     #[error("{path}: the lay-out was stopped after {} of {}", human::size(*.done_bytes), human::size(*.total_bytes))]
     Interrupted {
         /// The file that was being written.
         path: String,
-        /// Bytes written until then.
+        /// Bytes written so far.
         done_bytes: u64,
-        /// Bytes that were to be written.
+        /// Bytes to be written in all.
         total_bytes: u64,
     },
 }
 
 impl TargetError {
-    /// The exit code that a command should end with: 2 for a request that can't be right, 3 for a
-    /// refusal to destroy, 4 for a target that did not do its part.
+    /// Exit code for the command: 2 for an invalid request, 3 for a refusal to destroy, 4 for a target that failed.
     pub const fn exit_code(&self) -> u8 {
         match self {
             Self::BadName { .. }
@@ -268,7 +266,7 @@ impl TargetError {
         }
     }
 
-    /// Sorts a failed system call: a missing file, a missing right, or anything else.
+    /// Converts a failed system call: a missing file, a missing right, or any other error.
     pub(crate) fn from_errno(op: &str, path: &Path, errno: rustix::io::Errno) -> Self {
         use rustix::io::Errno;
         let path = path.display().to_string();
@@ -294,7 +292,7 @@ impl TargetError {
     }
 }
 
-/// The system's number of an error; EIO where it has none.
+/// The error's `errno`, or EIO if it has none.
 pub(crate) fn errno_of(error: &std::io::Error) -> Errno {
     error.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error)
 }

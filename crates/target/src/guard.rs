@@ -1,21 +1,19 @@
-//! Decides whether a target may be written, and gives every reason why not.
+//! Decides whether a target may be written, and collects every reason why not.
 //!
-//! Nothing is destroyed by surprise. A block device is refused when it, a partition of it, the disk around it,
-//! or anything built on any of these is in use or holds data; a file when iodyno did not create it. A refusal
-//! is lifted only by the target's own name ([`Confirm`]), and a few never are: the disk that the system runs
-//! from, mounted file systems and swap space in use, what another process or the kernel holds exclusively, and
-//! targets that can't be written at all.
+//! Nothing is destroyed by surprise. A block device is refused when it, a partition of it, its whole disk, or anything
+//! built on any of these is in use or holds data; a file, when iodyno did not create it. A refusal is lifted only by
+//! the target's own name ([`Confirm`]). Some can't be lifted: the system disk, mounted file systems and active swap
+//! space, exclusive holders, and targets that can't be written at all.
 //!
-//! The content of a device or of a file of iodyno's is judged by its signatures and by samples of all of it
+//! The content of a device, or of a file that iodyno made, is judged by its signatures and by samples
 //! ([`blank`](crate::blank)): only blank space and content that iodyno itself wrote may be overwritten.
 //!
-//! The other clients of an NBD export can't be seen from here: this machine has no mount of it, and an
-//! exclusive opening does not keep other clients out. So an export that holds anything at all is refused,
-//! recognised or not.
+//! The other clients of an NBD export can't be seen from here: this machine has no mount of it, and an exclusive open
+//! does not keep them out. So an export that holds any data at all is refused.
 //!
-//! Relations come from sysfs and device numbers, never from comparing names, so that links,
-//! mapper aliases and partitions can't hide a mount. Exclusive opening by the kernel catches what
-//! sysfs can't show, such as mounts of other namespaces.
+//! Relations come from sysfs and device numbers, never from comparing names, so that links, mapper aliases and
+//! partitions can't hide a mount. An exclusive open catches uses that sysfs can't show, such as mounts in other
+//! namespaces.
 
 mod elsewhere;
 mod erase;
@@ -42,12 +40,12 @@ use in_use::Uses;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Confirm(pub Vec<String>);
 
-/// Every reason not to write to a target; none when it may be written.
+/// Every reason not to write a target; empty if it may be written.
 pub fn check_writable(inspection: &Inspection, root: &SysRoot) -> Vec<Refusal> {
     check(inspection, root, true)
 }
 
-/// The same for a target that this process has open already: its own claim is no reason.
+/// Like [`check_writable`], for a target that this process has already opened: its own claim is not a reason.
 pub(crate) fn check_through_descriptor(inspection: &Inspection, root: &SysRoot) -> Vec<Refusal> {
     check(inspection, root, false)
 }
@@ -97,8 +95,8 @@ pub fn confirm(
     })))
 }
 
-/// Of a target that holds a message log: leaves out what speaks only of its content, for a log's server goes on with
-/// that. What else was recognised stays a reason.
+/// For a target that holds a message log, drops the refusals for its content, since a log's server continues that log.
+/// Other recognised content stays a reason.
 pub fn with_log_kept(inspection: &Inspection, mut refusals: Vec<Refusal>) -> Vec<Refusal> {
     let Some(content) = &inspection.content else { return refusals };
     let is_log = |signature: &Signature| signature.kind == SignatureKind::MessageLog;
@@ -119,8 +117,7 @@ pub fn with_log_kept(inspection: &Inspection, mut refusals: Vec<Refusal>) -> Vec
     refusals
 }
 
-/// Fails when a name that `--destroy` gave is none of these targets': it was misspelt, or belongs to
-/// another run.
+/// Fails when a name from `--destroy` fits none of these targets: it is misspelt, or belongs to another run.
 ///
 /// # Errors
 /// [`TargetError::BadName`].
@@ -140,7 +137,7 @@ pub fn check_confirmed(targets: &[&Inspection], confirm: &Confirm) -> Result<(),
     })
 }
 
-/// Whether a name given by `--destroy` is a target's own.
+/// True if a name from `--destroy` is one of the target's own.
 fn is_own_name(inspection: &Inspection, given: &str) -> bool {
     // A URI can be written in several ways, with or without percent signs.
     own_names(inspection).iter().any(|own| own == given)
@@ -227,7 +224,7 @@ fn check_ownership(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
                 Some(findings) => format!(
                     "iodyno made this file, but another program has written to it since: {findings}."
                 ),
-                // A signature that it holds is a refusal of its own.
+                // A signature in it is a refusal of its own.
                 None if inspection.sampled.is_some() || inspection.content.is_some() => return,
                 None => return unreadable(inspection, refusals),
             }
@@ -296,7 +293,7 @@ fn check_nbd(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
     }
 }
 
-/// A drive without a medium, a device that was not set up and an empty export have nothing to write to.
+/// Refuses a drive without a medium, a device that was not set up, and an empty export.
 fn check_capacity(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
     if inspection.whole_bytes == Some(0) {
         refusals.push(Refusal {
@@ -312,7 +309,7 @@ fn check_capacity(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
     }
 }
 
-/// A target that can't be read may hold anything.
+/// Refuses a target that can't be read: it may hold anything.
 fn unreadable(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
     refusals.push(Refusal {
         code: RefusalCode::UnknownContent,

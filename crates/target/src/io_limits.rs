@@ -1,36 +1,36 @@
-//! Limits that control groups put on this process's I/O to a target's devices: `io.max` of version 2, and
-//! `blkio.throttle.*` of version 1. Those of hypervisors, volumes and devices can't be read.
+//! Limits of control groups on this process's I/O to a target's devices: `io.max` of version 2, and `blkio.throttle.*`
+//! of version 1. Limits of hypervisors, volumes and devices can't be read.
 
 use crate::inspect::Inspection;
 use crate::machine::cgroup_folders;
 use crate::sysroot::{self, DevNo, SysRoot};
 use std::path::Path;
 
-/// One limit.
+/// One limit on a rate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IoLimit {
-    /// The file that holds it, and the device: `/sys/fs/cgroup/box/io.max, 8:0 riops`.
+    /// File and device of the limit: `/sys/fs/cgroup/box/io.max, 8:0 riops`.
     pub source: String,
-    /// It is about reads, rather than writes.
+    /// True: limits reads; false: limits writes.
     pub is_of_reads: bool,
-    /// It counts bytes, rather than operations.
+    /// True: limits bytes; false: limits operations.
     pub is_of_bytes: bool,
-    /// Bytes or operations a second.
+    /// Bytes or operations per second.
     pub per_s: u64,
 }
 
-/// The files of version 1: name, reads, bytes.
+/// Files of version 1: name, limits reads, limits bytes.
 const VERSION_1: [(&str, bool, bool); 4] = [
     ("blkio.throttle.read_iops_device", true, false),
     ("blkio.throttle.write_iops_device", false, false),
     ("blkio.throttle.read_bps_device", true, true),
     ("blkio.throttle.write_bps_device", false, true),
 ];
-/// The keys of `io.max`: key, reads, bytes.
+/// Keys of `io.max`: key, limits reads, limits bytes.
 const VERSION_2: [(&str, bool, bool); 4] =
     [("rbps", true, true), ("wbps", false, true), ("riops", true, false), ("wiops", false, false)];
 
-/// The limits on the devices that a target is or lies on, of this process's own groups and those above them.
+/// Limits on a target's devices, from this process's control group and its ancestors.
 pub fn io_limits(root: &SysRoot, inspection: &Inspection) -> Vec<IoLimit> {
     let devices = devices(root, inspection);
     if devices.is_empty() {
@@ -76,8 +76,8 @@ fn source(root: &SysRoot, file: &Path, which: &str) -> String {
     format!("/{}, {which}", file.display())
 }
 
-/// The numbers of the target's devices, as text: the device itself, those below it, and the disks of partitions, on which
-/// the kernel keeps limits.
+/// Numbers of the target's devices as text: the device itself, the devices below it, and the disks of partitions, since
+/// the kernel keeps limits on whole disks.
 fn devices(root: &SysRoot, inspection: &Inspection) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for device in inspection.device.iter().chain(&inspection.physical) {

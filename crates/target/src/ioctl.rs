@@ -1,8 +1,7 @@
 //! System calls without a safe wrapper: FIEMAP, NVMe admin commands, SCSI generic, discards and similar calls
 //! on block devices.
 //!
-//! All of this crate's `unsafe` is in this file. Each function takes plain data and gives plain data back;
-//! callers interpret the bytes.
+//! All of this crate's `unsafe` is here. Each function takes and returns plain data; callers interpret the bytes.
 
 #![allow(unsafe_code)]
 
@@ -10,15 +9,15 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use rustix::io::{Errno, Result};
 
-/// How many extents one FIEMAP call fetches: 56 bytes each, so the buffer stays below 16 KiB.
+/// Extents fetched by one FIEMAP call: 56 bytes each, so the buffer stays below 16 KiB.
 const FIEMAP_BATCH: usize = 256;
 /// `_IOWR('f', 11, struct fiemap)`, linux/fs.h.
 const FS_IOC_FIEMAP: libc::c_ulong = 0xC020_660B;
-/// Write dirty pages back first, so that delayed allocation does not hide extents.
+/// linux/fiemap.h: write dirty pages back first, so that delayed allocation does not hide extents.
 const FIEMAP_FLAG_SYNC: u32 = 1;
 /// `_IOWR('N', 0x41, struct nvme_passthru_cmd)`, linux/nvme_ioctl.h.
 const NVME_IOCTL_ADMIN_CMD: libc::c_ulong = 0xC048_4E41;
-/// `_IO('N', 0x40)`, linux/nvme_ioctl.h: the number of the namespace behind a block device.
+/// `_IO('N', 0x40)`, linux/nvme_ioctl.h: namespace number of a block device.
 const NVME_IOCTL_ID: libc::c_ulong = 0x4E40;
 /// scsi/sg.h.
 const SG_IO: libc::c_ulong = 0x2285;
@@ -32,18 +31,18 @@ const BLKRRPART: libc::c_ulong = 0x125F;
 /// linux/loop.h.
 const LOOP_GET_STATUS64: libc::c_ulong = 0x4C05;
 
-/// `_IOWR(0xfd, 12, struct dm_ioctl)`, linux/dm-ioctl.h: the targets of a device-mapper device.
+/// `_IOWR(0xfd, 12, struct dm_ioctl)`, linux/dm-ioctl.h: targets of a device-mapper device.
 const DM_TABLE_STATUS: libc::c_ulong = 0xC138_FD0C;
-/// linux/dm-ioctl.h: the parameters of the table, rather than its status.
+/// linux/dm-ioctl.h: return the table's parameters rather than its status.
 const DM_STATUS_TABLE_FLAG: u32 = 1 << 4;
 /// linux/dm-ioctl.h: the answer did not fit.
 const DM_BUFFER_FULL_FLAG: u32 = 1 << 8;
-/// linux/dm-ioctl.h: ask without flushing what the device holds back.
+/// linux/dm-ioctl.h: don't flush held-back I/O first.
 const DM_NOFLUSH_FLAG: u32 = 1 << 11;
-/// linux/dm-ioctl.h: the kernel clears its copy, which may hold a key.
+/// linux/dm-ioctl.h: have the kernel clear its copy, which may hold a key.
 const DM_SECURE_DATA_FLAG: u32 = 1 << 15;
 
-/// asm-generic/fcntl.h: the signal that reports a broken lease.
+/// asm-generic/fcntl.h: choose the signal that reports a broken lease.
 const F_SETSIG: libc::c_int = 10;
 
 /// `struct fiemap_extent` of linux/fiemap.h.
@@ -58,7 +57,7 @@ pub(crate) struct FiemapExtent {
     reserved: [u32; 3],
 }
 
-/// `struct fiemap` with space for one batch.
+/// `struct fiemap` with room for one batch.
 #[repr(C)]
 struct Fiemap {
     start: u64,
@@ -70,7 +69,7 @@ struct Fiemap {
     extents: [FiemapExtent; FIEMAP_BATCH],
 }
 
-/// The next extents at or after `start_bytes`, at most one batch; empty at the end.
+/// The next extents at or after `start_bytes`, at most [`FIEMAP_BATCH`]; empty at the end.
 pub(crate) fn fiemap(
     fd: impl AsFd,
     start_bytes: u64,
@@ -94,12 +93,12 @@ pub(crate) fn fiemap(
     Ok(map.extents[..(map.mapped_extents as usize).min(FIEMAP_BATCH)].to_vec())
 }
 
-/// Whether any other process has a regular file open for writing, or mapped so. Called on a descriptor for
-/// reading: the kernel grants a read lease only while no process can write.
+/// True if another process has a regular file open or mapped for writing. Needs a descriptor for reading: the kernel
+/// grants a read lease only while no process can write.
 pub(crate) fn is_open_for_writing(file: impl AsFd) -> Result<bool> {
     let fd = file.as_fd().as_raw_fd();
-    // A process that opens the file just then breaks the lease, which is signalled: by a signal that is ignored
-    // by default, not by SIGIO, which ends the program.
+    // If a process opens the file right now, the kernel breaks the lease and sends a signal. Choose one that is ignored
+    // by default, since SIGIO would end the program.
     // SAFETY: the descriptor is open, and the arguments are plain numbers.
     let granted = unsafe {
         if libc::fcntl(fd, F_SETSIG, libc::SIGURG) < 0 {
@@ -118,8 +117,8 @@ pub(crate) fn is_open_for_writing(file: impl AsFd) -> Result<bool> {
     Ok(false)
 }
 
-/// True where another open file description holds a record lock on any byte of a file, as a virtual machine does on
-/// its disks.
+/// True if another open file description holds a record lock on any byte of the file, as virtual machines do on their
+/// disks.
 pub(crate) fn has_record_lock(file: impl AsFd) -> Result<bool> {
     // SAFETY: all fields are plain numbers, for which zero is a value.
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
@@ -142,8 +141,8 @@ struct LoopInfo64 {
     init: [u64; 2],
 }
 
-/// What a loop device is attached to: the packed number of its file system, its inode number, and the packed number
-/// of the device that it is, which is 0 or that of the file system for a file.
+/// Backing of a loop device: packed number of its file system, inode number, and packed number of the backing device.
+/// For a file, the last is 0 or the file system's number.
 pub(crate) fn loop_backing(fd: impl AsFd) -> Result<(u64, u64, u64)> {
     let mut info = LoopInfo64 {
         device: 0,
@@ -167,8 +166,8 @@ const DM_TARGET_BYTES: usize = 40;
 /// Length of the buffer for one table, in words of 8 bytes.
 const DM_BUFFER_WORDS: usize = 4096;
 
-/// The targets of a device-mapper device, by the driver's control node: of each its type, and its status or, with
-/// `wants_table`, its parameters. A table with a key is read on demand only.
+/// Type of each target of a device-mapper device, with its status or, with `wants_table`, its parameters. Needs the
+/// driver's control node. Tables may hold keys, hence only on demand.
 pub(crate) fn dm_targets(
     control: impl AsFd,
     (major, minor): (u32, u32),
@@ -179,14 +178,14 @@ pub(crate) fn dm_targets(
     let table = if wants_table { DM_STATUS_TABLE_FLAG } else { 0 };
     let flags = DM_NOFLUSH_FLAG | DM_SECURE_DATA_FLAG | table;
     let pair = |low: u32, high: u32| u64::from(low) | (u64::from(high) << 32);
-    // On all of our platforms the low half comes first: version 4.0.0, lengths, flags, number of the device.
+    // The low half comes first on all supported platforms: version 4.0.0, lengths, flags, device number.
     buffer[0] = pair(4, 0);
     buffer[1] = pair(0, all_bytes as u32);
     buffer[2] = pair(header_bytes as u32, 0);
     buffer[3] = pair(0, flags);
     let minor = u64::from(minor);
     buffer[5] = (minor & 0xFF) | (u64::from(major) << 8) | ((minor & !0xFF) << 12);
-    // SAFETY: the buffer has the kernel's layout and says its own length.
+    // SAFETY: the buffer has the kernel's layout and states its own length.
     let rc = unsafe {
         libc::ioctl(control.as_fd().as_raw_fd(), DM_TABLE_STATUS as _, buffer.as_mut_ptr())
     };
@@ -201,7 +200,7 @@ pub(crate) fn dm_targets(
     Ok(dm_specs(bytes.get(start..).unwrap_or_default(), count))
 }
 
-/// Reads an array of `struct dm_target_spec`, each with a text that ends with a zero.
+/// Parses an array of `struct dm_target_spec`, each followed by a zero-terminated text.
 fn dm_specs(bytes: &[u8], count: u32) -> Vec<(String, String)> {
     let text = |bytes: &[u8]| {
         let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
@@ -214,7 +213,7 @@ fn dm_specs(bytes: &[u8], count: u32) -> Vec<(String, String)> {
             break;
         };
         found.push((text(&spec[24..DM_TARGET_BYTES]), text(&spec[DM_TARGET_BYTES..])));
-        // It counts from the first one.
+        // The `next` offset counts from the first target.
         at = u32::from_le_bytes([spec[20], spec[21], spec[22], spec[23]]) as usize;
         if at == 0 {
             break;
@@ -247,7 +246,7 @@ struct NvmePassthru {
     result: u32,
 }
 
-/// An NVMe admin command, as far as this crate uses its fields.
+/// An NVMe admin command; only the fields that this crate uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NvmeAdmin {
     pub(crate) opcode: u8,
@@ -257,17 +256,16 @@ pub(crate) struct NvmeAdmin {
     pub(crate) timeout_ms: u32,
 }
 
-/// Why an NVMe command did not succeed.
+/// Failure of an NVMe command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NvmeFailure {
-    /// It did not reach the controller, or no answer came.
+    /// The command did not reach the controller, or no answer came.
     System(Errno),
-    /// The controller completed it with this status: code in bits 7:0, type in bits 10:8.
+    /// The controller's completion status: code in bits 7:0, type in bits 10:8.
     Status(u16),
 }
 
-/// Sends an admin command. `data` is what the controller sends or fills; its length is a multiple of 4, and
-/// empty where the command has none.
+/// Sends an admin command. `data` is sent or filled; its length is a multiple of 4, or 0 for a command without data.
 pub(crate) fn nvme_admin(
     fd: impl AsFd,
     command: &NvmeAdmin,
@@ -294,8 +292,8 @@ pub(crate) fn nvme_admin(
     }
 }
 
-/// Get Log Page (opcode 02h) of the whole controller (namespace FFFFFFFFh) into `page`, whose
-/// length is a multiple of 4. Reads only.
+/// Get Log Page (opcode 02h) for the whole controller (namespace FFFFFFFFh) into `page`; its length must be
+/// a multiple of 4. Only reads.
 ///
 /// # Errors
 /// The system's error, or `EIO` when the controller completes the command with a status.
@@ -304,7 +302,7 @@ pub(crate) fn nvme_log_page(fd: impl AsFd, log_id: u8, page: &mut [u8]) -> Resul
     let command = NvmeAdmin {
         opcode: 0x02,
         nsid: 0xFFFF_FFFF,
-        // Dwords wanted, less one, in bits 31:16 (the low 16 bits of the count).
+        // Number of dwords, minus one: the low 16 bits in bits 31:16.
         cdw10: u32::from(log_id) | ((dwords - 1) & 0xFFFF) << 16,
         cdw11: (dwords - 1) >> 16,
         timeout_ms: 5_000,
@@ -315,14 +313,14 @@ pub(crate) fn nvme_log_page(fd: impl AsFd, log_id: u8, page: &mut [u8]) -> Resul
     })
 }
 
-/// The number of the namespace behind a block device.
+/// Namespace number of a block device.
 pub(crate) fn nvme_namespace(fd: impl AsFd) -> Result<u32> {
     // SAFETY: the call takes no argument and gives a number back.
     let rc = unsafe { libc::ioctl(fd.as_fd().as_raw_fd(), NVME_IOCTL_ID as _) };
     if rc < 0 { Err(last_errno()) } else { Ok(rc as u32) }
 }
 
-/// Discards a byte range of a block device; both numbers are multiples of its logical block.
+/// Discards a byte range of a block device; offset and length are multiples of its logical block.
 pub(crate) fn block_discard(fd: impl AsFd, offset_bytes: u64, length_bytes: u64) -> Result<()> {
     let range = [offset_bytes, length_bytes];
     // SAFETY: the call reads two numbers of 64 bits, which outlive it.
@@ -330,14 +328,14 @@ pub(crate) fn block_discard(fd: impl AsFd, offset_bytes: u64, length_bytes: u64)
     if rc < 0 { Err(last_errno()) } else { Ok(()) }
 }
 
-/// Drops a block device's pages in the page cache, after writing back dirty ones.
+/// Writes back and drops a block device's pages in the page cache.
 pub(crate) fn block_flush_buffers(fd: impl AsFd) -> Result<()> {
     // SAFETY: the call takes no argument that it reads.
     let rc = unsafe { libc::ioctl(fd.as_fd().as_raw_fd(), BLKFLSBUF as _, 0) };
     if rc < 0 { Err(last_errno()) } else { Ok(()) }
 }
 
-/// Has the kernel read a block device's partition table again.
+/// Has the kernel re-read a block device's partition table.
 pub(crate) fn block_reread_partitions(fd: impl AsFd) -> Result<()> {
     // SAFETY: the call takes no argument.
     let rc = unsafe { libc::ioctl(fd.as_fd().as_raw_fd(), BLKRRPART as _) };
@@ -371,14 +369,13 @@ struct SgIo {
     info: libc::c_uint,
 }
 
-/// The data of a SCSI command.
 pub(crate) enum ScsiData<'a> {
     Nothing,
     ToHost(&'a mut [u8]),
     ToDevice(&'a [u8]),
 }
 
-/// Time limit of a command that only reads.
+/// Timeout of a command that only reads.
 const READ_TIMEOUT_MS: u32 = 5_000;
 
 /// Sends one SCSI command that reads into `data`.
@@ -402,12 +399,12 @@ pub(crate) fn scsi(
     const SG_DXFER_NONE: libc::c_int = -1;
     const SG_DXFER_TO_DEV: libc::c_int = -2;
     const SG_DXFER_FROM_DEV: libc::c_int = -3;
-    /// Bit 3 of the driver's status only says that sense data came along.
+    /// Bit 3 of the driver's status only reports that sense data is present.
     const DRIVER_SENSE: u16 = 0x08;
     let (direction, address, length) = match data {
         ScsiData::Nothing => (SG_DXFER_NONE, std::ptr::null_mut(), 0),
         ScsiData::ToHost(data) => (SG_DXFER_FROM_DEV, data.as_mut_ptr(), data.len()),
-        // The kernel only reads it in this direction.
+        // In this direction the kernel only reads the buffer.
         ScsiData::ToDevice(data) => (SG_DXFER_TO_DEV, data.as_ptr().cast_mut(), data.len()),
     };
     let mut sense = [0_u8; 32];
@@ -453,7 +450,7 @@ fn last_errno() -> Errno {
 mod tests {
     use super::*;
 
-    /// The numbers of the ioctls encode the size of their structure: bits 29 to 16.
+    /// Bits 29 to 16 of an ioctl number encode the structure's size.
     #[test]
     fn structures_have_the_size_that_the_kernel_expects() {
         assert_eq!(size_of::<NvmePassthru>() as libc::c_ulong, NVME_IOCTL_ADMIN_CMD >> 16 & 0x3FFF);

@@ -1,10 +1,9 @@
-//! Writes every byte of a file once before it is measured, so that no read is answered for a
-//! never-written block, and no write pays for finding space.
+//! Lay-out: writes every byte of a file once before measurement. Otherwise reads of unwritten blocks cost nothing, and
+//! the first writes pay for allocation.
 //!
-//! A file that was only truncated to its length, or preallocated, is faster to read than the
-//! device below and slower to write. Space is reserved first where the file system can do that: a
-//! lack of it shows before minutes of writing, and the file lies in fewer pieces. When anything
-//! fails, or the caller stops, a new file is removed and an old one gets its length back.
+//! A file that was only truncated or preallocated reads faster than the device below, and writes slower. Space is
+//! reserved first where the file system can: a shortage then shows before minutes of writing, and the file has fewer
+//! extents. If anything fails, or the caller stops, a new file is removed and an old one gets its length back.
 
 use core::ops::ControlFlow;
 
@@ -17,22 +16,21 @@ use crate::inspect;
 use crate::marker::{self, Marker};
 use crate::open::{LayOut, Opened, Undo};
 
-/// One write. Large enough that its own cost vanishes, small enough for progress.
+/// Length of one write: long enough that its overhead vanishes, short enough to show progress.
 const PIECE_BYTES: u64 = 4 << 20;
 
-/// Why the writing stopped.
+/// Reason why the writing stopped.
 enum Stop {
     Failed(&'static str, Errno),
     ByCaller(u64),
 }
 
-/// Writes the range of [`Opened::lay_out`]. `fill` makes the content of a piece from its offset; `progress`
-/// receives bytes done and in all after each piece, and may stop the work.
+/// Writes the range of [`Opened::lay_out`]. `fill` makes the content of a piece from its offset. `progress` receives
+/// the bytes done and the total after each piece, and may stop the work.
 ///
 /// # Errors
-/// [`TargetError::NoSpace`] when the file does not fit, [`TargetError::Interrupted`] when
-/// `progress` stopped, [`TargetError::Io`] and [`TargetError::Permission`] for the rest. After an
-/// error the target is of no use.
+/// [`TargetError::NoSpace`] when the file does not fit, [`TargetError::Interrupted`] when `progress` stopped the work,
+/// [`TargetError::Io`] and [`TargetError::Permission`] otherwise. After an error the target can't be used.
 pub fn lay_out(
     opened: &mut Opened,
     fill: &mut dyn FnMut(&mut [u8], u64),
@@ -54,7 +52,7 @@ pub fn lay_out(
         }
         Err(stop) => {
             let free_bytes = free_bytes(opened) + taken_bytes(opened).saturating_sub(taken_before);
-            // Blocks that hold the map of a file count as taken, but not towards its length.
+            // Extent map blocks count as occupied, but not towards the length.
             let had_bytes = taken_before.min(opened.inspection.whole_bytes.unwrap_or(0));
             opened.take_back();
             let total_bytes = to_bytes - from_bytes;
@@ -74,11 +72,11 @@ fn write(
         && marker != Marker::Making(to_bytes)
         && is_ours(opened)
     {
-        // Before the length changes, or a run that is killed leaves a file that looks foreign.
+        // Mark before the length changes: if the run is killed in between, the file would look foreign.
         marker::write(&opened.fd, &opened.path(), Marker::Making(to_bytes))
             .map_err(|errno| Stop::Failed("mark it", errno))?;
     }
-    // Not every file system can reserve; there, writing shows soon enough.
+    // If the file system can't reserve space, a shortage shows while writing.
     let reserved =
         fallocate(&opened.fd, FallocateFlags::empty(), from_bytes, to_bytes - from_bytes);
     if let Err(errno @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) = reserved {
@@ -107,7 +105,7 @@ fn write(
     Ok(())
 }
 
-/// Makes a file that this run made empty, and reserves its space where `is_allocated`: a workload is to write it for the
+/// Empties a file that this run made, and reserves its space if `is_allocated`, so that a workload can write it for the
 /// first time.
 ///
 /// # Errors
@@ -143,7 +141,7 @@ pub fn make_anew(opened: &Opened, is_allocated: bool) -> Result<(), TargetError>
     fsync(&opened.fd).map_err(|errno| TargetError::from_errno("make it durable", &path, errno))
 }
 
-/// A foreign file that was confirmed stays unmarked, so that the next run refuses it again.
+/// False for a confirmed foreign file: it stays unmarked, so the next run refuses it again.
 fn is_ours(opened: &Opened) -> bool {
     let restored = match &opened.undo {
         Undo::Restore { marker, .. } => marker.is_some(),
@@ -159,7 +157,7 @@ fn finish(opened: &mut Opened, to_bytes: u64) -> Result<(), Stop> {
         marker::write(&opened.fd, &opened.path(), Marker::LaidOut(to_bytes))
             .map_err(|errno| Stop::Failed("mark it", errno))?;
         opened.inspection.marker = Some(Marker::LaidOut(to_bytes));
-        // The mark must not reach the disk if a power cut loses the data.
+        // Sync the mark separately: it must not reach the disk if a power cut loses the data.
         fsync(&opened.fd).map_err(|errno| Stop::Failed("make it durable", errno))?;
     }
     Ok(())

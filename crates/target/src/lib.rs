@@ -1,16 +1,15 @@
 //! Names, inspects and guards real targets. No other crate of the workspace opens a target for writing.
 //!
-//! The steps for a target, in order: [`TargetName::parse`], [`inspect`](inspect()), [`check_writable`],
-//! [`open`](open()), [`lay_out`](lay_out()). Each step takes plain data from the one before, so that a command
-//! can stop at any of them (`iodyno check` stops at the third), and the findings go into the notebook as they
-//! are.
+//! The steps, in order: [`TargetName::parse`], [`inspect`](inspect()), [`check_writable`], [`open`](open()),
+//! [`lay_out`](lay_out()). Each takes plain data from the one before, so a command can stop at any of them (`iodyno
+//! check` stops at the third), and the findings go into the notebook unchanged.
 //!
-//! A target can be purged on the way ([`purge`]), and a fingerprint of all earlier writes to it can be kept
-//! ([`writes_seen`]), so that a later run knows whether another program wrote since.
+//! Two extras: a target can be purged ([`purge`]), and a fingerprint of all writes to it can be kept ([`writes_seen`]),
+//! which shows a later run whether another program wrote in between.
 //!
-//! **Invariants.** Nothing is opened for writing outside `open` and `scratch`. A refusal to
-//! write is lifted only by the target's own name; one to purge what is in use, by nothing. Unsafe code is in `ioctl` alone. `/proc` and
-//! `/sys` are read through a [`SysRoot`], so that tests can build the trees of other machines.
+//! **Invariants.** Nothing is opened for writing outside `open` and `scratch`. Only the target's own name lifts a
+//! refusal to write; nothing lifts a refusal to purge a target in use. Unsafe code is in `ioctl` alone. `/proc` and
+//! `/sys` are read through a [`SysRoot`], so that tests can simulate other machines.
 
 mod aligned;
 mod blank;

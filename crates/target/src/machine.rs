@@ -1,9 +1,8 @@
-//! Facts about the measuring machine: kernel, processors, memory, limits. For the report, so that a figure can
-//! be compared with one from another machine or another day.
+//! Facts about the measuring machine: kernel, processors, memory, limits. Reports disclose them, so that figures of
+//! different machines or days can be compared.
 //!
-//! The host's name identifies the owner, not the machine: it stays in the notebook and in exports of data, and
-//! reports leave it out. Everything comes from `/proc`, `/sys`
-//! and `/etc` below a [`SysRoot`]; unknown is `None`.
+//! The host name identifies the owner, not the machine: it stays in the notebook and in exports of data, and reports
+//! leave it out. Everything comes from `/proc`, `/sys` and `/etc` below a [`SysRoot`]; `None` means unknown.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -13,29 +12,29 @@ use serde::{Deserialize, Serialize};
 
 use crate::sysroot::{self, SysRoot};
 
-/// Limits that control groups put on this process, as the kernel's own texts, from its own group
-/// and those above it (the nearest that sets one).
+/// Limits of control groups on this process, as the kernel writes them: the nearest among its own group and the groups
+/// above.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CgroupLimits {
     /// `cpu.max`: quota and period in µs, such as `200000 100000`.
     pub cpu: Option<String>,
-    /// `io.max`: bytes or operations a second by device.
+    /// `io.max`: bytes or operations per second, by device.
     pub io: Option<String>,
-    /// Bytes of memory.
+    /// Memory limit, bytes.
     pub memory_bytes: Option<u64>,
 }
 
 /// The facts about a machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MachineFacts {
-    /// The host's name.
+    /// Host name.
     #[serde(default)]
     pub host_name: Option<String>,
     /// Kernel release, such as `6.18.0`.
     pub kernel: Option<String>,
     /// Kernel build, as printed by `uname -v`.
     pub kernel_build: Option<String>,
-    /// Distribution.
+    /// Distribution, such as `Debian GNU/Linux 12 (bookworm)`.
     pub distribution: Option<String>,
     /// Processor architecture.
     pub architecture: String,
@@ -47,51 +46,51 @@ pub struct MachineFacts {
     pub cores_online: Option<u64>,
     /// Processors that this process may use.
     pub cores_usable: Option<u64>,
-    /// Simultaneous multithreading is on.
+    /// Simultaneous multithreading is active.
     pub smt: Option<bool>,
-    /// Processors taken out of scheduling, as a list such as `2-3`.
+    /// Processors isolated from scheduling, as a list such as `2-3`.
     pub cores_isolated: Option<String>,
-    /// Memory nodes.
+    /// Number of NUMA nodes.
     pub numa_nodes: Option<u64>,
-    /// Memory in all.
+    /// Total memory.
     pub ram_bytes: Option<u64>,
-    /// Memory that was available when the facts were gathered.
+    /// Memory available when the facts were gathered.
     pub ram_available_bytes: Option<u64>,
-    /// Swap in all.
+    /// Total swap space.
     pub swap_bytes: Option<u64>,
-    /// Free huge pages set aside, in bytes.
+    /// Free reserved huge pages, in bytes.
     pub huge_pages_free_bytes: Option<u64>,
     /// Frequency governors in use, joined by commas.
     pub governor: Option<String>,
-    /// Turbo or boost is on.
+    /// Turbo or boost is enabled.
     pub turbo: Option<bool>,
     /// Clock source of the kernel.
     pub clocksource: Option<String>,
-    /// The processor's time stamp counter runs at one rate and never stops.
+    /// The time stamp counter runs at a constant rate and never stops.
     pub tsc_stable: Option<bool>,
-    /// The processor reports that it runs under a hypervisor.
+    /// The processor reports a hypervisor.
     pub hypervisor: Option<bool>,
-    /// Vendor and product of the machine, as its firmware reports them.
+    /// Vendor and product of the machine, from its firmware.
     pub product: Option<String>,
     /// Transparent huge pages: always, madvise or never.
     pub transparent_huge_pages: Option<String>,
-    /// 0: io_uring is allowed, 1: to some, 2: to no process.
+    /// Who may use io_uring: 0 everyone, 1 privileged processes, 2 no one.
     pub io_uring_disabled: Option<u64>,
-    /// `libaio` requests that the whole system may have open.
+    /// Limit of open `libaio` requests, system-wide.
     pub aio_max: Option<u64>,
-    /// Bytes that this process may lock in memory; `None` for no limit.
+    /// Limit of locked memory, bytes; `None` for unlimited.
     pub memlock_bytes: Option<u64>,
-    /// Descriptors that this process may have open.
+    /// Limit of open descriptors of this process.
     pub open_files_max: Option<u64>,
-    /// Processor flaws and the mitigation of each.
+    /// Processor vulnerabilities, each with its mitigation.
     pub mitigations: BTreeMap<String, String>,
     /// Limits by control groups.
     pub cgroup: CgroupLimits,
-    /// The kind of container detected: `docker`, `podman`, …
+    /// Kind of container detected: `docker`, `podman`, …
     pub container: Option<String>,
 }
 
-/// `0-3,8` is 5.
+/// Counts a list of processors: `0-3,8` gives 5.
 fn count_list(text: &str) -> Option<u64> {
     text.split(',')
         .map(|range| {
@@ -102,7 +101,7 @@ fn count_list(text: &str) -> Option<u64> {
         .sum()
 }
 
-/// A line of `/proc/meminfo`, in bytes.
+/// Value in `/proc/meminfo`, in bytes.
 fn meminfo(root: &SysRoot, key: &str) -> Option<u64> {
     let text = root.read("proc/meminfo")?;
     let value = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
@@ -111,7 +110,7 @@ fn meminfo(root: &SysRoot, key: &str) -> Option<u64> {
     Some(if words.next() == Some("kB") { number * 1024 } else { number })
 }
 
-/// The first line of `/proc/cpuinfo` with one of these keys.
+/// Value of the first line in `/proc/cpuinfo` with one of these keys.
 fn cpuinfo<'a>(text: &'a str, keys: &[&str]) -> Option<&'a str> {
     text.lines().find_map(|line| {
         let (key, value) = line.split_once(':')?;
@@ -119,12 +118,12 @@ fn cpuinfo<'a>(text: &'a str, keys: &[&str]) -> Option<&'a str> {
     })
 }
 
-/// The choice in brackets of a sysfs switch.
+/// The choice in brackets of a sysfs switch: `always [madvise] never` gives `madvise`.
 fn chosen(text: &str) -> Option<String> {
     Some(text.split_once('[')?.1.split_once(']')?.0.to_owned())
 }
 
-/// This process's folders in the hierarchy of `controller` (empty for version 2), nearest first.
+/// Control group folders of this process in the hierarchy of `controller` (empty for version 2), nearest first.
 pub(crate) fn cgroup_folders(root: &SysRoot, controller: &str) -> Vec<PathBuf> {
     let text = root.read("proc/self/cgroup").unwrap_or_default();
     let own = text.lines().find_map(|line| {
@@ -159,7 +158,7 @@ fn cgroup_limits(root: &SysRoot) -> CgroupLimits {
     };
     let v2_memory =
         v2.iter().filter_map(|dir| sysroot::read(&dir.join("memory.max"))?.parse().ok());
-    // Version 1 writes "no limit" as the largest number of pages.
+    // Version 1 writes "no limit" as the largest whole number of pages.
     let v1_memory = cgroup_folders(root, "memory")
         .into_iter()
         .filter_map(|dir| sysroot::read(&dir.join("memory.limit_in_bytes"))?.parse().ok())
@@ -171,8 +170,8 @@ fn cgroup_limits(root: &SysRoot) -> CgroupLimits {
     }
 }
 
-/// Bytes of memory that this process could still take: the kernel's available memory, and no more than its
-/// control groups leave. `None` when `/proc/meminfo` can't be read.
+/// Memory that this process could still take: the kernel's available memory, limited by its control groups. `None` if
+/// `/proc/meminfo` can't be read.
 pub fn memory_available_bytes(root: &SysRoot) -> Option<u64> {
     let mut available = meminfo(root, "MemAvailable").or_else(|| meminfo(root, "MemFree"))?;
     let files = [
@@ -231,7 +230,7 @@ impl MachineFacts {
         Self::gather_in(&SysRoot::real())
     }
 
-    /// Gathers the facts that a tree holds. Limits of this process are always the real ones.
+    /// Gathers the facts from a tree. Limits of this process are always the real ones.
     pub fn gather_in(root: &SysRoot) -> Self {
         let cpu = root.read("proc/cpuinfo").unwrap_or_default();
         let flags: BTreeSet<&str> =
@@ -337,7 +336,7 @@ mod tests {
         assert_eq!(facts.cgroup.memory_bytes, Some(524_288));
         assert_eq!(facts.cgroup.cpu.as_deref(), Some("150000 100000"));
         assert_eq!(facts.cgroup.io.as_deref(), Some("8:0 rbps=1048576 wbps=max"));
-        // The group above leaves less than the kernel calls available.
+        // The group above allows less than the kernel reports as available.
         assert_eq!(facts.ram_available_bytes, Some(500_000));
         assert_eq!(facts.clocksource, None);
         let json = serde_json::to_string(&facts).unwrap();

@@ -1,9 +1,9 @@
-//! The mark on a file that iodyno created, so that a later run may write to it without confirmation.
+//! Mark on files that iodyno created: later runs may write to them without confirmation.
 //!
-//! The mark is the extended attribute `user.iodyno`; where the file system has none, a small file `PATH.iodyno`
-//! beside it. The second names the inode and its birth, so that it does not count for another file that took
-//! the name. The mark also holds the length: a file that was replaced in place (`cp image.img ours`) keeps its
-//! attributes, and is no longer ours once its length differs.
+//! The mark is the extended attribute `user.iodyno`, or, where the file system has none, a small file `PATH.iodyno`
+//! next to it. That sidecar names the inode and its birth time, so that it is void for another file under the same
+//! name. The mark also holds the length: a file overwritten in place (`cp image.img ours`) keeps its attributes, but
+//! stops being iodyno's when its length differs.
 //!
 //! ```text
 //! iodyno 1 making 1073741824        being written, up to this length
@@ -25,16 +25,16 @@ use crate::output::{self, Output};
 
 const ATTRIBUTE: &str = "user.iodyno";
 const PREFIX: &str = "iodyno 1";
-/// A sidecar has two short lines.
+/// Maximum read of a sidecar, which has two short lines.
 const SIDECAR_BYTES_MAX: u64 = 4096;
 
-/// The state in a file's mark.
+/// State in a file's mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "state", content = "bytes")]
 pub enum Marker {
-    /// It is being written, up to this length; a run that was killed leaves it so.
+    /// Being written up to this length. A killed run leaves this state.
     Making(u64),
-    /// Every byte of this length was written once.
+    /// Every byte of this length was written.
     LaidOut(u64),
 }
 
@@ -56,7 +56,7 @@ impl Marker {
         }
     }
 
-    /// True when a file of this length can be the one that was marked.
+    /// True if a file of this length can be the one that was marked.
     pub fn fits(self, len_bytes: u64) -> bool {
         match self {
             Self::Making(bytes) => len_bytes <= bytes,
@@ -65,14 +65,14 @@ impl Marker {
     }
 }
 
-/// `PATH.iodyno`.
+/// Path of the sidecar, `PATH.iodyno`.
 pub(crate) fn sidecar(path: &Path) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(".iodyno");
     PathBuf::from(name)
 }
 
-/// Identity of this file against a later one of the same name.
+/// Identity of this file, to detect another one under the same name.
 fn identity(fd: impl AsFd) -> Result<String, Errno> {
     let st = statx(fd, "", AtFlags::EMPTY_PATH, StatxFlags::INO | StatxFlags::BTIME)?;
     Ok(format!("inode {} born {}.{:09}", st.stx_ino, st.stx_btime.tv_sec, st.stx_btime.tv_nsec))
@@ -114,12 +114,12 @@ fn write_sidecar(fd: impl AsFd, path: &Path, marker: Marker) -> Result<(), Errno
     })
 }
 
-/// Removes a file that iodyno created, and its sidecar. Another file that took the name meanwhile stays, and so
-/// does a sidecar that is not this file's.
+/// Removes a file that iodyno created, and its sidecar. Leaves another file that has taken the name, and a sidecar of
+/// another file.
 pub(crate) fn remove(fd: impl AsFd, path: &Path) {
     let beside = sidecar(path);
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    // Nothing can be done about a failure here, and the file's mark stays true.
+    // A failure here has no remedy, and the file's mark stays true.
     if let Ok(file) = rustix::fs::open(&beside, flags, Mode::empty())
         && read_sidecar(&fd, &beside).is_some()
     {
@@ -149,11 +149,11 @@ mod tests {
         let file = File::create(&path).unwrap();
         write_sidecar(&file, &path, Marker::LaidOut(0)).unwrap();
         assert_eq!(read(&file, &path), Some(Marker::LaidOut(0)));
-        // Another file under the same name, while the first one keeps its inode.
+        // Another file takes the name, while the first one keeps its inode.
         fs::rename(&path, dir.path().join("old")).unwrap();
         let other = File::create(&path).unwrap();
         assert_eq!(read(&other, &path), None);
-        // It belongs to the first one, and that one has another name by now: both stay.
+        // The sidecar belongs to the first file, which has another name now: both stay.
         remove(&other, &path);
         assert_eq!(crate::sysroot::list(dir.path()), ["old", "t.iodyno"]);
         remove(&file, &path);

@@ -1,4 +1,4 @@
-//! Parser and printer of target names on the command line, independent of whether the target exists.
+//! Parser and printer of target names, independent of whether the target exists.
 //!
 //! ```text
 //! null:[SIZE]                          completes at once, moves no bytes
@@ -13,9 +13,9 @@
 //! nbd+unix:///EXPORT?socket=PATH       the same by a unix socket; nbds+unix:// over TLS
 //! ```
 //!
-//! Options follow the last `?`. A path that itself contains `?` is written with one more at its
-//! end: `odd?name?`. A path whose first part looks like a scheme is written with `./` before it.
-//! [`TargetName`]'s `Display` prints the canonical form, which parses back to the same name.
+//! Options follow the last `?`. A path that contains `?` is written with one more at its end: `odd?name?`. A path that
+//! begins like a scheme is written with a leading `./`. [`TargetName`]'s `Display` prints the canonical form, which
+//! parses back to the same name.
 
 mod array;
 mod model;
@@ -34,36 +34,36 @@ use crate::error::TargetError;
 pub use array::{ARRAY_DEPTH_MAX, ArrayName};
 pub use model::ModelName;
 
-/// The nominal size of `null:` without a size: 1 TiB.
+/// Nominal size of `null:` without a size: 1 TiB.
 pub const NULL_DEFAULT_BYTES: u64 = 1 << 40;
 
-/// The most devices of one name of emulated storage.
+/// Maximum number of devices in one emulated target.
 pub const MODEL_COUNT_MAX: u32 = 1024;
 
-/// Every size must be a multiple of this, the smallest sector that storage has.
+/// Every size must be a multiple of this, the smallest sector size.
 pub const SIZE_STEP_BYTES: u64 = 512;
 
-/// Names reserved for later versions, so that no file takes them by accident.
+/// Schemes reserved for later versions, so that no file takes them by accident.
 const RESERVED_SCHEMES: [&str; 1] = ["pcie"];
-/// The schemes of NBD, whose names are URIs as libnbd and QEMU have them.
+/// NBD schemes; their names are URIs as in libnbd and QEMU.
 const NBD_SCHEMES: [&str; 4] = ["nbd", "nbds", "nbd+unix", "nbds+unix"];
 
 const FORMS: &str = "write null:, ram:4GiB, scratch:, model:exflash-400g, nbd://host/export or a path, such as /dev/nvme0n1 or disk.img?size=8GiB.";
 
 const NBD_FORMS: &str = "write nbd://host/export, nbd://host:10809/, nbd+unix:///export?socket=/run/nbd.sock, or nbds: in place of nbd: for TLS.";
 
-/// Whether the page cache is to be bypassed.
+/// Page cache setting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direct {
-    /// Bypass it where the target allows that, and report it where not.
+    /// Bypass the page cache if the target allows it; otherwise report that it is used.
     #[default]
     Auto,
-    /// Bypass it or fail.
+    /// Bypass the page cache or fail.
     Require,
-    /// Go through it.
+    /// Use the page cache.
     Off,
-    /// Go through it and leave nothing there (`RWF_DONTCACHE`), or fail.
+    /// Use the page cache but leave nothing in it (`RWF_DONTCACHE`), or fail.
     Uncached,
 }
 
@@ -71,32 +71,32 @@ pub enum Direct {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum TargetName {
-    /// Completes every operation at once: the generator's own ceiling.
+    /// Completes every operation at once: measures the ceiling of the generator itself.
     Null {
-        /// The nominal size.
+        /// Nominal size, bytes.
         size_bytes: u64,
     },
     /// Memory of this process.
     Ram {
-        /// How much memory.
+        /// Amount of memory, bytes.
         size_bytes: u64,
     },
     /// A file, a block device or a character device.
     Path {
-        /// The path.
+        /// Path of the file or device.
         path: PathBuf,
-        /// How much of it to use; the size of a file to create; all of it where absent.
+        /// Bytes to use, or the size of a file to create; `None`: the whole target.
         size_bytes: Option<u64>,
-        /// Whether to bypass the page cache.
+        /// Page cache setting.
         direct: Direct,
     },
     /// A file that iodyno creates for one run and removes.
     Scratch {
-        /// How large; chosen by the free space where absent.
+        /// Size, bytes; `None`: chosen by the free space.
         size_bytes: Option<u64>,
-        /// The directory; the current one where absent.
+        /// Directory; `None`: the current one.
         dir: Option<PathBuf>,
-        /// Whether to bypass the page cache.
+        /// Page cache setting.
         direct: Direct,
     },
     /// Emulated storage, in virtual or in real time.
@@ -135,7 +135,7 @@ fn size(name: &str, text: &str) -> Result<u64, TargetError> {
     }
 }
 
-/// `scheme` and what follows it, where the text starts with a word and a colon.
+/// Splits off a leading scheme, a lowercase word before a colon.
 fn split_scheme(text: &str) -> Option<(&str, &str)> {
     let (scheme, rest) = text.split_once(':')?;
     let is_word = scheme.starts_with(|c: char| c.is_ascii_lowercase())
@@ -143,7 +143,7 @@ fn split_scheme(text: &str) -> Option<(&str, &str)> {
     is_word.then_some((scheme, rest))
 }
 
-/// Refuses a query that gives an option twice: only one of them could be meant.
+/// Refuses a query that gives an option twice, since only one value can be meant.
 fn once_each(name: &str, query: &str) -> Result<(), TargetError> {
     let mut seen = Vec::new();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
@@ -211,8 +211,8 @@ fn split_options<'a>(name: &str, text: &'a str) -> Result<(&'a str, Options), Ta
 }
 
 impl TargetName {
-    /// The same target for a process in another directory: relative paths begin at `folder`. A file that
-    /// describes an emulated device keeps its path.
+    /// Resolves relative paths against `folder`, for a process in another directory. Leaves the path of a file that
+    /// describes an emulated device.
     #[must_use]
     pub fn under(&self, folder: &Path) -> Self {
         let mut name = self.clone();

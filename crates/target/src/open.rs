@@ -1,9 +1,9 @@
-//! Opens a target: nothing is opened for writing elsewhere, and here only after the guard agreed.
+//! Opens a target. No other module opens one for writing, and this one only after the guard agreed.
 //!
-//! Between inspection and opening another file can take the name, so after opening the descriptor is compared
-//! with the inspection, and the guard checks again through the descriptor itself. Block devices are claimed
-//! with `O_EXCL`, files with a lock; so are those below a loop device. Files that are to be created or grown are opened here and written by
-//! [`lay_out`](crate::lay_out).
+//! Another file can take the name between inspection and opening. So the open descriptor is compared with the
+//! inspection, and the guard checks again through the descriptor itself. Block devices are claimed with `O_EXCL`, files
+//! with a lock; so is the backing of a loop device. Files that are to be created or grown are opened here and written
+//! by [`lay_out`](crate::lay_out).
 
 mod claims;
 mod direct;
@@ -28,10 +28,10 @@ use crate::sysroot::SysRoot;
 use direct::PageCache;
 pub use nvme_generic::NvmePassthrough;
 
-/// The access to a target.
+/// Access to a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Reading; the descriptor can't write.
+    /// Reading only; the descriptor can't write.
     ReadOnly,
     /// Reading and writing.
     ReadWrite,
@@ -40,31 +40,31 @@ pub enum Access {
 /// Options of opening a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenOptions {
-    /// For reading only, or for writing too.
+    /// Access mode.
     pub access: Access,
-    /// Whether to bypass the page cache. The setting in the target's own name goes first.
+    /// Page cache setting. One in the target's own name takes precedence.
     pub direct: Direct,
     /// Names given by `--destroy`.
     pub confirm: Confirm,
-    /// A message log that it holds is no reason not to write: the caller goes on with that log.
+    /// A message log on the target is not a reason to refuse: the caller continues that log.
     pub keeps_log: bool,
-    /// Which process claims it for the run.
+    /// Process that claims the target for the run.
     pub by: OpenedBy,
 }
 
 /// The process of a run that claims a target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OpenedBy {
-    /// This one: no other may have it open.
+    /// This process: no other may have the target open.
     #[default]
     ThisProcess,
-    /// Another process of the same run, which opened it before. This one neither claims it nor refuses it because that
-    /// one has it; all other checks hold.
+    /// Another process of the same run opened the target before. This one does not claim it, and ignores the other's
+    /// claim; all other checks apply.
     AnotherRank,
 }
 
 impl OpenOptions {
-    /// For reading, past the page cache where possible.
+    /// Options for reading, bypassing the page cache if possible.
     pub fn read_only() -> Self {
         Self {
             access: Access::ReadOnly,
@@ -75,35 +75,35 @@ impl OpenOptions {
         }
     }
 
-    /// For reading and writing, past the page cache where possible, nothing confirmed.
+    /// Options for reading and writing, bypassing the page cache if possible, with nothing confirmed.
     pub fn read_write() -> Self {
         Self { access: Access::ReadWrite, ..Self::read_only() }
     }
 }
 
-/// Whether a file's bytes must be written before it can be measured.
+/// Part of a file to be written before it can be measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LayOut {
-    /// It is a device, or opened for reading only.
+    /// The target is a device, or is opened for reading only.
     NotNeeded,
-    /// It is all there; nothing is to be written.
+    /// The file is complete.
     Complete,
-    /// These bytes are to be written, by [`lay_out`](crate::lay_out).
+    /// This range must be written first, by [`lay_out`](crate::lay_out).
     Needed {
         /// First byte.
         from_bytes: u64,
-        /// End.
+        /// End, exclusive.
         to_bytes: u64,
     },
 }
 
-/// The action when the target is dropped before its lay-out is complete.
+/// What to undo when the target is dropped before its lay-out is complete.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Undo {
     Nothing,
-    /// A new file is removed.
+    /// Remove a new file.
     Remove(PathBuf),
-    /// A file that was there gets its length and its mark back.
+    /// Restore the length and mark of an existing file.
     Restore {
         path: PathBuf,
         len_bytes: u64,
@@ -114,41 +114,41 @@ pub(crate) enum Undo {
 /// An open target.
 #[derive(Debug)]
 pub struct Opened {
-    /// The descriptor. All engines and threads may share it.
+    /// Descriptor; all engines and threads may share it.
     pub fd: OwnedFd,
-    /// The access that it was opened for.
+    /// Access mode.
     pub access: Access,
-    /// Bytes that may be used, from offset 0: a multiple of `align_bytes`.
+    /// Usable bytes from offset 0; a multiple of `align_bytes`.
     pub capacity_bytes: u64,
-    /// Multiple of offsets and lengths; 1 where there is no restriction.
+    /// Required multiple of offsets and lengths; 1: no restriction.
     pub align_bytes: u64,
-    /// Multiple of buffers' addresses; 1 where there is no restriction.
+    /// Required multiple of buffer addresses; 1: no restriction.
     pub mem_align_bytes: u64,
     /// The page cache is bypassed.
     pub direct: bool,
-    /// Why it is not, as a sentence.
+    /// Reason if the page cache is not bypassed, as a sentence.
     pub why_not_direct: Option<String>,
-    /// I/O is to leave nothing in the page cache: each read and write asks for it.
+    /// Each read and write must ask the kernel to leave nothing in the page cache.
     pub uncached: bool,
-    /// The page cache is in the path: reads and writes can be answered by memory.
+    /// The page cache is in use: memory can answer reads and absorb writes.
     pub page_cache: bool,
-    /// The way past the block layer; the descriptor then only claims the device.
+    /// Passthrough to an NVMe namespace; `fd` then only claims the device.
     pub passthrough: Option<NvmePassthrough>,
-    /// The file was made by this opening.
+    /// This opening created the file.
     pub made_here: bool,
-    /// The range to be written first.
+    /// Range to be written first.
     pub lay_out: LayOut,
     /// Refusals that `--destroy` lifted, for the record.
     pub lifted: Vec<Refusal>,
-    /// The inspection, with the facts that opening it added.
+    /// The inspection, updated with facts found while opening.
     pub inspection: Inspection,
     pub(crate) undo: Undo,
-    /// What is below a loop device, held as long as this is open.
+    /// Backing of loop devices, claimed as long as the target is open.
     claims: Vec<OwnedFd>,
 }
 
 impl Opened {
-    /// Bytes that the lay-out will write.
+    /// Bytes that the lay-out has to write.
     pub fn lay_out_bytes(&self) -> u64 {
         match self.lay_out {
             LayOut::Needed { from_bytes, to_bytes } => to_bytes - from_bytes,
@@ -156,18 +156,18 @@ impl Opened {
         }
     }
 
-    /// The path that it was opened by, or for a scratch file its directory.
+    /// Path used for opening; for a scratch file, its directory.
     pub(crate) fn path(&self) -> PathBuf {
         inspect::open_path(&self.inspection)
     }
 
-    /// Undoes the opening: removes a new file, if it still has its name, gives an old one its length and mark.
+    /// Undoes the opening: removes a new file if it still has its name, or restores an old one's length and mark.
     pub(crate) fn take_back(&mut self) {
         match core::mem::replace(&mut self.undo, Undo::Nothing) {
             Undo::Nothing => {}
             Undo::Remove(path) => marker::remove(&self.fd, &path),
             Undo::Restore { path, len_bytes, marker } => {
-                // A failure leaves a file whose mark says that it is not complete, which is true.
+                // On failure the mark says that the file is incomplete, which is true.
                 if rustix::fs::ftruncate(&self.fd, len_bytes).is_ok()
                     && let Some(marker) = marker
                 {
@@ -196,17 +196,17 @@ impl Drop for Opened {
 /// Inspects, guards and opens a target of the running system.
 ///
 /// # Errors
-/// Those of [`inspect`](crate::inspect()) and of [`open_inspected`].
+/// Errors of [`inspect`](crate::inspect()) and of [`open_inspected`].
 pub fn open(name: &TargetName, options: &OpenOptions) -> Result<Opened, TargetError> {
     open_inspected(inspect::inspect(name)?, options)
 }
 
-/// Guards and opens a target that was inspected before.
+/// Guards and opens an inspected target.
 ///
-/// [`TargetError::Refused`] when it must not be written, [`TargetError::Changed`] when another file or device
-/// has its name by now, [`TargetError::Unsupported`] when it can't be opened as requested (`null:`, `ram:`,
-/// emulated targets and NBD exports have no descriptor; a device without direct I/O that was required),
-/// [`TargetError::NotFound`], [`TargetError::Permission`], [`TargetError::Io`].
+/// [`TargetError::Refused`] when it must not be written, [`TargetError::Changed`] when another file or device has taken
+/// its name, [`TargetError::Unsupported`] when it can't be opened as requested (`null:`, `ram:`, emulated targets and
+/// NBD exports have no descriptor; required direct I/O may be missing), [`TargetError::NotFound`],
+/// [`TargetError::Permission`], [`TargetError::Io`].
 pub fn open_inspected(
     inspection: Inspection,
     options: &OpenOptions,
@@ -241,7 +241,7 @@ fn allowed(
     confirmed(inspection, guard::check_writable(inspection, root), options)
 }
 
-/// Lifts what the options allow.
+/// Drops the refusals that the options allow.
 fn confirmed(
     inspection: &Inspection,
     mut refusals: Vec<Refusal>,
@@ -257,8 +257,7 @@ fn confirmed(
     guard::confirm(inspection, refusals, &options.confirm)
 }
 
-/// Reading destroys nothing, but a terminal or a directory is no target either way, and a file that is not
-/// there can't be read.
+/// Refuses what can't be read: a terminal, a directory, a file that does not exist.
 fn check_readable(inspection: &Inspection, root: &SysRoot) -> Result<(), TargetError> {
     if matches!(inspection.kind, Kind::Char | Kind::Other) {
         let refusals = guard::check_writable(inspection, root);
@@ -289,9 +288,9 @@ fn verb(options: &OpenOptions) -> &'static str {
     }
 }
 
-/// Fails when the descriptor is not the inspected file or device.
+/// Fails if the descriptor is not the inspected file or device.
 fn check_identity(fd: &OwnedFd, inspection: &Inspection, path: &Path) -> Result<(), TargetError> {
-    // Through `File` for its metadata; the duplicate is closed again at once.
+    // `File` gives the metadata; the duplicate is closed at once.
     let meta = fd.try_clone().and_then(|fd| File::from(fd).metadata());
     let meta =
         meta.map_err(|error| TargetError::from_errno("look at it", path, errno_of(&error)))?;
@@ -387,11 +386,11 @@ fn open_block(
     let claims = for_writing && options.by == OpenedBy::ThisProcess;
     let exclusive = if claims { OFlags::EXCL } else { OFlags::empty() };
     let fd = match rustix::fs::open(&path, flags(options) | exclusive, Mode::empty()) {
-        // The devices built on it hold it, which was confirmed.
+        // Busy because of the devices built on it, which was confirmed.
         Err(Errno::BUSY) if lifted.iter().any(|refusal| refusal.code == RefusalCode::Member) => {
             rustix::fs::open(&path, flags(options), Mode::empty())
         }
-        // Taken since the guard's check.
+        // Another process claimed the device after the guard's check.
         Err(Errno::BUSY) if for_writing => return Err(claims::taken(&inspection, &path)),
         result => result,
     };
@@ -401,7 +400,7 @@ fn open_block(
     if for_writing {
         inspect_again(&mut inspection, &fd)?;
         let refusals = guard::check_through_descriptor(&inspection, root);
-        // Other holders can no longer be queried: by now this process holds it.
+        // This process now holds the device, so a new check can't find other holders.
         lifted.retain(|refusal| refusal.code == RefusalCode::OpenElsewhere);
         lifted.splice(0..0, confirmed(&inspection, refusals, options)?);
     }
@@ -437,7 +436,7 @@ fn open_block(
     Ok(opened)
 }
 
-/// Reads mark, length and content again, through the descriptor that will be written.
+/// Reads mark, length and content again through the descriptor that will be written.
 fn inspect_again(inspection: &mut Inspection, fd: &OwnedFd) -> Result<(), TargetError> {
     let path = inspect::open_path(inspection);
     let at = |errno| TargetError::from_errno("inspect it again", &path, errno);
@@ -446,7 +445,7 @@ fn inspect_again(inspection: &mut Inspection, fd: &OwnedFd) -> Result<(), Target
     if inspection.kind == Kind::File {
         inspection.marker = marker::read(fd, &path);
     }
-    // The findings of the first check stand: the second one, which checks less, only adds to them.
+    // The second sampling checks less, so it can only add to the first one's findings.
     let first = inspection.sampled.take();
     inspect::path::read_through(inspection, fd, size, Depth::AGAIN);
     if let (Some(first), Some(again)) = (first, &inspection.sampled)

@@ -1,18 +1,15 @@
-//! Files that iodyno writes beside targets: reports, pictures, records, manual pages.
+//! Files that iodyno writes besides targets: reports, pictures, records, manual pages.
 //!
-//! An [`Output`] is checked before the work that it is for begins, and written after it. The output is a
-//! regular file: never a device, and never a file of another kind that has the name. The bytes go to a
-//! temporary file in the same folder, which takes the name once it is whole: a failure leaves no file and keeps
-//! the former one. The folder is held open, so that the check applies to the folder that is written. An
-//! existing file is replaced only if it is text, as all outputs are: an image, a notebook or an archive under
-//! that name is kept. Symbolic links are followed to the file that they name, which is checked; not those of other
-//! users in a folder that others may write to.
+//! An [`Output`] is checked before the work begins, and written afterwards. It must be a regular file. The bytes go to
+//! a temporary file in the same folder, which is renamed once complete: a failure leaves no new file and keeps the old
+//! one. The folder is held open, so that the check applies to the folder that is written. An existing file is replaced
+//! only if it is text, as all outputs are; an image, a notebook or an archive is kept. Symbolic links are followed and
+//! their target is checked, except another user's link in a shared folder.
 //!
-//! Pipes, terminals and `/dev/null` have nothing to lose and are written as they are; a pipe that
-//! nothing reads is an error, not a wait.
+//! Pipes, terminals and `/dev/null` can lose nothing, so they are written directly. A pipe without a reader is an
+//! error, not a wait.
 //!
-//! A file that was created through a descriptor ([`NewFile`]) is removed through it: only while the name still
-//! leads to that very file.
+//! A file that was created here ([`NewFile`]) is removed only while its name still leads to that very file.
 
 mod shared_folders;
 
@@ -32,12 +29,12 @@ use crate::error::TargetError;
 use crate::error::errno_of;
 use shared_folders::{check_owner, open_folder, resolve};
 
-/// How much of an existing file is read to see whether it is text.
+/// Bytes of an existing file that are checked for being text.
 const TEXT_BYTES: u64 = 64 << 10;
-/// How many names are tried for a temporary file.
+/// Maximum number of names tried for a temporary file.
 const TRIES: u32 = 100;
 
-/// A folder that files can be created in, held open.
+/// An open folder in which files can be created.
 #[derive(Debug)]
 pub struct Folder {
     fd: OwnedFd,
@@ -45,7 +42,7 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Opens a folder in which this user may make files.
+    /// Opens a folder in which this user may create files.
     ///
     /// # Errors
     /// [`TargetError::NotFound`], [`TargetError::Permission`], [`TargetError::Io`].
@@ -57,7 +54,7 @@ impl Folder {
         Ok(Self { fd, path: path.to_owned() })
     }
 
-    /// As [`Self::open`]; creates the folder, and those above it, where there is none.
+    /// Like [`Self::open`], but creates the folder and its parents if missing.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -67,7 +64,7 @@ impl Folder {
         Self::open(path)
     }
 
-    /// A file in this folder; the name has no slash.
+    /// Checks a file in this folder as an output; the name has no slash.
     ///
     /// # Errors
     /// As [`Output::at`].
@@ -96,12 +93,12 @@ enum Place {
 }
 
 impl Output {
-    /// Checks that a file can be written at a path. Nothing is created or changed.
+    /// Checks that a file can be written at this path. Creates and changes nothing.
     ///
     /// # Errors
-    /// [`TargetError::BadOutput`] for a folder, a device, a socket, a pipe that nothing reads, and an existing
-    /// file that holds something else than text; [`TargetError::NotFound`] where there is no such folder,
-    /// [`TargetError::Permission`], [`TargetError::Io`].
+    /// [`TargetError::BadOutput`] for a folder, a device, a socket, a pipe without a reader, and an existing file that
+    /// is not text; [`TargetError::NotFound`] if the folder does not exist, [`TargetError::Permission`],
+    /// [`TargetError::Io`].
     pub fn at(path: &Path) -> Result<Self, TargetError> {
         let failed = |errno| TargetError::from_errno("write to it", path, errno);
         match rustix::fs::stat(path) {
@@ -149,7 +146,7 @@ impl Output {
         Ok(Self { shown, place: Place::Name(folder, name) })
     }
 
-    /// An output that is no regular file, but can be written without harm.
+    /// Opens an output that is not a regular file but can be written without harm.
     fn stream(path: &Path, kind: FileType) -> Result<Self, TargetError> {
         let what = match kind {
             FileType::Directory => "it is a directory",
@@ -166,7 +163,7 @@ impl Output {
             result => result.map_err(|e| TargetError::from_errno("write to it", path, e))?,
         };
         let failed = |errno| TargetError::from_errno("inspect it", path, errno);
-        // By the descriptor: the name may lead to something else by now.
+        // Use the descriptor: the name may lead elsewhere by now.
         let stat = fstat(&fd).map_err(failed)?;
         let real = resolve(path)?;
         if let Some(folder) = real.parent().and_then(|parent| open_folder(parent).ok()) {
@@ -178,22 +175,22 @@ impl Output {
             FileType::CharacterDevice if is_null || fd.is_terminal() => {}
             _ => return Err(bad(path, "it is a device, and only files and pipes are written to")),
         }
-        // A slow reader is waited for.
+        // Block if the reader is slow.
         let now = rustix::fs::fcntl_getfl(&fd).map_err(failed)?;
         rustix::fs::fcntl_setfl(&fd, now - OFlags::NONBLOCK).map_err(failed)?;
         Ok(Self { shown: path.to_owned(), place: Place::Stream(File::from(fd)) })
     }
 
-    /// The path as it was given.
+    /// The path as given.
     pub fn path(&self) -> &Path {
         &self.shown
     }
 
-    /// Writes the file: all of it, or nothing.
+    /// Writes the whole file or nothing.
     ///
     /// # Errors
-    /// [`TargetError::BadOutput`] where something else took the name since the check,
-    /// [`TargetError::Io`] where the system can't write.
+    /// [`TargetError::BadOutput`] if something else has taken the name since the check, [`TargetError::Io`] if writing
+    /// fails.
     pub fn write(self, bytes: &[u8]) -> Result<(), TargetError> {
         let shown = self.shown.clone();
         let failed =
@@ -201,14 +198,14 @@ impl Output {
         let (folder, name) = match self.place {
             Place::Stream(mut file) => {
                 return match file.write_all(bytes) {
-                    // The reader may have seen enough.
+                    // The reader may have closed the pipe early, like `head`.
                     Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
                     result => result.map_err(|e| failed(&e)),
                 };
             }
             Place::Name(folder, name) => (folder, name),
         };
-        // The check again, at the time of writing.
+        // Repeat the check at the time of writing.
         Self::within(
             Folder {
                 fd: folder.fd.try_clone().map_err(|e| failed(&e))?,
@@ -222,7 +219,7 @@ impl Output {
         let wrote = (|| {
             (&temporary.file).write_all(bytes)?;
             if let Some(former) = former {
-                // The mode of the file that it replaces. A failure to set it is ignored.
+                // Keep the mode of the replaced file; ignore a failure.
                 let _ = fchmod(&temporary.file, Mode::from_raw_mode(former.st_mode & 0o777));
             }
             fsync(&temporary.file)?;
@@ -250,7 +247,7 @@ fn bad(path: &Path, problem: &str) -> TargetError {
     }
 }
 
-/// A file that is replaced must be regular, and text.
+/// Fails if a file to be replaced is not regular or not text.
 fn check_text(fd: OwnedFd, shown: &Path) -> Result<(), TargetError> {
     let failed = |error: io::Error| TargetError::from_errno("look at it", shown, errno_of(&error));
     let file = File::from(fd);
@@ -265,7 +262,7 @@ fn check_text(fd: OwnedFd, shown: &Path) -> Result<(), TargetError> {
     Ok(())
 }
 
-/// A file that was just created under a name that nothing had.
+/// A newly created file, under a name that did not exist before.
 #[derive(Debug)]
 pub struct NewFile {
     file: File,
@@ -275,11 +272,11 @@ pub struct NewFile {
 }
 
 impl NewFile {
-    /// Creates a file, readable and writable according to the umask. Until [`Self::keep`] it is removed when it
-    /// is dropped.
+    /// Creates a file, readable and writable as the umask allows. It is removed on drop unless [`Self::keep`] is
+    /// called.
     ///
     /// # Errors
-    /// [`TargetError::BadOutput`] where something has the name, and those of [`Folder::open`].
+    /// [`TargetError::BadOutput`] if the name exists, and the errors of [`Folder::open`].
     pub fn create(path: &Path) -> Result<Self, TargetError> {
         let Some(name) = path.file_name() else { return Err(bad(path, "it names no file")) };
         let folder = Folder::open(path.parent().unwrap_or(Path::new("")))?;
@@ -300,12 +297,12 @@ impl NewFile {
         Ok(Self { file, folder, name, is_kept: false })
     }
 
-    /// A temporary file in the folder of an output.
+    /// Creates a temporary file in the folder of an output.
     fn beside(folder: &Folder, name: &OsString) -> Result<Self, Errno> {
         let mut tried = 0;
         loop {
             let mut temporary = OsString::from(".");
-            // Space for the suffix, within the 255 bytes that a name may have.
+            // Leave room for the suffix within the 255 bytes of a name.
             let short: String = name.to_string_lossy().chars().take(50).collect();
             temporary.push(format!("{short}.{}-{tried}.iodyno", std::process::id()));
             let fd = folder.fd.try_clone().map_err(|error| errno_of(&error))?;
@@ -316,20 +313,20 @@ impl NewFile {
         }
     }
 
-    /// The file, for writing.
+    /// A duplicate of the file, for writing.
     ///
     /// # Errors
-    /// The system's, out of descriptors.
+    /// The system's error when descriptors run out.
     pub fn file(&self) -> io::Result<File> {
         self.file.try_clone()
     }
 
-    /// It stays from now on.
+    /// Keeps the file.
     pub fn keep(mut self) {
         self.is_kept = true;
     }
 
-    /// Removes it.
+    /// Removes the file.
     fn remove(self) {
         drop(self);
     }
@@ -343,11 +340,10 @@ impl Drop for NewFile {
     }
 }
 
-/// Removes a name from a folder if it leads to this very file, and leaves any other file that has the name.
-/// False: another one has it, or none.
+/// Removes a name from a folder if it leads to this very file. False: the name leads to another file, or to none.
 ///
-/// Between check and removal another program could put its file there. So the name is first moved aside,
-/// checked again, and put back if it is not the file.
+/// Another program could put its file there between check and removal. So the name is first moved aside, checked again,
+/// and put back if it is another file.
 pub(crate) fn remove_same(
     folder: impl AsFd,
     name: impl rustix::path::Arg + Copy,
@@ -367,17 +363,17 @@ pub(crate) fn remove_same(
     match renameat_with(&folder, name, &folder, &aside, RenameFlags::NOREPLACE) {
         Ok(()) => {}
         Err(Errno::NOENT) => return Ok(false),
-        // Some file systems can't; there, nothing is between the check and this.
+        // Some file systems lack this rename; the gap between check and removal remains.
         Err(_) => return unlinkat(&folder, name, AtFlags::empty()).map(|()| true),
     }
     if leads_to_it(&aside) {
         return unlinkat(&folder, &aside, AtFlags::empty()).map(|()| true);
     }
-    // If the name was taken once more, the file stays under the other name: nothing is lost.
+    // If the name was taken again, the file keeps the other name: nothing is lost.
     renameat_with(&folder, &aside, &folder, name, RenameFlags::NOREPLACE).map(|()| false)
 }
 
-/// As [`remove_same`], by a path.
+/// Like [`remove_same`], for a path.
 pub(crate) fn remove_same_path(path: &Path, file: impl AsFd) -> Result<bool, Errno> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -385,7 +381,7 @@ pub(crate) fn remove_same_path(path: &Path, file: impl AsFd) -> Result<bool, Err
     remove_same(&folder, path.file_name().ok_or(Errno::INVAL)?, file)
 }
 
-/// Removes a file that this process created under a path, if a regular file is still there that begins so.
+/// Removes a file that this process created, if a regular file with this beginning is still at the path.
 pub fn remove_begun(path: &Path, beginning: &[u8]) {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let Ok(fd) = rustix::fs::open(path, flags, Mode::empty()) else { return };
@@ -393,17 +389,17 @@ pub fn remove_begun(path: &Path, beginning: &[u8]) {
     let mut found = Vec::new();
     let is_file = file.metadata().is_ok_and(|meta| meta.is_file());
     let read = (&file).take(beginning.len() as u64).read_to_end(&mut found);
-    // An empty one was created and could not be written.
+    // An empty file was created but could not be written.
     if is_file && read.is_ok() && (found.is_empty() || found == beginning) {
         let _ = remove_same_path(path, &file);
     }
 }
 
-/// Checks that a notebook can be at a path, before SQLite opens it: nothing is there yet, or a regular file,
-/// perhaps through a symbolic link. Gives the path without links. The notebook checks the file's bytes.
+/// Checks, before SQLite opens it, that a path suits a notebook: it does not exist yet, or is a regular file, perhaps
+/// through a symbolic link. Returns the path without links. The notebook checks the file's content.
 ///
 /// # Errors
-/// [`TargetError::BadOutput`] for everything else.
+/// [`TargetError::BadOutput`] for anything else.
 pub fn notebook_path(path: &Path) -> Result<PathBuf, TargetError> {
     let refuse = |what: &str| {
         Err(TargetError::BadOutput {

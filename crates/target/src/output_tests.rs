@@ -25,14 +25,14 @@ fn an_output_is_whole_or_not_there() {
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
     assert_eq!(names(dir.path()), ["report.html"], "no temporary file is left");
 
-    // Through a link it is the file that is replaced, not the link.
+    // A link's target is replaced, not the link.
     let link = dir.path().join("link");
     symlink("report.html", &link).unwrap();
     Output::at(&link).unwrap().write(b"third").unwrap();
     assert!(link.symlink_metadata().unwrap().is_symlink());
     assert_eq!(fs::read(&path).unwrap(), b"third");
 
-    // A failure keeps the former file, and leaves nothing beside it.
+    // A failure keeps the old file and leaves no other.
     let output = Output::at(&path).unwrap();
     fs::write(&path, b"\0 an image by now").unwrap();
     assert!(output.write(b"fourth").is_err());
@@ -141,7 +141,7 @@ fn a_notebook_is_a_regular_file() {
     }
 }
 
-/// In a folder like `/tmp`, files that another user planted are not written, nor followed.
+/// In a folder like `/tmp`, another user's files are not written and his links not followed.
 #[test]
 #[ignore = "needs root"]
 fn nothing_of_another_user_is_written_in_a_shared_folder() {
@@ -182,7 +182,7 @@ fn nothing_of_another_user_is_written_in_a_shared_folder() {
         assert!(Folder::make(&at("folder/deeper")).is_err());
         assert!(NewFile::create(&at("folder/new.txt")).is_err());
     }
-    // A folder that nobody else writes to, and this user's own link.
+    // Allowed: a folder that nobody else writes to, and the user's own link.
     fs::set_permissions(&shared, fs::Permissions::from_mode(0o755)).unwrap();
     Output::at(&at("link")).unwrap().write(b"new").unwrap();
     fs::set_permissions(&shared, fs::Permissions::from_mode(0o1777)).unwrap();

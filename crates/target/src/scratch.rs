@@ -1,8 +1,7 @@
-//! Scratch files: how one is made so that nothing of it is left behind, whatever ends the program.
+//! Scratch files, created so that nothing is left behind however the program ends.
 //!
-//! The file has no name: `O_TMPFILE` makes one that was never linked into a directory, and the
-//! kernel frees it when the last descriptor closes, also after SIGKILL. A file system without it
-//! gets a file that is unlinked in the moment after it was made.
+//! The file has no name: `O_TMPFILE` creates a file without a directory entry, which the kernel frees when the last
+//! descriptor closes, even after SIGKILL. On file systems without it, a file is created and unlinked at once.
 
 use std::path::Path;
 
@@ -10,26 +9,25 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-/// Makes an unnamed file in a directory, readable and writable by its owner.
+/// Creates an unnamed file in a directory, readable and writable by its owner.
 ///
 /// # Errors
-/// The system's, when neither way works.
+/// The system's error if neither way works.
 pub(crate) fn create(dir: &Path) -> Result<OwnedFd, Errno> {
     let mode = Mode::RUSR | Mode::WUSR;
-    // O_EXCL: it can be given no name later.
+    // O_EXCL: the file can't be given a name later.
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::TMPFILE | OFlags::EXCL;
     match rustix::fs::open(dir, flags, mode) {
-        // Errors of file systems and kernels without O_TMPFILE.
+        // Errors from file systems and kernels without O_TMPFILE.
         Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOENT) => create_unlinked(dir),
         result => result,
     }
 }
 
-/// Frees the file's blocks, and waits until the file system has committed that. A file system that is mounted
-/// with `discard` discards freed blocks at its next commit: by itself some seconds later, when another run
-/// measures.
+/// Frees the file's blocks, and waits until the file system has committed that. With the mount option `discard`, freed
+/// blocks are discarded at the next commit, which could otherwise happen seconds later, while another run measures.
 pub(crate) fn free_blocks(fd: &OwnedFd) {
-    // A file system that refuses frees them when the descriptor closes.
+    // If the file system refuses, the blocks are freed when the descriptor closes.
     if rustix::fs::ftruncate(fd, 0).is_ok() {
         let _ = rustix::fs::fdatasync(fd);
     }
@@ -45,7 +43,7 @@ fn create_unlinked(dir: &Path) -> Result<OwnedFd, Errno> {
                 crate::output::remove_same_path(&path, &fd)?;
                 return Ok(fd);
             }
-            // Another scratch file of this process is between its two calls.
+            // Another scratch file of this process is between creation and removal.
             Err(Errno::EXIST) if number < 1000 => number += 1,
             Err(errno) => return Err(errno),
         }

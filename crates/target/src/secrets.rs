@@ -3,13 +3,13 @@
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-/// Users other than the owner may read or write the file.
+/// Mode bits: anyone but the owner has access.
 const OTHERS: u32 = 0o077;
-/// Members of its group may read it.
+/// Mode bit: members of the file's group may read it.
 const GROUP_READS: u32 = 0o040;
 
-/// Where users other than its owner can read or write a secret: what is wrong, and the remedy. As for a
-/// database's key, root may leave one to a group.
+/// Problem and remedy if users other than the owner can read or write a secret. Root may let a group read one, as for a
+/// database's key.
 pub fn shared_secret(path: &Path) -> Option<String> {
     let meta = std::fs::metadata(path).ok()?;
     let allowed = if meta.uid() == 0 { GROUP_READS } else { 0 };

@@ -1,8 +1,8 @@
-//! The root of `/proc` and `/sys`. All inspection goes through a [`SysRoot`], so that a test can build the tree
-//! of a machine with other hardware (NVMe, RAID, LVM, multipath) in a temporary folder.
+//! Root of `/proc` and `/sys`. All inspection goes through a [`SysRoot`], so that a test can build the tree of a
+//! machine with other hardware (NVMe, RAID, LVM, multipath) in a temporary folder.
 //!
-//! A missing or unreadable attribute is `None`, never an error: kernels, containers and devices differ in what
-//! they show, and "unknown" is a fact worth keeping. Nothing here writes.
+//! A missing or unreadable attribute is `None`, never an error: kernels, containers and devices differ in their
+//! attributes. Nothing here writes.
 
 use core::fmt;
 use core::str::FromStr;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// The root folder below which `proc`, `sys`, `dev` and `etc` are found.
+/// Folder that contains `proc`, `sys`, `dev` and `etc`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SysRoot {
     root: PathBuf,
@@ -28,42 +28,42 @@ impl SysRoot {
         Self { root: root.into() }
     }
 
-    /// True for the running system: only there do device nodes lead to devices.
+    /// True for the running system; only its device nodes lead to devices.
     pub fn is_real(&self) -> bool {
         self.root == Path::new("/")
     }
 
-    /// The path of `relative` below the root, such as `sys/class/block`.
+    /// Path of `relative`, such as `sys/class/block`, below the root.
     pub fn path(&self, relative: impl AsRef<Path>) -> PathBuf {
         self.root.join(relative)
     }
 
-    /// The trimmed text of a file below the root.
+    /// Trimmed text of a file below the root.
     pub fn read(&self, relative: impl AsRef<Path>) -> Option<String> {
         read(&self.path(relative))
     }
 
-    /// The number in a file below the root.
+    /// Number in a file below the root.
     pub fn read_u64(&self, relative: impl AsRef<Path>) -> Option<u64> {
         self.read(relative)?.parse().ok()
     }
 
-    /// The names in a folder below the root, sorted; none where there is no such folder.
+    /// Names in a folder below the root, sorted; empty if the folder does not exist.
     pub fn list(&self, relative: impl AsRef<Path>) -> Vec<String> {
         list(&self.path(relative))
     }
 }
 
-/// The trimmed text of a file; `None` when it is absent, unreadable or empty.
+/// Trimmed text of a file; `None` if it is absent, unreadable or empty.
 pub(crate) fn read(path: &Path) -> Option<String> {
     let bytes = fs::read(path).ok()?;
-    // Serial numbers and models come padded with spaces, and from some firmware with NULs.
+    // Serial numbers and models are padded with spaces, by some firmware with NULs.
     let text = String::from_utf8_lossy(&bytes);
     let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\0');
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// The names in a folder, sorted.
+/// Names in a folder, sorted; empty if it can't be read.
 pub(crate) fn list(path: &Path) -> Vec<String> {
     let mut names: Vec<String> = fs::read_dir(path)
         .into_iter()
@@ -74,18 +74,18 @@ pub(crate) fn list(path: &Path) -> Vec<String> {
     names
 }
 
-/// A device number, printed as the kernel does: `259:0`.
+/// Device number, printed as in the kernel: `259:0`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct DevNo {
-    /// The driver.
+    /// Number of the driver.
     pub major: u32,
-    /// The device within the driver.
+    /// Number of the device within the driver.
     pub minor: u32,
 }
 
 impl DevNo {
-    /// From the packed form of `st_dev` and `st_rdev`.
+    /// Unpacks `st_dev` or `st_rdev`.
     pub fn from_packed(dev: u64) -> Self {
         Self { major: rustix::fs::major(dev), minor: rustix::fs::minor(dev) }
     }

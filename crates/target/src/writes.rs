@@ -1,14 +1,13 @@
-//! Fingerprint of all writes to a target so far, taken after our last write, by which a later run knows whether
-//! another program wrote since. Preconditioning takes hours, and is valid only as long as none did.
+//! Fingerprint of all writes to a target, taken after iodyno's last write. By it a later run knows whether another
+//! program wrote since: preconditioning takes hours, and only stays valid if none did.
 //!
-//! A device is judged by the kernel's counter of sectors written and discarded, which is exact but starts anew
-//! at each start of the machine, and by the device's own counter, which survives that but is coarse. A file is
-//! judged by its inode, size and times. Below a file, and below a device that is built on others, a little is
-//! always written by file systems and volume managers: there a small share of the target's size is tolerated. A
-//! partition shares its flash with the rest of its disk, so it is judged by its disk.
+//! For a device, the fingerprint is the kernel's counter of sectors written and discarded, which is exact but restarts
+//! at boot, and the device's own counter, which survives a restart but is coarse. For a file, it is inode, size and
+//! times. File systems and volume managers always write a little to the devices below, so there a small share of the
+//! target's size is tolerated. A partition shares its flash with the rest of its disk, so the disk's counters are used.
 //!
-//! Unknown is never taken for "unwritten". Not seen are writes to a file within the few milliseconds of its
-//! clock's step, and on a device whose counter was read after a restart, less than two of that counter's units.
+//! Unknown never counts as unwritten. Undetected: writes to a file within a few milliseconds, the step of its
+//! timestamps; and, after a restart, writes of less than two units of a device's counter.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -22,90 +21,89 @@ use crate::inspect::topology::BlockNode;
 use crate::inspect::{BlockDevice, DiskStats, Identity, Inspection, Kind};
 use crate::sysroot::{self, DevNo, SysRoot};
 
-/// Below the target, other programs may write this share of its size.
+/// Share of the target's size that other programs may write to devices below it.
 const BELOW_SHARE_MAX: f64 = 0.01;
-/// Devices count in units of up to 1000 blocks of 512 bytes, and round.
+/// Unit of devices' own counters: up to 1000 blocks of 512 bytes, rounded.
 const DEVICE_UNIT_BYTES: u64 = 512_000;
 
-/// The writes to one device so far.
+/// Writes to one device so far.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceWrites {
-    /// The kernel's name of the whole disk.
+    /// Kernel name of the whole disk.
     pub kernel_name: String,
-    /// Its number.
+    /// Device number.
     pub dev: DevNo,
-    /// World-wide name or serial number, which outlive a restart.
+    /// World-wide name or serial number, which survive a restart.
     pub identity: Option<String>,
-    /// The kernel's number of this attachment: a device that is attached anew has another.
+    /// The kernel's number of this attachment; a reattached device has another.
     pub attachment: Option<u64>,
     /// Capacity in bytes.
     pub size_bytes: Option<u64>,
-    /// Bytes written and discarded since it was attached, by the kernel's count; `None` where the
-    /// kernel does not count.
+    /// Bytes written and discarded since attachment, from the kernel's counter; `None` if the kernel does not count.
     pub kernel_bytes: Option<u64>,
-    /// Bytes written over its life, by its own count.
+    /// Bytes written over the device's life, from its own counter.
     pub device_bytes: Option<u64>,
 }
 
-/// The state of a file that shows whether it was written.
+/// State of a file that changes when it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileState {
-    /// The file.
+    /// Identity of the file.
     pub identity: Identity,
-    /// Its length.
+    /// Length, bytes.
     pub size_bytes: u64,
-    /// When its content was changed last, ns since 1970.
+    /// Last change of the content, ns since 1970.
     pub modified_ns: i64,
-    /// When it or its metadata was changed last, ns since 1970.
+    /// Last change of content or metadata, ns since 1970.
     pub changed_ns: i64,
 }
 
-/// A target's fingerprint at one instant.
+/// Fingerprint of a target at one instant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WritesSeen {
-    /// Bytes of the target.
+    /// Size of the target, bytes.
     pub size_bytes: u64,
-    /// The machine's start, by the kernel's random name for it.
+    /// The kernel's random identifier of this boot.
     pub boot_id: Option<String>,
-    /// The file, where it is one.
+    /// State of the file, for a file.
     pub file: Option<FileState>,
-    /// The device, where it is one.
+    /// Writes to the device, for a device.
     pub device: Option<DeviceWrites>,
-    /// The devices below.
+    /// Writes to the devices below.
     pub below: Vec<DeviceWrites>,
 }
 
-/// Why it is not certain that nothing was written.
+/// Reason why writes since the fingerprint can't be excluded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WrittenSince {
-    /// It is another target, or another size of it.
+    /// Another target, or another size.
     #[error("it is not the same target as before: {0}")]
     Other(String),
     /// Another program wrote.
     #[error("{who}: {} were written or discarded since, by {by}", human::size(*.bytes))]
     Written {
-        /// The device.
+        /// Name of the device.
         who: String,
-        /// The number of bytes.
+        /// Bytes written.
         bytes: u64,
-        /// The counter.
+        /// Counter that shows the writes.
         by: &'static str,
     },
-    /// The file's times are later.
+    /// The file's size or times differ.
     #[error("the file was changed since")]
     FileChanged,
-    /// There is no count to judge by.
+    /// No counter to judge by.
     #[error("{who}: whether it was written to since is not known: {why}")]
     Unknown {
-        /// The device.
+        /// Name of the device.
         who: String,
-        /// The reason.
+        /// Reason.
         why: &'static str,
     },
 }
 
-/// Takes the fingerprint of a target of this system, as it is now; `None` for targets without a count of
-/// writes: memory, scratch files, character devices, emulated storage, exports of a server.
+/// Takes the fingerprint of a target now; `None` for targets without a count of writes: memory, scratch files,
+/// character devices, emulated storage, NBD exports.
 pub fn writes_seen(inspection: &Inspection) -> Option<WritesSeen> {
     writes_seen_in(inspection, &SysRoot::real())
 }
@@ -120,7 +118,7 @@ fn writes_seen_in(inspection: &Inspection, root: &SysRoot) -> Option<WritesSeen>
     let file = if inspection.kind == Kind::File {
         Some(file_state(Path::new(inspection.canonical_path.as_deref()?))?)
     } else {
-        // A device that /sys does not show has no counter.
+        // A device that is not in /sys has no counter.
         own.as_ref()?;
         None
     };
@@ -141,7 +139,7 @@ fn writes_seen_in(inspection: &Inspection, root: &SysRoot) -> Option<WritesSeen>
     })
 }
 
-/// The whole disk, for a partition too.
+/// The whole disk of a device or partition.
 fn disk_of(root: &SysRoot, device: &BlockDevice) -> Option<BlockNode> {
     let node = BlockNode::by_number(root, device.dev)?;
     Some(node.whole_disk().unwrap_or(node))
@@ -162,8 +160,8 @@ fn device_writes(root: &SysRoot, node: &BlockNode) -> DeviceWrites {
     let device = BlockDevice::of(root, node);
     let counts = node.attr("queue/iostats").is_none_or(|flag| flag != "0");
     let stats = DiskStats::read(root, node.dev).filter(|_| counts);
-    // A counter that did not even see our own writes counts nothing: bio-based drivers of older kernels have
-    // such counters.
+    // A counter of zero after iodyno's own writes counts nothing: bio-based drivers of older kernels have such
+    // counters.
     let kernel = stats.map(|stats| stats.written_bytes + stats.discarded_bytes);
     let log = if root.is_real() { health(&device).ok() } else { None };
     DeviceWrites {
@@ -180,7 +178,7 @@ fn device_writes(root: &SysRoot, node: &BlockNode) -> DeviceWrites {
 /// Checks that nothing was written to a target between two fingerprints of it.
 ///
 /// # Errors
-/// Why that is not certain.
+/// The reason why writes can't be excluded.
 pub fn unwritten_since(before: &WritesSeen, now: &WritesSeen) -> Result<(), WrittenSince> {
     if before.size_bytes != now.size_bytes {
         return Err(WrittenSince::Other(format!(
@@ -214,7 +212,7 @@ pub fn unwritten_since(before: &WritesSeen, now: &WritesSeen) -> Result<(), Writ
     Ok(())
 }
 
-/// Compares two readings of one device, of which other programs may have written `spare_bytes`.
+/// Compares two readings of one device, to which other programs may have written `spare_bytes`.
 fn same(
     before: &DeviceWrites,
     now: &DeviceWrites,
@@ -275,7 +273,7 @@ mod tests {
 
     const NVME: &str = "pci0000:00/0000:01:00.0/nvme/nvme0/nvme0n1";
 
-    /// A disk with 80 sectors written and 8 discarded, in a machine that was started as `boot`.
+    /// A disk with `written` sectors written and 8 discarded, on a machine with this boot id.
     fn disk(boot: &str, written: u64, attachment: u64) -> WritesSeen {
         let tree = Tree::new();
         tree.disk(NVME, "259:0", 8192);
@@ -286,7 +284,7 @@ mod tests {
         tree.file(&format!("sys/devices/{NVME}/stat"), stat);
         let mut inspection = inspect(&TargetName::Null { size_bytes: 1 << 20 }).unwrap();
         inspection.kind = Kind::Block;
-        // Its partition is the target, and is judged by the disk.
+        // The target is a partition, judged by its disk.
         inspection.device = BlockDevice::read(&tree.root(), "259:1".parse().unwrap());
         inspection.physical =
             BlockDevice::read(&tree.root(), "259:0".parse().unwrap()).into_iter().collect();
@@ -322,7 +320,7 @@ mod tests {
     #[test]
     fn after_a_restart_only_the_device_s_own_count_is_left() {
         let of = |boot, identity: Option<&str>, bytes| {
-            // The kernel's count is the same by accident.
+            // The kernel's count is equal by coincidence.
             let mut seen = disk(boot, 80, 5);
             let device = seen.device.as_mut().unwrap();
             device.identity = identity.map(str::to_owned);
@@ -340,10 +338,10 @@ mod tests {
             judge(of("two", Some("S2"), Some(9_000_000))),
             Err(WrittenSince::Other(_))
         ));
-        // In the same run of the machine another namespace's writes show in the device's count.
+        // Within one boot, writes to another namespace show in the device's counter.
         let why = judge(of("one", Some("S1"), Some(99_000_000)));
         assert!(matches!(why, Err(WrittenSince::Written { .. })), "{why:?}");
-        // A boot that has no name is not the same boot.
+        // An unknown boot id never counts as the same boot.
         let mut nameless = before.clone();
         nameless.boot_id = None;
         nameless.device.as_mut().unwrap().device_bytes = None;
@@ -376,7 +374,7 @@ mod tests {
         let seen = || {
             let name = TargetName::parse(path.to_str().unwrap()).unwrap();
             let mut seen = writes_seen(&inspect(&name).unwrap()).unwrap();
-            // Others write to the device of this folder meanwhile.
+            // Other programs write to the device below this folder.
             seen.below.clear();
             seen
         };
@@ -385,7 +383,7 @@ mod tests {
         fs::read(&path).unwrap();
         drop(File::options().write(true).open(&path).unwrap());
         assert_eq!(unwritten_since(&before, &seen()), Ok(()), "read and opened, not written");
-        // One byte, of the same value, past the file's own clock's step.
+        // One byte of the same value, later than the step of the file's timestamps.
         std::thread::sleep(std::time::Duration::from_millis(20));
         File::options().write(true).open(&path).unwrap().write_all_at(&[1], 7).unwrap();
         assert_eq!(unwritten_since(&before, &seen()), Err(WrittenSince::FileChanged));

@@ -1,5 +1,5 @@
-//! State after a run that is killed without any cleanup. Each test starts itself again as a child, waits until
-//! the child is in the middle of it, and kills it.
+//! State after a run that is killed without any cleanup. Each test starts itself again as a child, waits until the
+//! child is in the middle of the work, and kills it.
 
 use std::io::{BufRead, BufReader};
 use std::ops::ControlFlow;

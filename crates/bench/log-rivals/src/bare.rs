@@ -1,5 +1,5 @@
-//! The floor: a batch's bodies are copied together, written by one pwrite and flushed by one fdatasync. No header, no
-//! checksum, and nothing could be read back after a crash.
+//! The floor: a batch's bodies are concatenated, written by one pwrite and flushed by one fdatasync. There is no header
+//! or checksum, so nothing could be read back after a crash.
 
 use crate::Outcome;
 use crate::contender::{BODY_BYTES, Contender, Held};
@@ -8,7 +8,7 @@ use crate::ours::{CAPACITY_BYTES, FILE_NAME};
 use iodyno_msglog::Storage;
 use std::path::Path;
 
-/// See the file.
+/// Store without any structure; see the module.
 pub(crate) struct Bare {
     file: DirectFile,
     buffer: Aligned,

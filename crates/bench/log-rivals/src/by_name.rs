@@ -1,15 +1,15 @@
-//! Opens contenders by their names, and removes what they stored.
+//! Opens contenders by name, and removes their stores.
 
 use crate::contender::Contender;
 use crate::{Outcome, bare, embedded, nats, ours};
 use std::fs::{self, File};
 use std::path::Path;
 
-/// Contenders of the comparison.
+/// Contenders of the default comparison.
 pub(crate) const MAIN: [&str; 7] =
     ["bare", "ours", "redb", "fjall", "sqlite", "nats-atomic", "nats-single"];
 
-/// Opens a new store in `dir`. `batch` is the messages of the largest batch.
+/// Opens a new store in `dir`. `batch` is the number of messages in the largest batch.
 pub(crate) fn open(
     name: &str,
     dir: &Path,
@@ -19,7 +19,7 @@ pub(crate) fn open(
     Ok(match name {
         "bare" => Box::new(bare::Bare::open(dir, batch)?),
         "ours" => Box::new(ours::Ours::open(dir, ours::Form::DEFAULT)?),
-        // Chunks of the default size: a batch of 128 or more is several.
+        // Chunks of the default size: a batch of 128 messages or more needs several.
         "ours-64k" => {
             let form = ours::Form { chunk_bytes: 64 << 10, ..ours::Form::DEFAULT };
             Box::new(ours::Ours::open(dir, form)?)
@@ -42,7 +42,7 @@ pub(crate) fn open(
     })
 }
 
-/// Removes what contenders stored. The file that was written in advance stays.
+/// Removes the contenders' stores. The prewritten file stays.
 pub(crate) fn remove_stores(dir: &Path) {
     for name in ["redb", "sqlite", "sqlite-wal", "sqlite-shm", "new.log"] {
         let _ = fs::remove_file(dir.join(name));
@@ -50,6 +50,6 @@ pub(crate) fn remove_stores(dir: &Path) {
     for name in ["fjall", "nats"] {
         let _ = fs::remove_dir_all(dir.join(name));
     }
-    // The removal is in the file system's journal then, and not in the next trial's.
+    // Sync the removal now, so that the next trial doesn't pay for it.
     let _ = File::open(dir).and_then(|dir| dir.sync_all());
 }

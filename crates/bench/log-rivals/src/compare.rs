@@ -1,4 +1,4 @@
-//! The comparison: rounds of all contenders in random order, each batch size in turn; the table of rates, latencies and
+//! The comparison: rounds of all contenders in random order, for each batch size; the table of rates, latencies and
 //! ratios.
 
 use crate::quiet::{self, Ticks};
@@ -10,10 +10,10 @@ use std::fmt::Write as _;
 use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// By batch size and contender, round by round.
+/// Trials by batch size and contender, in the order of rounds.
 type Trials = BTreeMap<(usize, String), Vec<Trial>>;
 
-/// A percentile is shown if so many samples lie beyond it.
+/// Minimum samples beyond a percentile for it to be shown.
 const BEYOND_MIN: f64 = 10.0;
 
 pub(crate) fn main(options: &Options) -> Outcome<()> {
@@ -31,7 +31,7 @@ pub(crate) fn main(options: &Options) -> Outcome<()> {
             for name in shuffled(&options.names, rng) {
                 let rule = format!("{}s", options.seconds);
                 loop {
-                    // What the trial before has deleted is discarded in the background, too.
+                    // Discards of the previous trial's files run in the background, too.
                     quiet::wait(options.is_quiet);
                     let before = Ticks::now();
                     let trial = trial::run(trial::command(options, &name, batch, &rule)?)?;
@@ -84,7 +84,7 @@ fn row(trial: &Trial) -> String {
     )
 }
 
-/// µs. None where too few samples lie beyond it.
+/// Quantile in µs; `None` if too few samples lie beyond it.
 fn quantile(sorted_ns: &[u64], q: f64) -> Option<f64> {
     let n = sorted_ns.len() as f64;
     if n * (1.0 - q) < BEYOND_MIN {
@@ -138,7 +138,7 @@ fn table(options: &Options, trials: &Trials) -> Outcome<String> {
     Ok(text)
 }
 
-/// Median, least, most.
+/// Median, minimum, maximum.
 fn spread(values: &[f64]) -> Option<[f64; 3]> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

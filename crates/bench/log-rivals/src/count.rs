@@ -1,4 +1,5 @@
-//! What makes a batch durable, counted: system calls by strace, and flushes of the disk. The server's calls are among them.
+//! Counts the operations that make a batch durable: system calls by strace, including the server's, and flushes of the
+//! disk.
 
 use crate::trial::{self, MARK_BEGIN, MARK_END};
 use crate::{Options, Outcome};
@@ -7,7 +8,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::process::Command;
 
-/// Batches that are counted, after the store was opened.
+/// Number of batches to count, after the store was opened.
 const COMMITS: u64 = 500;
 const CALLS: &str = "fsync,fdatasync,sync_file_range,msync,syncfs,write,pwrite64,writev,pwritev,openat,rename,ftruncate";
 
@@ -48,7 +49,7 @@ pub(crate) fn main(options: &Options) -> Outcome<()> {
     Ok(())
 }
 
-/// Calls between the marks, by name.
+/// Counts calls between the marks, by name.
 fn calls(trace: &str) -> BTreeMap<String, u64> {
     let mut calls = BTreeMap::new();
     let inside = trace

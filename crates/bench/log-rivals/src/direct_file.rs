@@ -1,4 +1,4 @@
-//! A file with O_DIRECT as a log's storage: pwrite and fdatasync, nothing else.
+//! A file with O_DIRECT as a log's storage, using only pwrite and fdatasync.
 
 use iodyno_msglog::Storage;
 use iodyno_msglog::storage::Buffer;
@@ -7,10 +7,10 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Offsets, lengths and memory are multiples of this.
+/// Required multiple of offsets, lengths and memory addresses.
 pub(crate) const BLOCK_BYTES: usize = 4096;
 
-/// Memory that O_DIRECT takes.
+/// Memory aligned for O_DIRECT.
 #[derive(Debug)]
 pub(crate) struct Aligned {
     bytes: Vec<u8>,
@@ -38,7 +38,7 @@ impl AsMut<[u8]> for Aligned {
     }
 }
 
-/// See the file.
+/// A file with O_DIRECT; see the module.
 #[derive(Debug)]
 pub(crate) struct DirectFile {
     file: File,
@@ -46,8 +46,8 @@ pub(crate) struct DirectFile {
 }
 
 impl DirectFile {
-    /// Opens a file of this size. If `is_written`, one whose blocks were all written before: it is made once in a folder,
-    /// and used again. Otherwise a new and sparse one.
+    /// Opens a file of this size. If `is_written`, all its blocks have been written: such a file is made once per
+    /// folder, and reused. Otherwise the file is new and sparse.
     pub(crate) fn open(path: &Path, capacity_bytes: u64, is_written: bool) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);

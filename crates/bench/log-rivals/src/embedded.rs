@@ -1,4 +1,4 @@
-//! Key-value stores and SQLite in this process: the key is the message's number, a batch is one transaction.
+//! Embedded key-value stores and SQLite: the key is the message's number, each batch is one transaction.
 
 use crate::Outcome;
 use crate::contender::{Contender, Held};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 const TABLE: redb::TableDefinition<'_, u64, &[u8]> = redb::TableDefinition::new("log");
 
-/// redb, one transaction of immediate durability a batch.
+/// redb, with one transaction of immediate durability per batch.
 pub(crate) struct Redb {
     db: redb::Database,
     path: PathBuf,
@@ -45,7 +45,7 @@ impl Contender for Redb {
     }
 }
 
-/// fjall, one write batch a batch, durable by fsync or by fdatasync.
+/// fjall, with one write batch per batch, made durable by fsync or fdatasync.
 pub(crate) struct Fjall {
     db: fjall::Database,
     keyspace: fjall::Keyspace,
@@ -90,7 +90,7 @@ impl Contender for Fjall {
     }
 }
 
-/// SQLite with a write-ahead log, one transaction a batch; its checkpoints run within commits.
+/// SQLite with a write-ahead log, one transaction per batch; checkpoints run within commits.
 pub(crate) struct Sqlite {
     db: rusqlite::Connection,
     path: PathBuf,

@@ -1,10 +1,10 @@
-//! The message log beside redb, fjall, SQLite and NATS JetStream: batches of messages, each made durable before it is
-//! acknowledged. One contender after the other in one run, in random order, as medians of ratios.
+//! Compares the message log with redb, fjall, SQLite and NATS JetStream: batches of messages, each made durable before
+//! it is acknowledged. Contenders run one after the other, in random order; results are medians of ratios.
 //!
 //! `cargo run --release -- [--dir DIR] [--out DIR] [--rounds N] [--seconds S] [--only NAME,…] [--batches N,…] [--nats PROGRAM]
 //! [--load quiet|any]`
 //!
-//! `… -- count` instead counts system calls that make data durable, and flushes of the disk, per batch (`count.rs`).
+//! `… -- count` counts, per batch, system calls that make data durable and flushes of the disk (`count.rs`).
 
 mod bare;
 mod by_name;
@@ -27,21 +27,21 @@ pub(crate) type Outcome<T> = Result<T, Box<dyn Error>>;
 /// Options of the command line.
 #[derive(Debug)]
 pub(crate) struct Options {
-    /// Folder of the stored messages. Trials use a folder of their own in it.
+    /// Folder for the stores. Each trial uses its own folder in it.
     pub(crate) dir: PathBuf,
-    /// Folder of raw data.
+    /// Folder for raw data.
     pub(crate) out: PathBuf,
-    /// Times that each contender runs with each batch size.
+    /// Runs of each contender with each batch size.
     pub(crate) rounds: usize,
-    /// Measured seconds of each time.
+    /// Measured seconds per run.
     pub(crate) seconds: f64,
-    /// Contenders.
+    /// Names of the contenders.
     pub(crate) names: Vec<String>,
-    /// Messages of a batch.
+    /// Batch sizes, in messages.
     pub(crate) batches: Vec<usize>,
-    /// The server's program.
+    /// Program of the NATS server.
     pub(crate) nats: String,
-    /// Trials begin when other programs leave the processors alone, and those in which they do not are repeated.
+    /// Trials begin only when other programs are idle, and are repeated if others interfere.
     pub(crate) is_quiet: bool,
 }
 

@@ -1,7 +1,7 @@
-//! NATS JetStream: a server of one node with `sync_interval: always`, and a client that speaks its text protocol.
+//! NATS JetStream: a single-node server with `sync_interval: always`, and a client for its text protocol.
 //!
-//! A batch is either one atomic batch, whose last message alone is acknowledged, or messages that are published at once
-//! and acknowledged one by one. A batch of one message is the same in both.
+//! A batch is either one atomic batch, of which only the last message is acknowledged, or messages that are published
+//! together and acknowledged one by one. For a single message both are the same.
 
 use crate::Outcome;
 use crate::contender::{Contender, Held};
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 const START_MAX: Duration = Duration::from_secs(20);
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 
-/// See the file.
+/// NATS server and client; see the module.
 pub(crate) struct Nats {
     server: Server,
     client: Client,
@@ -26,17 +26,17 @@ pub(crate) struct Nats {
     dir: PathBuf,
 }
 
-/// A server's process, which ends with this.
+/// A server process, killed on drop.
 struct Server {
     child: Child,
     port: u16,
 }
 
 impl Server {
-    /// Starts a server that stores below `dir`.
+    /// Starts a server with its store below `dir`.
     fn start(dir: &Path, program: &str) -> Outcome<Self> {
         let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
-        // Batches have 1000 messages at most unless this is said.
+        // The default maximum is 1000 messages per batch.
         let config = format!(
             "listen: \"127.0.0.1:{port}\"\n\
              jetstream {{\n  store_dir: \"{}\"\n  sync_interval: always\n  \
@@ -53,7 +53,7 @@ impl Server {
     }
 
     fn stop(mut self) -> Outcome<()> {
-        // The server ends in order when it is asked to; a kill would be an unfair test of its recovery.
+        // SIGTERM lets the server end in an orderly way; a kill would unfairly test its recovery.
         let id = self.child.id().to_string();
         Command::new("kill").args(["-TERM", &id]).status()?;
         self.child.wait()?;
@@ -119,7 +119,7 @@ impl Contender for Nats {
     }
 }
 
-/// A connection.
+/// A client connection.
 struct Client {
     stream: TcpStream,
     reader: BufReader<TcpStream>,
@@ -156,7 +156,7 @@ impl Client {
         Ok(self.stream.write_all(&self.out)?)
     }
 
-    /// Appends a message of an atomic batch to what is sent next.
+    /// Appends a message of an atomic batch to the send buffer.
     fn put_of_batch(&mut self, id: u64, at: usize, is_last: bool, body: &[u8]) -> Outcome<()> {
         let (reply, commit) =
             if is_last { ("_R.a ", "Nats-Batch-Commit: 1\r\n") } else { ("", "") };
@@ -169,7 +169,7 @@ impl Client {
         Ok(())
     }
 
-    /// Asks the server's API. It may not be ready yet.
+    /// Sends a request to the server's API, which may not be ready yet.
     fn request(&mut self, subject: &str, body: &[u8]) -> Outcome<Value> {
         let start = Instant::now();
         loop {
@@ -186,7 +186,7 @@ impl Client {
         }
     }
 
-    /// The next message for us, which must be an acknowledgement or an answer.
+    /// Receives the next message, which must be an acknowledgement or an answer.
     fn answer(&mut self) -> Outcome<Value> {
         loop {
             self.line.clear();
@@ -204,7 +204,7 @@ impl Client {
                 self.payload.resize(len + 2, 0);
                 self.reader.read_exact(&mut self.payload)?;
                 if self.line.starts_with("HMSG ") {
-                    // A status without responders: the server's API, or the stream, is not there yet.
+                    // The status "no responders": the server's API, or the stream, is not ready yet.
                     return Err(String::from_utf8_lossy(&self.payload).trim().into());
                 }
                 let answer: Value = serde_json::from_slice(&self.payload[..len])?;
@@ -217,7 +217,7 @@ impl Client {
     }
 }
 
-/// The bytes that base64 with padding stands for; of a text that is none, fewer bytes.
+/// Decodes base64 with padding; stops at an invalid character.
 fn from_base64(text: &str) -> Vec<u8> {
     let digits = text.bytes().map_while(|c| match c {
         b'A'..=b'Z' => Some(c - b'A'),

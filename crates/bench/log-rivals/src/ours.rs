@@ -11,27 +11,27 @@ use iodyno_msglog::{
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Bytes of the file, and its name.
+/// Size of the file.
 pub(crate) const CAPACITY_BYTES: u64 = 1 << 30;
 pub(crate) const FILE_NAME: &str = "written.log";
 const SEGMENT_BYTES: u64 = 128 << 20;
 
-/// How the log is made.
+/// Configuration of the log.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Form {
     pub(crate) chunk_bytes: u32,
-    /// All blocks of the file were written before.
+    /// All blocks of the file were written beforehand.
     pub(crate) is_written: bool,
     pub(crate) keeps_state: bool,
 }
 
 impl Form {
-    /// A chunk takes the largest batch: it is one write and one flush then.
+    /// A chunk holds the largest batch, so that a batch is one write and one flush.
     pub(crate) const DEFAULT: Self =
         Self { chunk_bytes: 1 << 20, is_written: true, keeps_state: true };
 }
 
-/// See the file.
+/// The message log; see the module.
 pub(crate) struct Ours {
     log: Log<Aligned>,
     file: DirectFile,

@@ -1,15 +1,15 @@
-//! Whether other programs use the processors: what all used, less what this process and its children did.
+//! Processor use by other programs: total use minus that of this process and its children.
 
 use std::fs;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Others use less than this share of all processors where it is quiet. Kernel threads that work for a contender count as
-/// others.
+/// Maximum share of all processors used by others for a quiet machine. Kernel threads that work for a contender count
+/// as others.
 pub(crate) const OTHERS_MAX: f64 = 0.15;
 const LOOK: Duration = Duration::from_millis(300);
 
-/// Clock ticks since the start: of all processors, of these the busy ones, and of this process with its ended children.
+/// Clock ticks since boot: of all processors, of these the busy ones, and of this process with its ended children.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ticks {
     all: u64,
@@ -33,7 +33,7 @@ impl Ticks {
         Self { all, busy: all - idle, own }
     }
 
-    /// Share of all processors that others have used since then.
+    /// Share of all processors used by others since this reading.
     pub(crate) fn others(self) -> f64 {
         let now = Self::now();
         let busy = (now.busy - self.busy).saturating_sub(now.own - self.own);
@@ -41,7 +41,7 @@ impl Ticks {
     }
 }
 
-/// Looks for a while at what others do, and, if `is_needed`, until they are quiet.
+/// Observes other programs for a while and, if `is_needed`, until they are quiet.
 pub(crate) fn wait(is_needed: bool) {
     loop {
         let before = Ticks::now();

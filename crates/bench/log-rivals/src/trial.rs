@@ -1,5 +1,5 @@
-//! One contender with one batch size, in a process of its own: warm-up, a measured time, then the store is opened again
-//! and must hold what was acknowledged.
+//! One contender with one batch size, in its own process: warm-up, a measured time, then the store is reopened and must
+//! hold all acknowledged messages.
 
 use crate::contender::BODY_BYTES;
 use crate::{Options, Outcome, by_name};
@@ -12,24 +12,24 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Written to standard error before and after what is measured, to be found in a trace of system calls.
+/// Marks written to standard error before and after the measurement, to find it in a trace of system calls.
 pub(crate) const MARK_BEGIN: &str = "log-rivals: begins";
 pub(crate) const MARK_END: &str = "log-rivals: ends";
 
 const WARM_UP: Duration = Duration::from_millis(200);
-/// Bodies are slices of so many random bytes, at offsets of whole words.
+/// Bodies are slices of this many random bytes, at offsets of whole words.
 const POOL_BYTES: usize = 4 << 20;
 const SEED: u64 = 22;
 
-/// What a trial gave.
+/// Result of a trial.
 #[derive(Debug)]
 pub(crate) struct Trial {
-    /// Messages that were acknowledged within the measured time.
+    /// Messages acknowledged within the measured time.
     pub(crate) messages: u64,
     pub(crate) seconds: f64,
-    /// Of each batch in turn, ns: from the call with the batch to its acknowledgement.
+    /// Latency of each batch in order, ns: from the call to the acknowledgement.
     pub(crate) latencies_ns: Vec<u64>,
-    /// Flushes that the disk completed meanwhile, also those of other programs. None without a disk.
+    /// Flushes completed by the disk in that time, including those of other programs. `None` without a disk.
     pub(crate) disk_flushes: Option<u64>,
 }
 
@@ -39,7 +39,7 @@ impl Trial {
     }
 }
 
-/// The command line of a trial.
+/// Command line of a trial.
 pub(crate) fn command(options: &Options, name: &str, batch: usize, rule: &str) -> Outcome<Command> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["trial", name, &batch.to_string(), rule, &options.nats]);
@@ -47,7 +47,7 @@ pub(crate) fn command(options: &Options, name: &str, batch: usize, rule: &str) -
     Ok(command)
 }
 
-/// Runs a trial as a process, and reads what it prints.
+/// Runs a trial as a process, and reads its output.
 pub(crate) fn run(mut command: Command) -> Outcome<Trial> {
     let output = command.output()?;
     if !output.status.success() {
@@ -64,7 +64,7 @@ pub(crate) fn run(mut command: Command) -> Outcome<Trial> {
     })
 }
 
-/// `trial NAME BATCH RULE NATS DIR`, where the rule is `2.5s`, a time after a warm-up, or `300`, batches.
+/// Arguments: `NAME BATCH RULE NATS DIR`. The rule is `2.5s`, a time after a warm-up, or `300`, a number of batches.
 pub(crate) fn main(args: &[String]) -> Outcome<()> {
     let [name, batch, rule, nats, dir] = args else {
         return Err("trial NAME BATCH SECONDSs|COMMITS NATS DIR".into());
@@ -132,7 +132,7 @@ fn mark(text: &str) -> Outcome<()> {
     Ok(std::io::stderr().write_all(format!("{text}\n").as_bytes())?)
 }
 
-/// Flushes that the disk of a folder has completed since it was attached. None where there is no block device.
+/// Flushes completed by the disk of a folder since it was attached. `None` without a block device.
 fn disk_flushes(dir: &Path) -> Option<u64> {
     let device = fs::metadata(dir).ok()?.dev();
     let (major, minor) = (libc::major(device), libc::minor(device));

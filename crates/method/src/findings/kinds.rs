@@ -1,37 +1,33 @@
-//! The kinds of operation of a point apart, as JSON: their rates, and their latencies by the percentiles of a table.
+//! JSON of a point's figures per kind of operation: rates, and latencies at the percentiles of a table.
 
 use iodyno_measure::statistics::within::Within;
 use iodyno_measure::{KindSummary, Latency, PERCENTILES, Quantity};
 use iodyno_units::OpKind;
 use serde::{Serialize, Serializer};
 
-/// The percentiles of a table: the median, and two to five nines.
+/// Percentiles of a table: the median, and two to five nines.
 pub const NINES: [(f64, &str); 5] =
     [(0.5, "p50"), (0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99"), (0.99999, "p99.999")];
 
-/// One kind of operation of a point.
+/// Figures of one kind of operation at a point.
 #[derive(Serialize)]
 struct OfKind {
-    /// Its name.
     kind: &'static str,
-    /// Operations that completed.
     ops: u64,
-    /// Operations a second.
     iops: f64,
-    /// Bytes a second.
     bytes_per_s: f64,
     /// Response time in open loop, service time otherwise.
     #[serde(flatten)]
     latency: OfLatency,
-    /// Service time beside it, in open loop only.
+    /// Service time, in open loop only.
     #[serde(skip_serializing_if = "Option::is_none")]
     service: Option<OfLatency>,
-    /// By [`NINES`]: how well each is known within the windows of its cells, where the point has several kinds.
+    /// Precision within the windows of the cells, by [`NINES`]; only if the point has several kinds.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     within: Vec<Option<Within>>,
 }
 
-/// Its latencies.
+/// Latencies of one kind.
 #[derive(Serialize)]
 #[expect(clippy::struct_field_names, reason = "they are the keys in JSON")]
 struct OfLatency {
@@ -60,7 +56,7 @@ fn within(latency: &Latency) -> Vec<Option<Within>> {
     each.filter(|(p, _)| is_shown(p.label)).map(|(_, within)| within).collect()
 }
 
-/// A list of kinds.
+/// Serializes a list of kinds' figures.
 pub(super) fn serialize<S: Serializer>(kinds: &[KindSummary], to: S) -> Result<S::Ok, S::Error> {
     to.collect_seq(kinds.iter().map(|of| OfKind {
         kind: of.kind.name(),
@@ -73,7 +69,7 @@ pub(super) fn serialize<S: Serializer>(kinds: &[KindSummary], to: S) -> Result<S
     }))
 }
 
-/// A list of names.
+/// Serializes a list of kinds' names.
 pub(super) fn names<S: Serializer>(kinds: &[OpKind], to: S) -> Result<S::Ok, S::Error> {
     to.collect_seq(kinds.iter().map(|kind| kind.name()))
 }

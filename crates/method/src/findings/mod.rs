@@ -1,5 +1,5 @@
-//! Findings of a method: computed by a pure function from the method and its stored cells, as
-//! figures that can be printed, drawn and kept.
+//! Findings of a method: figures to be printed, drawn and stored, computed by a pure function from the method and its
+//! cells.
 
 mod kinds;
 mod points;
@@ -31,88 +31,88 @@ pub use within_cell::Stalls;
 /// Findings of one run of a method.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Findings {
-    /// The method's name.
+    /// Name of the method.
     pub method: String,
-    /// Its description, one line.
+    /// Description, one line.
     pub about: String,
-    /// The published specification that it follows, if any.
+    /// Published specification that the method follows, if any.
     pub standard: Option<String>,
-    /// The settings in effect.
+    /// Settings in effect.
     pub setting: Option<String>,
     /// The run's deviations from the standard or the file, as text. A standard's name must not be
     /// shown without them.
     pub deviations: Vec<String>,
     /// All stages were carried out.
     pub complete: bool,
-    /// On the run as a whole, gravest first. [`iodyno_measure::Level::Invalid`] means that the method failed.
+    /// Verdicts on the run as a whole, gravest first. [`iodyno_measure::Level::Invalid`] means that the method failed.
     pub verdicts: Vec<Verdict>,
-    /// Each target alone, or all of them together as one.
+    /// Findings for each target alone, or for all of them together.
     pub subjects: Vec<Subject>,
 }
 
 impl Findings {
-    /// The gravest verdict on the run as a whole; None if there are no verdicts.
+    /// The gravest verdict on the run as a whole; `None` without verdicts.
     pub fn level(&self) -> Option<Level> {
         self.verdicts.iter().map(|v| v.level).max()
     }
 }
 
-/// Findings on one subject.
+/// Findings on one target, or on all together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Subject {
-    /// Its target, or all of them.
+    /// Name of the target, or of all.
     pub target: String,
-    /// By stage.
+    /// Findings by stage.
     pub stages: Vec<StageFinding>,
 }
 
 /// Finding of one stage.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StageFinding {
-    /// Its name.
+    /// Name of the stage.
     pub name: String,
-    /// Its kind of action.
+    /// Kind of action.
     pub act: &'static str,
-    /// Its result; None where the stage did not begin.
+    /// Result; `None` if the stage did not begin.
     pub showed: Option<Showed>,
 }
 
-/// See [`StageFinding`].
+/// Result of a stage.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[expect(clippy::large_enum_variant, reason = "there are as many as stages")]
 pub enum Showed {
-    /// A purge, a fill or a wait: the action, as text by topic.
+    /// Facts about a purge, a fill or a wait.
     Preparation {
-        /// The facts of it.
+        /// Facts, as topic and text.
         facts: Vec<(String, String)>,
-        /// What of them says how its target came into its state.
+        /// Facts on how the target came into its state.
         #[serde(skip)]
         words: Vec<String>,
     },
-    /// A grid.
+    /// Result of a grid.
     Sweep(SweepFinding),
-    /// Rounds until the steady state.
+    /// Result of rounds until the steady state.
     Rounds(RoundsFinding),
-    /// One workload over time.
+    /// Result of one workload over time.
     Series(SeriesFinding),
-    /// Operating points.
+    /// Results at operating points.
     Points {
-        /// In the order of the method.
+        /// Points in the method's order.
         points: Vec<PointFinding>,
     },
-    /// The highest rate under a latency.
+    /// Result of the search for the highest rate under a latency limit.
     RateSearch(RateSearchFinding),
 }
 
-/// One finished step with its cell. Of several targets' cells the merged one counts.
+/// A finished step with its cell. For several targets, the merged cell counts.
 pub(crate) struct Step<'a> {
     pub(crate) done: &'a Done,
     pub(crate) cell: &'a Cell,
 }
 
-/// Findings from the cells of a run; `subjects` is the number of targets where the method was
-/// applied to each alone, else 1.
+/// Findings from the cells of a run. `subjects` is the number of targets if the method was applied to each alone,
+/// otherwise 1.
 pub fn findings(method: &Method, seed: u64, subjects: u32, cells: &[Cell]) -> Findings {
     let (done, cells) = finished(cells);
     let steps = steps(&done, &cells);
@@ -145,7 +145,7 @@ pub fn findings(method: &Method, seed: u64, subjects: u32, cells: &[Cell]) -> Fi
     }
 }
 
-/// Deviations that are recorded only in the cells, each once.
+/// Deviations recorded in the cells, without duplicates.
 fn noted(steps: &[Step<'_>]) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for step in steps {
@@ -158,7 +158,7 @@ fn noted(steps: &[Step<'_>]) -> Vec<String> {
     all
 }
 
-/// The finished steps with their cells, one a place: of several cells the merged one, which comes last.
+/// Finished steps with their cells, one per place. Of several cells, the merged one counts, which comes last.
 fn finished(cells: &[Cell]) -> (Vec<Done>, Vec<&Cell>) {
     let mut all: (Vec<Done>, Vec<&Cell>) = (Vec::new(), Vec::new());
     for cell in cells {
@@ -226,7 +226,7 @@ fn preparation(cell: &Cell) -> Showed {
     Showed::Preparation { facts: cell.facts.clone().into_iter().collect(), words }
 }
 
-/// The measured ones.
+/// The measuring steps.
 fn measured<'a, 'b>(steps: &'b [&'a Step<'a>]) -> impl Iterator<Item = &'a Step<'a>> + Clone + 'b {
     steps.iter().copied().filter(|s| s.done.place.role == Role::Measure)
 }

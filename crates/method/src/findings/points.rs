@@ -1,4 +1,4 @@
-//! Operating points: the choice, its reason, and the latencies up to the 99.999th percentile.
+//! Operating points: the choice, its reason, and latencies up to the 99.999th percentile.
 
 use super::table::Row;
 use super::{Step, measured};
@@ -10,15 +10,15 @@ use serde::Serialize;
 /// One operating point.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PointFinding {
-    /// Its kind: max, optimal, mid or min.
+    /// Kind: max, optimal, mid or min.
     pub which: &'static str,
-    /// The chosen point of the earlier stage, as text.
+    /// Chosen point of the earlier stage, as text.
     pub chosen: String,
-    /// The ceilings, as text; may be empty.
+    /// Ceilings, as text; may be empty.
     pub ceilings: Vec<String>,
-    /// It stays below them over its own longer run.
+    /// The point stays below the ceilings in its own longer run.
     pub keeps: bool,
-    /// Its figures.
+    /// Figures.
     pub row: Row,
 }
 

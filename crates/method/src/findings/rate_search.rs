@@ -1,4 +1,5 @@
-//! The highest rate that holds a latency: the rates between which it lies, and those between which it lies for certain.
+//! Result of the search for the highest rate that holds a latency limit: the rates that enclose it, by single outcomes
+//! and with certainty.
 
 use super::{Step, kinds, measured};
 use crate::rate_search::{Outcome, RateSearch};
@@ -9,56 +10,56 @@ use iodyno_measure::{Cell, ClassStats, Histogram, Interval, KindSummary};
 use iodyno_units::{OpKind, human};
 use serde::Serialize;
 
-/// Rates from this share of a limit on wait for it.
+/// Share of the capacity from which on a rate waits for the external limit.
 const EDGE_SHARE_MIN: f64 = 0.5;
 
-/// The result of a search.
+/// Result of a rate search.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RateSearchFinding {
-    /// The limit, as text.
+    /// Latency limit, as text.
     pub limit: String,
-    /// The kinds of operation whose latencies it is about, of all that completed.
+    /// Kinds of operation that the limit covers, among those that completed.
     #[serde(serialize_with = "kinds::names")]
     pub covers: Vec<OpKind>,
-    /// The limited latency.
+    /// Latency that is limited.
     #[serde(skip)]
     pub metric: Metric,
-    /// The rate of the closed loop, operations a second.
+    /// Rate of the closed loop, operations per second.
     pub capacity_iops: f64,
-    /// A rate in whose cell too few operations completed to know the latency, which ended the search.
+    /// Rate that ended the search, since too few operations completed in its cell to know the latency.
     pub unknown_iops: Option<f64>,
-    /// The measured time in which there would have been enough, s.
+    /// Measured time that would have been enough, s.
     pub time_needed_s: Option<f64>,
     /// The highest rate that held; None if none did.
     pub holds_iops: Option<f64>,
-    /// The lowest rate that did not; None if all did, up to the precision below the capacity.
+    /// The lowest rate that failed; `None` if all held, up to the precision below the capacity.
     pub fails_iops: Option<f64>,
-    /// The highest rate below every rate that failed in any cell, and whose 95 % interval lies below the limit; None if none
-    /// does.
+    /// The highest rate below all that failed in any cell, with a 95 % interval below the limit; `None` if there is
+    /// none.
     pub surely_holds_iops: Option<f64>,
-    /// The lowest rate above every rate that held in any cell, and whose 95 % interval lies above the limit or which was not
-    /// met; None if none does.
+    /// The lowest rate above all that held in any cell, with a 95 % interval above the limit or with too few
+    /// completions; `None` if there is none.
     pub surely_fails_iops: Option<f64>,
-    /// The rates between which cells came out both ways: the lowest at which one failed, and the highest at which one held,
-    /// where that is no lower. None where all failures lie above.
+    /// Range of mixed outcomes: the lowest rate at which a cell failed, and the highest at which one held, if not
+    /// lower. `None` if all failures lie above.
     pub mixed_iops: Option<(f64, f64)>,
     /// Cells measured at the highest rate that held.
     pub cells_at_answer: usize,
-    /// The limit from outside that set the rate of a cell, for people: read in any, or recognised in the closed loop or at the
-    /// highest rate. None where none is known or recognised.
+    /// External limit that set the rate of a cell, for people: read in any cell, or recognised in the closed loop or at
+    /// the highest rate. `None` if there is none.
     pub limited_by: Option<String>,
-    /// The tried rates, in the order of the rate.
+    /// Tried rates, ascending.
     pub probes: Vec<Probe>,
 }
 
 impl RateSearchFinding {
-    /// The limited latency of one kind of operation at a tried rate, ns; None where the samples do not support it.
+    /// The limited latency of one kind of operation at a tried rate, ns; `None` if the samples do not support it.
     pub fn of_kind(&self, probe: &Probe, kind: OpKind) -> Option<f64> {
         let of = probe.kinds.iter().find(|of| of.kind == kind)?;
         of.response_time.get(self.metric.quantity)
     }
 
-    /// The answer in a sentence, for people.
+    /// The result as a sentence, for people.
     pub fn sentence(&self) -> String {
         let rate = |iops: f64| format!("{}/s", human::count(iops));
         let capacity = rate(self.capacity_iops);
@@ -101,7 +102,7 @@ impl RateSearchFinding {
         }
     }
 
-    /// That the edge is a limit's and not the device's, in a sentence; None where no limit was seen.
+    /// States that the edge belongs to an external limit, not to the device; `None` if no limit was seen.
     pub fn limited(&self) -> Option<String> {
         let limit = self.limited_by.as_ref()?;
         let is_edge =
@@ -116,7 +117,7 @@ impl RateSearchFinding {
 }
 
 impl RateSearchFinding {
-    /// What is not monotonic, for people; None where every rate above the first that failed did too.
+    /// Describes outcomes that are not monotonic, for people; `None` if every rate above the first failure failed too.
     pub fn not_monotonic(&self) -> Option<String> {
         let (lowest, highest) = self.mixed_iops?;
         let rate = |iops: f64| format!("{}/s", human::count(iops));
@@ -132,17 +133,17 @@ impl RateSearchFinding {
 /// One tried rate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Probe {
-    /// Offered, operations a second; None for the closed loop.
+    /// Offered rate, operations per second; `None` for the closed loop.
     pub offered_iops: Option<f64>,
-    /// Completed, operations of all kinds a second.
+    /// Completed operations of all kinds per second.
     pub iops: f64,
-    /// The limited latency, ns; None where the samples do not support it.
+    /// The limited latency, ns; `None` if the samples do not support it.
     pub latency_ns: Option<f64>,
-    /// Its 95 % interval within the cell; None for a mean, and where the samples do not support it.
+    /// 95 % interval of the latency within the cell; `None` for a mean, and if the samples do not support it.
     pub within: Option<Within>,
-    /// The rate was met, with the latency under the limit; None for the closed loop.
+    /// The rate was met with the latency under the limit; `None` for the closed loop.
     pub holds: Option<bool>,
-    /// The kinds of operation apart.
+    /// Figures per kind of operation.
     #[serde(serialize_with = "kinds::serialize")]
     pub kinds: Vec<KindSummary>,
 }
@@ -173,7 +174,7 @@ pub(super) fn finding(search: &RateSearch, steps: &[&Step<'_>]) -> Option<RateSe
     });
     let surely_fails = tried().filter(|(_, probe)| {
         let low_ns = probe.within.and_then(|within| within.low_ns);
-        // Without a latency over the limit it is the rate that was not met.
+        // With the latency under the limit, the rate was not met.
         let is_under = probe.latency_ns.is_some_and(|ns| ns < below_ns as f64);
         probe.holds == Some(false) && (is_under || low_ns.is_some_and(|ns| ns >= below_ns))
     });
@@ -184,7 +185,7 @@ pub(super) fn finding(search: &RateSearch, steps: &[&Step<'_>]) -> Option<RateSe
     let surely_holds_iops = below.reduce(f64::max);
     let above = surely_fails.map(|(rate, _)| rate).filter(|rate| *rate > last_success);
     let surely_fails_iops = above.reduce(f64::min);
-    // The closed loop goes last.
+    // The closed loop comes last.
     let rate = |probe: &Probe| probe.offered_iops.unwrap_or(f64::INFINITY);
     probes.sort_by(|a, b| rate(a).total_cmp(&rate(b)));
     let metric = search.limit.metric;
@@ -210,8 +211,8 @@ pub(super) fn finding(search: &RateSearch, steps: &[&Step<'_>]) -> Option<RateSe
     })
 }
 
-/// The limit that was read in any cell, or else recognised in the closed loop or at the highest rate: a look at each of many
-/// rates would find a round one by chance.
+/// The external limit that was read in any cell, or else recognised in the closed loop or at the highest rate. Looking
+/// for a round rate in every cell would find one by chance.
 fn limited_by<'a>(cells: impl Iterator<Item = &'a Cell>) -> Option<String> {
     let mut cells: Vec<&Cell> = cells.collect();
     let rate = |cell: &Cell| cell.key.offered_iops.unwrap_or(f64::INFINITY);
@@ -220,7 +221,7 @@ fn limited_by<'a>(cells: impl Iterator<Item = &'a Cell>) -> Option<String> {
     seen.filter(|(i, limit)| limit.is_read || *i < 2).map(|(_, limit)| limit.words).next()
 }
 
-/// The 95 % interval of the limited percentile of a cell.
+/// 95 % interval of the limited percentile in a cell.
 fn interval(search: &RateSearch, cell: &Cell) -> Option<Within> {
     let Quantity::Quantile(q) = search.limit.metric.quantity else { return None };
     let kind = search.limit.metric.kind;

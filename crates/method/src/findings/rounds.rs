@@ -1,5 +1,5 @@
-//! Rounds: whether they reached the steady state, by the specification's rule and by iodyno's drift
-//! test, and the table over the measurement window.
+//! Result of rounds: steady state by the specification's rule and by iodyno's drift test, and the
+//! table over the measurement window.
 
 use super::table::Table;
 use super::{Step, measured, within_cell};
@@ -11,46 +11,46 @@ use iodyno_measure::statistics::steady::{Progress, SteadyReport};
 use iodyno_measure::{Quantity, Role};
 use serde::Serialize;
 
-/// Finding of a stage of rounds.
+/// Result of a stage of rounds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RoundsFinding {
-    /// The verdict by the specification's rule, with its windows; None where a tracking variable
-    /// could not be measured.
+    /// Verdict by the specification's rule, with its windows; `None` if a tracking variable could
+    /// not be measured.
     pub steady: Option<SteadyReport>,
-    /// Why `steady` is None.
+    /// Reason if `steady` is `None`.
     pub trouble: Option<String>,
-    /// The limits, as text.
+    /// Limits of the steady state, as text.
     pub limits: String,
-    /// The tracking variables, over all rounds.
+    /// Tracking variables over all rounds.
     pub variables: Vec<Variable>,
-    /// Whole rounds.
+    /// Number of complete rounds.
     pub rounds: u32,
-    /// Table of the measurement window: the last rounds, as many as a window has.
+    /// Table of the measurement window, the last rounds.
     pub table: Table,
-    /// The first round of the measurement window; rounds count from 1.
+    /// First round of the measurement window, counted from 1.
     pub window_first: u32,
 }
 
 /// A tracking variable over the rounds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Variable {
-    /// Its name.
+    /// Name of the variable.
     pub name: String,
-    /// The point of the grid that it is a figure of.
+    /// Index of the grid's point.
     #[serde(skip)]
     pub point: usize,
-    /// Which figure of it.
+    /// Figure of the point.
     #[serde(skip)]
     pub quantity: Quantity,
-    /// Its value in each round, in its own unit (operations or bytes a second, or ns).
+    /// Value in each round: operations or bytes per second, or ns.
     pub values: Vec<Option<f64>>,
-    /// Iodyno's drift test beside the specification's verdict, on the rate within its cells over
-    /// the measurement window, interval by interval; None where there are too few.
+    /// Iodyno's drift test, in addition to the specification's verdict: on the rate within the
+    /// cells of the measurement window, interval by interval. `None` for too few intervals.
     pub drift: Option<Drift>,
 }
 
 impl RoundsFinding {
-    /// Whether the steady state was reached.
+    /// True if the steady state was reached.
     pub fn reached(&self) -> bool {
         self.steady.as_ref().is_some_and(|s| s.progress == Progress::Reached)
     }

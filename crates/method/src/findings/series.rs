@@ -1,4 +1,4 @@
-//! A series: one workload over time, in samples.
+//! Result of a series: one workload over time, in samples.
 
 use super::table::Row;
 use super::within_cell::{self, Stalls};
@@ -10,39 +10,39 @@ use iodyno_measure::statistics::drift::Drift;
 use iodyno_measure::statistics::steady::SteadyReport;
 use serde::Serialize;
 
-/// Finding of a series.
+/// Result of a series.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SeriesFinding {
-    /// In order of time.
+    /// Samples in order of time.
     pub samples: Vec<Sample>,
-    /// The verdict by the specification's rule on every n-th sample, where the method requires it.
+    /// Verdict by the specification's rule on every n-th sample, if the method requires it.
     pub steady: Option<SteadyReport>,
-    /// Iodyno's drift test beside it, on the rate interval by interval; None where there are too few.
+    /// Iodyno's drift test on the rate, interval by interval; `None` for too few intervals.
     pub drift: Option<Drift>,
-    /// Intervals with less than a tenth of the usual operations.
+    /// Stalls: intervals with less than a tenth of the usual operations.
     pub stalls: Stalls,
-    /// Over the last fifth of the samples, at least ten.
+    /// Figures over the last fifth of the samples, at least ten.
     pub end: Row,
-    /// Over the first sample.
+    /// Figures of the first sample.
     pub first: Row,
 }
 
-/// One sample.
+/// One sample of a series.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sample {
-    /// From the start of the series to the end of the sample, measured time and waits, s.
+    /// Time from the start of the series to the end of the sample, including waits, s.
     pub at_s: f64,
-    /// Written since the start, in active ranges of the target (drive fills); None where unknown.
+    /// Bytes written since the start, as a multiple of the active range (drive fills); `None` if unknown.
     pub fills: Option<f64>,
-    /// Operations a second.
+    /// Operations per second.
     pub iops: f64,
-    /// Bytes a second.
+    /// Bytes per second.
     pub bytes_per_s: f64,
     /// Mean latency, ns.
     pub mean_ns: Option<f64>,
-    /// 99.999th percentile, ns; None where the samples do not support it.
+    /// 99.999th percentile of latency, ns; `None` if the samples do not support it.
     pub p99_999_ns: Option<f64>,
-    /// Largest latency, ns.
+    /// Maximum latency, ns.
     pub max_ns: Option<f64>,
 }
 

@@ -1,5 +1,5 @@
-//! A grid that was measured once or several times: its table, the load curve where an axis is load,
-//! and scaling where an axis is targets or threads.
+//! Result of a grid, measured once or several times: its table, the load curve if an axis is load, and scaling if an
+//! axis is targets or threads.
 
 use super::table::Table;
 use super::{Step, measured};
@@ -12,43 +12,42 @@ use iodyno_measure::statistics::scaling::{Scalability, ScalePoint, Scaled, fit, 
 use iodyno_measure::verdict::limit_seen;
 use serde::Serialize;
 
-/// Finding of a grid.
+/// Result of a grid.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SweepFinding {
-    /// Its points.
+    /// Table of the points.
     pub table: Table,
-    /// Latency by load: where depth, threads or rate is an axis, and no other axis changes the
-    /// operations.
+    /// Latency by load, if depth, threads or rate is an axis and no other axis changes the operations.
     pub load: Option<Load>,
-    /// Throughput by parallelism: where targets or threads is the only axis.
+    /// Throughput by parallelism, if targets or threads is the only axis.
     pub scaling: Option<Scaling>,
 }
 
 /// A load curve.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Load {
-    /// The row of the table for each of the load's points.
+    /// Row in the table of each point.
     pub rows: Vec<usize>,
-    /// The points.
+    /// Points of the curve.
     pub points: Vec<LoadPoint>,
-    /// The ceilings that the best point keeps, as text.
+    /// Ceilings that the best point meets, as text.
     pub ceilings: Vec<String>,
-    /// The same with their values, ns.
+    /// Ceilings by name, ns.
     pub limits: Vec<(String, f64)>,
-    /// The best point under them, by its index in `points`.
+    /// Best point under the ceilings, by its index in `points`.
     pub optimum: Optimum,
-    /// The points that can't be distinguished from the best one, since the 95 % intervals of their IOPS overlap, by their
-    /// index in `points`. Without ceilings, those that can't be distinguished from the one with the most IOPS.
+    /// Points that can't be distinguished from the best one, since the 95 % intervals of their IOPS overlap; by index
+    /// in `points`. Without ceilings, compared with the point of highest IOPS.
     pub ties: Vec<usize>,
-    /// The points that raise IOPS above all with fewer outstanding I/Os, by their index in `points`.
+    /// Points with higher IOPS than all points with fewer outstanding I/Os, by index in `points`.
     pub outside: Vec<usize>,
-    /// The limit from outside that set the rate of the point with the most IOPS, for people; None where none is known or
+    /// External limit that set the rate of the point with the highest IOPS, for people; `None` if none is known or
     /// recognised.
     pub limited_by: Option<String>,
 }
 
 impl Load {
-    /// That the knee is a limit's and not the device's, in a sentence; None where no limit was seen.
+    /// States that the knee belongs to an external limit, not to the device; `None` if no limit was seen.
     pub fn limited(&self) -> Option<String> {
         let limit = self.limited_by.as_ref()?;
         Some(format!(
@@ -57,14 +56,14 @@ impl Load {
     }
 }
 
-/// Throughput over the number of targets or threads.
+/// Throughput by number of targets or threads.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Scaling {
-    /// The counted unit: targets or threads.
+    /// Counted unit: targets or threads.
     pub of: &'static str,
-    /// The points, relative to the smallest.
+    /// Points, relative to the smallest.
     pub points: Vec<Scaled>,
-    /// The universal scalability law through them, where there are enough.
+    /// Universal scalability law fitted to the points, if there are enough.
     pub law: Option<Scalability>,
 }
 
@@ -108,7 +107,7 @@ fn load(points: Vec<(usize, LoadPoint)>, cells: &Cells, table: &Table) -> Load {
     }
 }
 
-/// The limit that was seen in the cell with the most operations a second.
+/// External limit seen in the cell with the most operations per second.
 fn limited_by(steps: &[&Step<'_>]) -> Option<String> {
     let rate = |step: &&Step<'_>| step.done.figures.as_ref().map_or(0.0, |f| f.summary.ops_per_s);
     let fastest = measured(steps).max_by(|a, b| rate(a).total_cmp(&rate(b)))?;

@@ -1,4 +1,4 @@
-//! A grid as a table: for each point its figures over the cells that count.
+//! A grid as a table: figures of each point over the valid cells.
 
 use super::Step;
 use super::kinds::{self, NINES};
@@ -14,52 +14,53 @@ use std::collections::BTreeSet;
 /// The points of a grid.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Table {
-    /// The axes, the outermost first.
+    /// Names of the axes, outermost first.
     pub axes: Vec<String>,
-    /// One a point, in the grid's own order.
+    /// Rows, one per point, in the grid's own order.
     pub rows: Vec<Row>,
 }
 
-/// One point.
+/// Figures of one point.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Row {
-    /// Its value on each axis.
+    /// Value on each axis.
     pub at: Vec<String>,
-    /// Cells that count.
+    /// Number of cells that count.
     pub n: usize,
-    /// Why `n` is 0, where the point was skipped.
+    /// Reason if the point was skipped, so that `n` is 0.
     pub skipped: Option<String>,
-    /// Outstanding I/Os, all threads of a target.
+    /// Outstanding I/Os over all threads of a target.
     pub oio: u32,
-    /// Mean of the cells, operations a second of the kinds that IOPS count.
+    /// Mean of the cells' IOPS, over the kinds that IOPS count.
     pub iops: Option<f64>,
-    /// Half width of its 95 % interval over the cells, as a share of the mean; None for fewer than two.
+    /// Half width of the 95 % interval of `iops` over the cells, as a share of the mean; `None` for fewer than two
+    /// cells.
     pub iops_half_width: Option<f64>,
-    /// Mean of the cells, bytes a second.
+    /// Mean of the cells' bytes per second.
     pub bytes_per_s: Option<f64>,
-    /// Mean latency over all operations of all cells, whatever their kind, ns.
+    /// Mean latency over all operations of all cells, of any kind, ns.
     pub mean_ns: Option<f64>,
-    /// By [`NINES`], of the merged histogram, ns; None where the samples do not support it.
+    /// Latencies by [`NINES`], from the merged histogram, ns; `None` if the samples do not support one.
     pub nines_ns: Vec<Option<u64>>,
-    /// By [`NINES`], the precision of each within the windows of these cells.
+    /// Precision of each latency within the windows of the cells, by [`NINES`].
     pub within: Vec<Option<Within>>,
-    /// The largest latency, ns.
+    /// Maximum latency, ns.
     pub max_ns: Option<u64>,
-    /// Operations in its cells.
+    /// Number of operations in the cells.
     pub ops: u64,
     /// The gravest level of the cells' verdicts.
     pub level: Option<Level>,
-    /// Codes of the verdicts that are warnings or worse, each once.
+    /// Codes of verdicts of level warning or worse, without duplicates.
     pub codes: Vec<String>,
-    /// Some cell ended before its time, because its steady state was proven.
+    /// A cell ended early because its steady state was proven.
     pub settled: bool,
-    /// The kinds of operation apart.
+    /// Figures per kind of operation.
     #[serde(serialize_with = "kinds::serialize")]
     pub kinds: Vec<KindSummary>,
 }
 
 impl Table {
-    /// The table of the steps that count.
+    /// Builds the table from the steps that count.
     pub(crate) fn of<'a>(
         grid: &Grid,
         steps: &(impl Iterator<Item = &'a Step<'a>> + Clone),
@@ -77,13 +78,13 @@ impl Table {
 }
 
 impl Table {
-    /// The kinds of operation, where some point has several: their latencies are shown apart.
+    /// Kinds of operation, if a point has several: their latencies are then shown separately.
     pub fn kinds_apart(&self) -> Vec<OpKind> {
         kinds_apart(self.rows.iter())
     }
 }
 
-/// The kinds of operation of some points, where some point has several.
+/// Kinds of operation of some points, if a point has several; otherwise empty.
 pub fn kinds_apart<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<OpKind> {
     let (mut all, mut has_several) = (BTreeSet::new(), false);
     for row in rows {
@@ -94,12 +95,12 @@ pub fn kinds_apart<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<OpKind> {
 }
 
 impl Row {
-    /// The figures of one kind of operation.
+    /// Figures of one kind of operation.
     pub fn of_kind(&self, kind: OpKind) -> Option<&KindSummary> {
         self.kinds.iter().find(|of| of.kind == kind)
     }
 
-    /// The row of the cells of one point.
+    /// Builds a row from the cells of one point.
     pub(crate) fn of<'a>(at: Vec<String>, steps: impl Iterator<Item = &'a Step<'a>>) -> Self {
         let mut row = Self { at, ..Self::default() };
         let mut all = Vec::<&Figures>::new();
@@ -143,7 +144,7 @@ impl Row {
             [_] => all[0].summary.kinds.clone(),
             several => KindSummary::of_several(several),
         };
-        // Of one kind they are those of the whole.
+        // For a single kind, these are the intervals of the whole.
         if row.kinds.len() > 1 {
             KindSummary::add_intervals(&mut row.kinds, &cells);
         }

@@ -1,6 +1,5 @@
-//! Verdicts on a run of a method as a whole: whether it reached its aim, and its deviations from
-//! its file and its standard. The verdicts of cells don't cover that: each cell of a search for a
-//! steady state may be sound, and the search may fail.
+//! Verdicts on a run of a method as a whole: whether it reached its aim, and deviations from its file and its standard.
+//! Verdicts of cells don't cover that: each cell of a search for a steady state may be sound, and the search may fail.
 
 use super::{Step, finished, noted, steps};
 use crate::completed_step::Done;
@@ -10,11 +9,11 @@ use iodyno_measure::statistics::steady::Progress;
 use iodyno_measure::{Cell, Ended, Level, Preparation, Role, Verdict};
 use std::collections::BTreeSet;
 
-/// The verdicts on a run of `method` as a whole, gravest first; may be empty. `subjects` is the
-/// number of targets where the method was applied to each alone, else 1.
+/// Verdicts on a run of `method` as a whole, gravest first; may be empty. `subjects` is the number of targets if the
+/// method was applied to each alone, otherwise 1.
 ///
-/// [`Level::Invalid`] means that the method failed: it did not reach its aim. The same verdicts are
-/// in [`super::Findings::verdicts`]; this function costs less.
+/// [`Level::Invalid`] means that the method failed: it did not reach its aim. The verdicts equal
+/// [`super::Findings::verdicts`], at a lower cost.
 pub fn verdicts(method: &Method, seed: u64, subjects: u32, cells: &[Cell]) -> Vec<Verdict> {
     let (done, cells) = finished(cells);
     let steps = steps(&done, &cells);
@@ -22,14 +21,14 @@ pub fn verdicts(method: &Method, seed: u64, subjects: u32, cells: &[Cell]) -> Ve
     of_steps(method, complete, &steps, &done)
 }
 
-/// Whether all stages were carried out on all subjects.
+/// True if all stages were carried out on all subjects.
 pub(super) fn is_complete(method: &Method, seed: u64, subjects: u32, done: &[Done]) -> bool {
     let seen: BTreeSet<u32> = done.iter().map(|d| d.place.subject).collect();
     seen.len() == subjects as usize
         && seen.iter().all(|s| method.next(*s, seed, done) == Ok(crate::Step::Finished))
 }
 
-/// The run's deviations from the method's standard or file, as text.
+/// Deviations of the run from the method's standard or file, as text.
 pub(super) fn deviations(method: &Method, steps: &[Step<'_>]) -> Vec<String> {
     let mut deviations = method.deviations();
     deviations.extend(noted(steps));
@@ -138,7 +137,7 @@ pub(super) fn of_steps(
     found
 }
 
-/// Whether a purge or a fill of targets that are not emulated did less than the method requires.
+/// True if a purge or fill of real targets did less than the method requires.
 fn is_prepared_less(steps: &[Step<'_>]) -> bool {
     steps.iter().any(|s| {
         let e = &s.cell.evidence;

@@ -1,29 +1,29 @@
-//! Steadiness within cells, beside the verdict of the specification: whether the rate is steady
-//! interval by interval, and how often it stalled.
+//! Steadiness within cells, in addition to the specification's verdict: drift of the rate from interval to interval,
+//! and stalls.
 
 use super::Step;
 use iodyno_measure::statistics;
 use iodyno_measure::statistics::drift::{Drift, DriftLimits, judge};
 use serde::Serialize;
 
-/// A series is averaged to this many points before the test, whose cost grows with their square.
+/// Number of points to which a series is averaged before the test, whose cost grows with their square.
 const POINTS_MAX: usize = 600;
-/// Fewer points are insufficient for a trend.
+/// Minimum number of points for a trend.
 const POINTS_MIN: usize = 20;
 
-/// Intervals with next to no operations.
+/// Stalls in a series of intervals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Stalls {
-    /// Stalls: runs of neighbouring intervals below a tenth of the median.
+    /// Number of stalls: runs of intervals below a tenth of the median.
     pub count: usize,
-    /// The longest, s.
+    /// Length of the longest stall, s.
     pub longest_s: f64,
-    /// Length of an interval, s: shorter stalls can't be detected.
+    /// Length of an interval, s. Shorter stalls can't be detected.
     pub interval_s: f64,
 }
 
-/// The rates of the whole intervals of some cells, one after the other, and the length of an interval, s.
-/// Cells of unequal intervals can't be joined.
+/// Rates of the complete intervals of consecutive cells, and the length of an interval, s. Cells with different
+/// intervals can't be joined.
 fn rates<'a>(steps: impl Iterator<Item = &'a Step<'a>>) -> Option<(Vec<f64>, f64)> {
     let mut interval_ns = None;
     let mut all = Vec::new();
@@ -37,7 +37,7 @@ fn rates<'a>(steps: impl Iterator<Item = &'a Step<'a>>) -> Option<(Vec<f64>, f64
     Some((all, interval_ns? as f64 / 1e9))
 }
 
-/// Whether the rate is steady; None for too few intervals, and where nothing completed.
+/// Tests the rate for drift; `None` for too few intervals, and if nothing completed.
 pub(super) fn drift<'a>(steps: impl Iterator<Item = &'a Step<'a>>, seed: u64) -> Option<Drift> {
     let (rates, interval_s) = rates(steps)?;
     if rates.len() < POINTS_MIN {

@@ -1,21 +1,21 @@
-//! The course of a rate search: what its cells say so far, and which rate is tried next. A cell is a sample: near the edge the
-//! next of the same rate may come out otherwise, and far below it a stall may spoil one.
+//! Course of a rate search: outcomes so far, and the next rate to try. A cell is a sample: near the edge the next one
+//! at the same rate may differ, and far below it a stall may spoil one.
 
 use super::{LEAST_SHARE, PRECISION_SHARE};
 
-/// Cells of one rate that decide: two of them.
+/// Maximum cells at one rate; two equal outcomes decide.
 const CELLS_MAX: usize = 3;
 
-/// How a cell came out.
+/// Outcome of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// The rate was met with the latency under the limit.
     Holds,
-    /// It was not.
+    /// The rate was not met, or the latency not under the limit.
     Fails,
-    /// Far less was completed than offered: repeats can't change that.
+    /// Far less completed than was offered: repeats can't change that.
     Overloaded,
-    /// The rate was met by too few operations to know the latency.
+    /// The rate was met, but with too few operations to know the latency.
     Unknown,
 }
 
@@ -33,7 +33,7 @@ impl Tried {
         self.held + self.failed
     }
 
-    /// Whether it holds; None where its cells are undecided.
+    /// True if the rate holds; `None` if its cells are undecided.
     fn verdict(&self) -> Option<bool> {
         if self.is_overloaded {
             return Some(false);
@@ -46,19 +46,19 @@ impl Tried {
     }
 }
 
-/// See the module. Rates are of all targets together.
+/// Course of a search; see the module. Rates are over all targets.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Course {
-    /// The rate of the closed loop, operations of all kinds a second, as an offered rate counts them.
+    /// Rate of the closed loop, operations of all kinds per second, counted like an offered rate.
     pub(crate) capacity_iops: f64,
-    /// The highest rate that holds; 0 for none yet.
+    /// The highest rate that holds; 0 if none yet.
     pub(crate) holds_iops: f64,
-    /// The lowest rate above it that does not; the capacity, before one was found.
+    /// The lowest rate above `holds_iops` that fails; the capacity, before one was found.
     pub(crate) fails_iops: f64,
-    /// That rate was tried.
+    /// `fails_iops` was tried.
     pub(crate) has_failed: bool,
-    /// A rate that was met, in a cell with too few operations to know its latency; and the time, ns, in which there
-    /// would have been enough.
+    /// Rate that was met in a cell with too few operations to know the latency, and the time that would have been
+    /// enough, ns.
     pub(crate) unknown: Option<(f64, u64)>,
     tried: Vec<Tried>,
 }
@@ -75,7 +75,7 @@ impl Course {
         }
     }
 
-    /// The rate to try next; None at the end.
+    /// Next rate to try; `None` at the end.
     pub(crate) fn next_iops(&self) -> Option<f64> {
         if self.unknown.is_some() || self.capacity_iops <= 0.0 {
             return None;
@@ -93,7 +93,7 @@ impl Course {
         (!is_least).then(|| f64::midpoint(self.holds_iops, self.fails_iops))
     }
 
-    /// Takes a cell's outcome at the rate that was next.
+    /// Records a cell's outcome at the requested rate.
     pub(super) fn add(&mut self, rate_iops: f64, outcome: Outcome) {
         let place = self.tried.iter().position(|tried| tried.is(rate_iops));
         let place = place.unwrap_or_else(|| {
@@ -115,7 +115,7 @@ impl Course {
                 self.fails_iops = rate_iops;
                 self.has_failed = true;
                 if self.holds_iops >= rate_iops {
-                    // The answer did not hold again: the next lower rate that did.
+                    // The answer did not hold again: take the next lower rate that did.
                     let below = self.tried.iter().filter(|tried| {
                         tried.rate_iops < rate_iops && tried.verdict() == Some(true)
                     });
@@ -130,13 +130,13 @@ impl Course {
         self.unknown = Some((rate_iops, needed_ns));
     }
 
-    /// Cells measured at a rate.
+    /// Number of cells measured at a rate.
     pub(crate) fn cells_at(&self, rate_iops: f64) -> usize {
         self.tried.iter().find(|tried| tried.is(rate_iops)).map_or(0, Tried::cells)
     }
 
-    /// The rates within which single cells came out both ways: the lowest with a failure, where a higher one held; and the
-    /// highest that held. None where no failure lies below what held.
+    /// Range of rates with mixed outcomes: the lowest with a failure below a success, and the highest that held. `None`
+    /// if no failure lies below a success.
     pub(crate) fn mixed_iops(&self) -> Option<(f64, f64)> {
         let rate = |tried: &Tried| tried.rate_iops;
         let lowest =
@@ -157,7 +157,7 @@ impl Tried {
 mod tests {
     use super::*;
 
-    /// The answers of searches in which a cell at a rate holds with a probability that falls around the edge.
+    /// Answers of searches in which the probability that a rate holds falls around the edge.
     fn answers(noise: f64, spoiled: f64) -> Vec<f64> {
         let edge = 0.4e5;
         let run = |seed| {
@@ -181,8 +181,8 @@ mod tests {
         (0..200).map(run).collect()
     }
 
-    /// A cell in ten is spoiled by a stall, and the edge moves by 2 %: nearly all answers are within 5 %. A search that takes
-    /// each cell at its word ends at half of the rate or less after the first spoiled one.
+    /// One cell in ten is spoiled by a stall, and the edge moves by 2 %: nearly all answers are within 5 %. A search
+    /// that trusts each cell would end at half the rate or less after the first spoiled one.
     #[test]
     fn a_spoiled_cell_does_not_lead_astray() {
         for (noise, spoiled) in [(0.0, 0.0), (0.02, 0.0), (0.02, 0.1)] {

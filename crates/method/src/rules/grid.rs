@@ -1,4 +1,4 @@
-//! A stage's workloads, and the axes over them; the limits of a stage are in `stage`.
+//! Workloads of a stage, and the axes over them. The limits of a stage are in `stage`.
 
 use super::stage::{PLAIN_SEQUENTIAL, Reader};
 use super::{active_range, wrong, wrong_because};
@@ -8,16 +8,16 @@ use iodyno_catalog::{Entry, FileError};
 use iodyno_units::Precondition;
 use iodyno_workload::Spec;
 
-/// The default workload of a stage: single blocks anywhere.
+/// Default workload of a stage: single blocks at random addresses.
 const PLAIN: &str = "schema = 1\nblock = \"4KiB\"\nmix = { read = 1, write = 1 }\n[all]\naddresses = \"uniform\"\n[limits]\ntime = \"60s\"\nramp = \"0s\"";
 
-/// The first error in a workload.
+/// First error in a workload.
 fn first(errors: Vec<FileError>) -> FileError {
     errors.into_iter().next().unwrap_or_else(|| wrong(0..0, "no workload"))
 }
 
 impl Reader<'_> {
-    /// The workloads before the axes are applied.
+    /// Workloads before the axes are applied.
     pub(super) fn base(&self) -> Result<Vec<(String, Spec)>, FileError> {
         let raw = self.raw;
         let mut all = match (raw.get("workload"), raw.get("io"), raw.get("addresses")) {
@@ -61,7 +61,7 @@ impl Reader<'_> {
         let active = active_range(raw)?.or(self.defaults.active);
         for (_, spec) in &mut all {
             let mut changed = spec.clone();
-            // A workload of the catalog has its own threads and depth.
+            // A workload from the catalog has its own threads and depth.
             if !named && raw.get("io").is_none() {
                 changed = changed
                     .with_threads(self.defaults.threads)
@@ -77,11 +77,11 @@ impl Reader<'_> {
         Ok(all)
     }
 
-    /// The workload over its axes.
+    /// The workloads over their axes.
     pub(super) fn grid(&self, time_ns: u64, state: Precondition) -> Result<Grid, FileError> {
         let raw = self.raw;
         let mut base = self.base()?;
-        // In the file's order, the outermost first: in SNIA's tests their nesting is normative.
+        // In the file's order, outermost first: in SNIA's tests the nesting is normative.
         let own = AxisKind::ALL.into_iter().filter(|kind| *kind != AxisKind::Workload);
         let mut listed: Vec<(AxisKind, &Entry)> =
             own.filter_map(|kind| Some((kind, raw.get(kind.name())?))).collect();

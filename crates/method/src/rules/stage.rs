@@ -1,4 +1,4 @@
-//! Conversion of one stage: its act, its grid, its limits.
+//! Conversion of one stage: act, grid, limits.
 
 use super::{Defaults, active_range, wrong, wrong_because};
 use crate::axis::{AxisKind, applied};
@@ -10,7 +10,7 @@ use iodyno_measure::statistics::steady::SteadyLimits;
 use iodyno_units::Precondition;
 use iodyno_workload::{Block, Percent, Spec};
 
-/// The default sequential workload of a stage.
+/// Default sequential workload of a stage.
 pub(super) const PLAIN_SEQUENTIAL: &str = "schema = 1\nblock = \"128KiB\"\nmix = { read = 1, write = 1 }\n[all]\naddresses = \"sequential\"\n[limits]\ntime = \"60s\"\nramp = \"0s\"";
 
 pub(super) fn stage(
@@ -46,7 +46,7 @@ pub(super) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// A duration, scaled.
+    /// A duration, scaled; at least 1 ns.
     fn time(&self, path: &str) -> u64 {
         let ns = self.raw.whole(path).unwrap_or(1);
         ((ns as f64 * self.defaults.scale) as u64).max(1)
@@ -56,7 +56,7 @@ impl Reader<'_> {
         self.raw.whole(path).map(|count| count as u32)
     }
 
-    /// The earlier stage that `of` names.
+    /// Index of the earlier stage that `of` names.
     pub(super) fn earlier(&self, name: &str) -> Result<usize, FileError> {
         let at = self.raw.place("of");
         let found = self.before.iter().position(|stage| stage.name == name);
@@ -219,7 +219,7 @@ impl Reader<'_> {
     }
 }
 
-/// A tracking variable: the point with these values, and which figure of it.
+/// Parses a tracking variable: the point with these values, and its figure.
 fn track(grid: &Grid, given: &Record) -> Result<Track, FileError> {
     let mut quantity = Quantity::Iops;
     let mut wanted: Vec<(AxisKind, crate::axis::Value)> = Vec::new();

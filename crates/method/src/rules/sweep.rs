@@ -13,13 +13,13 @@ use iodyno_catalog::FileError;
 use iodyno_units::Precondition;
 use iodyno_workload::{ArrivalKind, Percent, Spec};
 
-/// Outstanding writes of a fill.
+/// Queue depth of a fill.
 const FILL_DEPTH: u32 = 32;
 
-/// The method of a sweep.
+/// Makes the method of a sweep.
 ///
 /// # Errors
-/// The rule that it violates, without a position.
+/// The violated rule, without a position.
 pub(super) fn method(sweep: &Sweep, source: MethodSource) -> Result<Method, FileError> {
     let wrong = |message: String| FileError::new(0..0, message);
     source.choice.check_scale()?;
@@ -36,7 +36,7 @@ pub(super) fn method(sweep: &Sweep, source: MethodSource) -> Result<Method, File
         let ramp_ns = scaled(spec.limits().ramp_ns);
         *spec = spec.clone().with_ramp(ramp_ns).map_err(wrong)?;
     }
-    // Overrides give all of them the same.
+    // Overrides give all workloads the same active range.
     let active = base[0].1.active();
     let mut axes = sweep.axes.clone();
     if axes.iter().flat_map(|axis| &axis.values).any(|v| matches!(v, Value::RateShare(_))) {

@@ -1,5 +1,5 @@
-//! Hosts that are network namespaces of this machine, each with a name of its own: `mpirun` reaches them as it would reach
-//! others by ssh. Needs root.
+//! Hosts as network namespaces of this machine, each with its own name. `mpirun` reaches them as it would reach others
+//! by ssh. Needs root.
 
 use crate::program::{Lab, cells, mpi, text};
 use serde_json::Value;

@@ -1,5 +1,5 @@
-//! Ranks that die or hang at random moments: the run ends within the patience, is never shown as whole, and is taken up
-//! at its last whole step.
+//! Ranks that die or hang at random moments: the run ends within the patience, is never shown as complete, and resumes
+//! at its last complete step.
 
 use crate::program::{Lab, ranks_of, text};
 use std::process::{Child, Command, Stdio};

@@ -1,5 +1,5 @@
-//! `iodyno-mpi` as its users run it, by a real MPI: on this machine, and on hosts that are network namespaces with names
-//! of their own (`in_namespaces`, which needs root).
+//! `iodyno-mpi` as its users run it, with a real MPI: on this machine, and on hosts that are network namespaces with
+//! their own names (`in_namespaces`, which needs root).
 //!
 //! Nothing here asserts speed: skews and rates are printed, and documents cite them.
 

@@ -1,4 +1,4 @@
-//! Ranks on this machine: what they add up to, how they share targets, sweeps that they share, refusals.
+//! Ranks on this machine: sums of their results, shared targets, shared sweeps, refusals.
 
 use crate::program::{Lab, cells, text};
 use serde_json::Value;

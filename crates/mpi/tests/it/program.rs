@@ -1,4 +1,4 @@
-//! The program with its launcher, in a folder of its own.
+//! The program with its launcher, in a separate folder.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};

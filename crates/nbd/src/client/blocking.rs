@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub struct Blocking {
     connection: Connection,
-    /// The connection failed: requests may be half-sent.
+    /// The connection failed: a request may be half-sent.
     broken: bool,
-    /// The time limit of an answer; none where absent.
+    /// Time limit of an answer; `None`: no limit.
     timeout: Option<Duration>,
 }
 
-/// A server's error, as Linux numbers it.
+/// Converts a server's error, whose numbers are Linux's.
 fn os_error(errno: Errno) -> io::Error {
     io::Error::from_raw_os_error(errno.code() as i32)
 }
@@ -32,15 +32,15 @@ impl Blocking {
         Ok(Self { connection, broken: false, timeout: None })
     }
 
-    /// Gives up on a server that takes longer than this to answer a request: the call fails with
-    /// [`io::ErrorKind::TimedOut`], and the connection is of no use any more.
+    /// Sets the time limit of an answer. A later answer makes the call fail with
+    /// [`io::ErrorKind::TimedOut`], and the connection becomes unusable.
     #[must_use]
     pub fn with_patience(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// The export's description of itself.
+    /// The export's description.
     pub fn info(&self) -> &Info {
         self.connection.info()
     }
@@ -61,8 +61,9 @@ impl Blocking {
         if self.broken {
             return Err(io::ErrorKind::NotConnected.into());
         }
-        // SAFETY: the buffer is a slice that the caller of this borrows until this returns. It
-        // returns early only when the connection is broken, and a broken one is not used again.
+        // SAFETY: the buffer is a slice that this function's caller borrows until the return. An
+        // early return happens only when the connection is broken, and a broken one is not used
+        // again.
         unsafe { self.connection.queue(0, kind, flags, offset_bytes, len_bytes, buffer) };
         let deadline = self.timeout.map(|timeout| Instant::now() + timeout);
         let mut result = None;
@@ -80,19 +81,19 @@ impl Blocking {
         result.unwrap_or(Ok(())).map_err(os_error)
     }
 
-    /// Reads a whole buffer. Panics, as the next, at a buffer of 4 GiB or more.
+    /// Reads a whole buffer. Panics at 4 GiB or more.
     pub fn read(&mut self, offset_bytes: u64, to: &mut [u8]) -> io::Result<()> {
         let len = u32::try_from(to.len()).expect("a length of 32 bits");
         self.call(Kind::Read, CmdFlags::NONE, offset_bytes, len, to.as_mut_ptr())
     }
 
-    /// Writes a whole buffer.
+    /// Writes a whole buffer. Panics at 4 GiB or more.
     pub fn write(&mut self, offset_bytes: u64, from: &[u8], flags: CmdFlags) -> io::Result<()> {
         let len = u32::try_from(from.len()).expect("a length of 32 bits");
         self.call(Kind::Write, flags, offset_bytes, len, from.as_ptr().cast_mut())
     }
 
-    /// A request without data: flush, trim, write-zeroes, cache.
+    /// Sends a request without data: flush, trim, write-zeroes, cache.
     pub fn command(
         &mut self,
         kind: Kind,
@@ -104,7 +105,7 @@ impl Blocking {
         self.call(kind, flags, offset_bytes, len_bytes, std::ptr::null_mut())
     }
 
-    /// The allocation of a range, from its start on; may end before its end.
+    /// Allocation of a range from its start; may cover only a part.
     pub fn block_status(
         &mut self,
         offset_bytes: u64,

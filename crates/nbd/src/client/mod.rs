@@ -1,12 +1,11 @@
-//! The client: one connection, many requests in flight, made for a load generator.
+//! NBD client for a load generator: one connection with many requests in flight.
 //!
-//! One iteration of the caller's loop: [`Connection::queue`] each request into a slot of its own,
-//! [`Connection::turn`] once (sends what was queued, receives what came, waits as [`Wait`] says),
-//! [`Connection::drain`] what completed. None of the three allocates or locks; payloads are sent from the
-//! caller's buffers, and received into them.
+//! One iteration of the caller's loop: [`Connection::queue`] each request into its own slot, [`Connection::turn`] once
+//! (sends queued requests, receives replies, waits as [`Wait`] says), [`Connection::drain`] the completions. None of
+//! the three allocates or locks; payloads are sent from and received into the caller's buffers.
 //!
-//! A connection belongs to one thread. For more, [`connect_many`] opens several to the same export, if the
-//! server announces that they see each other's writes.
+//! A connection belongs to one thread. [`connect_many`] opens several to the same export, if the server announces that
+//! they see each other's writes.
 
 mod blocking;
 mod outbox;
@@ -28,11 +27,11 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// Buffer for replies. Large enough that one receive takes what a server sends at once.
+/// Length of the buffer for replies. One receive takes everything that a server sends at once.
 const INPUT_BYTES: usize = 256 << 10;
-/// A payload with at least this much still to come is received straight into the caller's buffer, bytes.
+/// A payload with at least this many bytes outstanding is received directly into the caller's buffer.
 const DIRECT_BYTES_MIN: usize = 16 << 10;
-/// While such payloads are expected, at most this much is received that would have to be copied.
+/// Maximum bytes received after a directly received payload, since they have to be copied.
 const BETWEEN_BYTES: usize = 4096;
 
 const _: () = assert!(WINDOW_BYTES <= INPUT_BYTES);
@@ -40,16 +39,16 @@ const _: () = assert!(WINDOW_BYTES <= INPUT_BYTES);
 /// Options of a connection.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Requests in flight at most: slots 0 to `depth - 1`.
+    /// Maximum number of requests in flight: slots 0 to `depth - 1`.
     pub depth: u32,
-    /// Certificates for TLS, where the URI names no folder of them.
+    /// Certificates for TLS, if the URI names no folder of certificates.
     pub tls: Option<ClientTls>,
-    /// Request structured replies. Without them the server answers reads in the form that the kernel's client
-    /// uses.
+    /// Request structured replies. Without them the server answers reads with simple replies, as for the kernel's
+    /// client.
     pub structured: bool,
     /// Request `base:allocation`, for block status.
     pub block_status: bool,
-    /// Time limit from the first attempt to the open export.
+    /// Time limit from the first connection attempt to the open export.
     pub timeout: Duration,
 }
 
@@ -65,19 +64,19 @@ impl Default for Config {
     }
 }
 
-/// Why there is no connection.
+/// Errors of connecting.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The URI is wrong.
+    /// The URI is invalid.
     #[error(transparent)]
     Uri(#[from] UriError),
-    /// No server answers at that address.
+    /// No server answers at the address.
     #[error("cannot connect to {0}: {1}")]
     Connect(String, io::Error),
     /// The certificates cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// TLS without certificates.
+    /// TLS was requested without certificates.
     #[error(
         "TLS needs the authorities that the server's certificate may be signed by; add tls-certificates=FOLDER with a ca-cert.pem"
     )]
@@ -88,21 +87,21 @@ pub enum ClientError {
     /// The connection broke, or TLS could not be set up.
     #[error("{0}: {1}")]
     Broken(String, io::Error),
-    /// The server does not let several connections act as one.
+    /// The server does not announce multi_conn.
     #[error(
         "{0} does not promise that several connections see each other's writes (multi_conn); use one"
     )]
     NoMultiConn(String),
 }
 
-/// How long a turn may wait.
+/// Waiting behaviour of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// Not at all.
+    /// Don't wait.
     No,
-    /// Until a completion is there.
+    /// Wait for a completion.
     One,
-    /// Until one is there, or this time has passed.
+    /// Wait for a completion, at most for this time.
     AtMost(Duration),
 }
 
@@ -121,19 +120,19 @@ pub struct Connection {
     input: Box<[u8]>,
     start: usize,
     end: usize,
-    /// The callers' buffers, by slot.
+    /// Buffers of the callers, by slot.
     buffers: Box<[*mut u8]>,
-    /// Where the announced payload goes: slot, bytes from its start.
+    /// Destination of the announced payload: slot, offset in its buffer.
     taking: (u32, u32),
     busy_poll: BusyPoll,
-    /// Reads in flight whose payload is large.
+    /// Reads in flight whose payload is received directly.
     large_reads: u32,
     done: Vec<(u32, Result<(), Errno>)>,
     extents: Vec<(u32, Extent)>,
 }
 
-// SAFETY: the addresses are the callers' buffers; the caller of `queue` promised that nothing else touches them
-// until their completion, whichever thread that is on.
+// SAFETY: the pointers are the callers' buffers. The caller of `queue` promised that nothing else touches them until
+// their completion, whichever thread that is on.
 unsafe impl Send for Connection {}
 
 impl std::fmt::Debug for Connection {
@@ -166,12 +165,12 @@ fn open_socket(address: &Address, deadline: Instant) -> io::Result<OwnedFd> {
     }
 }
 
-/// The negotiation's result: all that a connection starts with.
+/// Result of the negotiation: everything that a connection starts with.
 struct Dialled {
     socket: OwnedFd,
     pipe: Pipe,
     step: DialStep,
-    /// Bytes that came after it.
+    /// Received bytes after the negotiation.
     rest: Vec<u8>,
 }
 
@@ -279,7 +278,7 @@ fn receive_some(
     }
 }
 
-/// The exports that a server lists: name and description.
+/// Lists a server's exports: name and description.
 pub fn list(uri: &Uri, config: &Config) -> Result<Vec<(String, String)>, ClientError> {
     match dial(uri, config, true)?.step {
         DialStep::Listed(exports) => Ok(exports),
@@ -287,7 +286,7 @@ pub fn list(uri: &Uri, config: &Config) -> Result<Vec<(String, String)>, ClientE
     }
 }
 
-/// Several connections to the same export.
+/// Opens `n` connections to the same export.
 pub fn connect_many(uri: &Uri, config: &Config, n: u32) -> Result<Vec<Connection>, ClientError> {
     let first = Connection::connect(uri, config)?;
     if n > 1 && !first.info().multi_conn {
@@ -326,39 +325,39 @@ impl Connection {
         })
     }
 
-    /// The export's description of itself.
+    /// The export's description.
     pub fn info(&self) -> &Info {
         &self.found.info
     }
 
-    /// The result of the negotiation.
+    /// Result of the negotiation.
     pub fn found(&self) -> &Found {
         &self.found
     }
 
-    /// Requests queued or sent, and not drained as completions by [`Self::turn`].
+    /// Requests queued or sent whose completion no [`Self::turn`] has received yet.
     pub fn in_flight(&self) -> u32 {
         self.calls.in_flight()
     }
 
-    /// The socket, to wait for several connections at once.
+    /// The socket, for waiting on several connections at once.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
-    /// The server's message with its last error, if any.
+    /// Message of the server's last error; may be empty.
     pub fn said(&self) -> &str {
         self.calls.said()
     }
 
-    /// Queues a request. Ranges, alignment and whether the server knows the command are the caller's concern
-    /// (see [`Self::info`]); a server answers mistakes with an error. Panics when the slot is in flight or
-    /// beyond the depth, and for [`Kind::Disc`].
+    /// Queues a request. The caller is responsible for range, alignment and use of a supported command (see
+    /// [`Self::info`]); a server answers mistakes with an error. Panics when the slot is in flight or not below the
+    /// depth, and for [`Kind::Disc`].
     ///
     /// # Safety
-    /// For a read, `buffer` has `len` writable bytes, which nothing else touches until the completion is there
-    /// or the connection is dropped. For a write they are readable, and nothing changes them until then. For
-    /// others the buffer is not used and may be null.
+    /// For a read, `buffer` has `len` writable bytes, which nothing else touches until the completion is received or
+    /// the connection is dropped. For a write they are readable, and nothing changes them until then. For other
+    /// requests the buffer is not used and may be null.
     #[inline]
     pub unsafe fn queue(
         &mut self,
@@ -379,22 +378,22 @@ impl Connection {
         }
     }
 
-    /// Sends what was queued, receives what came, and waits as `wait` says; a signal ends the wait. After an
-    /// error, the connection is of no use: what was in flight may have been carried out or not.
+    /// Sends queued requests, receives replies, and waits as `wait` says; a signal ends the wait. After an error the
+    /// connection is unusable, and it is unknown which requests in flight were carried out.
     #[inline]
     pub fn turn(&mut self, wait: Wait) -> io::Result<()> {
         let sent = self.send()?;
         if self.start < self.end {
             self.absorb()?;
         }
-        // Where the caller waits anyway, one blocking call does it.
+        // If the caller waits anyway, a single blocking receive does both.
         let block = wait == Wait::One
             && sent
             && self.done.is_empty()
             && self.calls.in_flight() > 0
             && matches!(self.pipe, Pipe::Plain);
         self.receive(block)?;
-        // A blocking receive that brought nothing was ended by a signal.
+        // A blocking receive without a completion was ended by a signal.
         if wait == Wait::No || block || !self.done.is_empty() || self.calls.in_flight() == 0 {
             return Ok(());
         }
@@ -405,13 +404,13 @@ impl Connection {
         self.wait(deadline)
     }
 
-    /// Sends what was queued, as far as the socket takes it now: the first part of a turn. After an error, the
-    /// connection is of no use.
+    /// Sends queued requests as far as the socket takes them without waiting: the first part of a turn. After an error
+    /// the connection is unusable.
     pub fn send_queued(&mut self) -> io::Result<()> {
         self.send().map(drop)
     }
 
-    /// Waits until a completion is there, or the deadline passes.
+    /// Waits for a completion, at most until the deadline.
     #[cold]
     fn wait(&mut self, deadline: Option<Instant>) -> io::Result<()> {
         while self.done.is_empty() && self.calls.in_flight() > 0 {
@@ -424,7 +423,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Gives each completion: its slot, and how it ended. The slot is free again.
+    /// Passes each completion to `each`: slot and result. Frees the slots.
     #[inline]
     pub fn drain(&mut self, mut each: impl FnMut(u32, Result<(), Errno>)) {
         for (slot, result) in self.done.drain(..) {
@@ -432,14 +431,14 @@ impl Connection {
         }
     }
 
-    /// Gives the extents that block status requests brought: the slot, and the extent.
+    /// Passes each extent from block status replies to `each`: slot and extent.
     pub fn drain_extents(&mut self, mut each: impl FnMut(u32, Extent)) {
         for (slot, extent) in self.extents.drain(..) {
             each(slot, extent);
         }
     }
 
-    /// True when all is sent.
+    /// Sends queued bytes. True if all are sent.
     #[inline]
     fn send(&mut self) -> io::Result<bool> {
         match &mut self.pipe {
@@ -449,7 +448,7 @@ impl Connection {
         }
     }
 
-    /// Receives what is there, and parses it.
+    /// Receives and parses available bytes.
     #[inline]
     fn receive(&mut self, mut block: bool) -> io::Result<()> {
         loop {
@@ -472,8 +471,8 @@ impl Connection {
                     let place = self.buffers[slot as usize].wrapping_add(at as usize);
                     let mut spans =
                         [Span::new(place, left), Span::new(space.as_ptr(), space.len())];
-                    // SAFETY: the place is the rest of a read's buffer, writable by the promise of `queue`; the
-                    // free space is ours and not used during the call.
+                    // SAFETY: the place is the rest of a read's buffer, writable by the promise of `queue`; the free
+                    // space belongs to the input and is not used during the call.
                     let get = |wait| unsafe { syscalls::receive(fd, &mut spans, wait) };
                     (self.busy_poll.get(block, get)?, left)
                 }
@@ -494,7 +493,7 @@ impl Connection {
             }
             self.end += n - placed;
             self.absorb()?;
-            // Go on only where the socket has more for sure, or must have more.
+            // Continue only if the socket surely has more, or a payload is incomplete.
             let full = n == direct + space_bytes;
             let unfinished = self.calls.payload_left() > 0 && self.done.is_empty();
             block = block && self.done.is_empty();
@@ -504,7 +503,7 @@ impl Connection {
         }
     }
 
-    /// Parses what is in the input.
+    /// Parses the bytes in the input.
     #[inline]
     fn absorb(&mut self) -> io::Result<()> {
         loop {
@@ -514,8 +513,8 @@ impl Connection {
                 let (slot, at) = self.taking;
                 let place = self.buffers[slot as usize].wrapping_add(at as usize);
                 let from = &self.input[self.start..self.start + n];
-                // SAFETY: the table of calls guarantees that the bytes lie within the request, so within the
-                // buffer that `queue` was promised; it does not overlap the input, which is ours.
+                // SAFETY: the table of calls guarantees that the bytes lie within the request, so within the buffer
+                // passed to `queue`, which does not overlap the input.
                 unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), place, n) };
                 self.start += n;
                 self.calls.took(n as u32);
@@ -547,7 +546,7 @@ impl Connection {
     }
 }
 
-/// Whether a request's reply has a payload that is received straight into the caller's buffer.
+/// True if the reply's payload is received directly into the caller's buffer.
 fn is_large(kind: Kind, len_bytes: u32) -> bool {
     kind == Kind::Read && len_bytes as usize >= DIRECT_BYTES_MIN
 }
@@ -558,7 +557,7 @@ fn gone() -> io::Error {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // Sends a disconnect request if it can go at once: in the middle of a request it would be payload.
+        // Send a disconnect request only if it can be sent at once: in the middle of a request it would be payload.
         let request = Request {
             flags: CmdFlags::NONE,
             command: Kind::Disc as u16,

@@ -1,4 +1,4 @@
-//! The client's send queue: headers of our own, and between them payloads in the callers' buffers.
+//! The client's send queue: request headers, and between them payloads in the callers' buffers.
 
 use crate::syscalls::{self, Span};
 use crate::tls::TlsStream;
@@ -6,14 +6,14 @@ use crate::wire::REQUEST_BYTES;
 use std::io;
 use std::os::fd::BorrowedFd;
 
-/// The sent part is cut off when it has this many pieces, for a queue that never runs empty.
+/// Number of sent pieces at which they are removed, for a queue that never runs empty.
 const CUT_PIECES: usize = 4096;
 
 #[derive(Clone, Copy)]
 enum Piece {
-    /// Bytes of `headers`.
+    /// A range of `headers`.
     Own { start: usize, len: usize },
-    /// A payload.
+    /// A payload in a caller's buffer.
     Foreign { start: *const u8, len: usize },
 }
 
@@ -28,7 +28,7 @@ impl Piece {
 pub(super) struct Outbox {
     headers: Vec<u8>,
     pieces: Vec<Piece>,
-    /// The first piece that is not sent completely, and how much of it is sent.
+    /// Index of the first piece that is not completely sent, and its bytes sent.
     first: usize,
     skip: usize,
     spans: Vec<Span>,
@@ -75,7 +75,7 @@ impl Outbox {
         }
     }
 
-    /// Sends what the socket takes. True when that was all.
+    /// Sends as much as the socket takes. True if everything is sent.
     pub(super) fn send(&mut self, fd: BorrowedFd<'_>) -> io::Result<bool> {
         while self.first < self.pieces.len() {
             let mut spans = std::mem::take(&mut self.spans);
@@ -88,8 +88,8 @@ impl Outbox {
                     .map(|p| Span::new(self.address(*p), p.len())),
             );
             spans[0].skip(self.skip);
-            // SAFETY: our own bytes, and payloads that are readable by the promise of the caller that queued
-            // them.
+            // SAFETY: the spans are this queue's headers, and payloads that are readable by the promise of the caller
+            // that queued them.
             let sent = unsafe { syscalls::send(fd, &spans) };
             self.spans = spans;
             match sent? {
@@ -100,10 +100,10 @@ impl Outbox {
         Ok(true)
     }
 
-    /// The same under TLS.
+    /// Like [`Self::send`], over TLS.
     pub(super) fn send_tls(&mut self, fd: BorrowedFd<'_>, tls: &mut TlsStream) -> io::Result<bool> {
         while let Some(&piece) = self.pieces.get(self.first) {
-            // SAFETY: as above; nothing changes these bytes meanwhile.
+            // SAFETY: as above; nothing changes these bytes during the call.
             let bytes = unsafe {
                 std::slice::from_raw_parts(
                     self.address(piece).wrapping_add(self.skip),

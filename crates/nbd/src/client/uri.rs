@@ -1,20 +1,20 @@
-//! NBD URIs, as the NBD project's `doc/uri.md` and libnbd have them:
+//! NBD URIs, as in the NBD project's `doc/uri.md` and in libnbd:
 //!
 //! ```text
 //! nbd://host[:port]/export          nbds://…           TCP, and with TLS
 //! nbd+unix:///export?socket=PATH    nbds+unix://…      a unix socket, and with TLS
 //! ```
 //!
-//! An export's name may be empty; it may contain slashes; `%20` and the like are decoded. Of libnbd's
-//! parameters, `socket`, `tls-certificates` and `tls-hostname` are accepted. Others are an error: ignoring one
-//! that was meant to protect something would be worse.
+//! An export's name may be empty and may contain slashes; `%20` and the like are decoded. Of libnbd's parameters,
+//! `socket`, `tls-certificates` and `tls-hostname` are accepted. Others are errors, since ignoring one could drop a
+//! protection that the user asked for.
 
 use crate::wire::NAME_MAX;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// The port that IANA assigned to NBD.
+/// Port assigned to NBD by IANA.
 const PORT: u16 = 10809;
 
 /// A server's address.
@@ -22,7 +22,7 @@ const PORT: u16 = 10809;
 pub enum Address {
     /// A unix socket.
     Unix(PathBuf),
-    /// A host, by name or address, and a port.
+    /// A host name or address, and a port.
     Tcp(String, u16),
 }
 
@@ -41,38 +41,38 @@ impl fmt::Display for Address {
 pub struct Uri {
     /// The server's address.
     pub address: Address,
-    /// Whether TLS is required; there is no opportunistic TLS.
+    /// TLS is required; there is no opportunistic TLS.
     pub tls: bool,
-    /// Name of the export; empty for the default one.
+    /// Name of the export; empty for the default export.
     pub export: String,
-    /// Folder with `ca-cert.pem` and, where the server requires them, `client-cert.pem` and `client-key.pem`.
+    /// Folder with `ca-cert.pem` and, if the server requires them, `client-cert.pem` and `client-key.pem`.
     pub tls_certificates: Option<PathBuf>,
-    /// The name in the server's certificate, where it is not the host's.
+    /// Name in the server's certificate, if it differs from the host's.
     pub tls_hostname: Option<String>,
 }
 
 /// Errors of a URI.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UriError {
-    /// A scheme that is not NBD's.
+    /// The scheme is not NBD's.
     #[error("`{0}` does not begin with nbd://, nbds://, nbd+unix:// or nbds+unix://")]
     Scheme(String),
-    /// A unix socket without its path.
+    /// No path for a unix socket.
     #[error("`{0}` names no socket; add ?socket=PATH")]
     NoSocket(String),
-    /// TCP without a host.
+    /// No host for TCP.
     #[error("`{0}` names no host")]
     NoHost(String),
     /// An invalid port.
     #[error("`{0}` is not a port; a port is a number from 1 to 65,535")]
     Port(String),
-    /// Percent signs without two hex digits after them, or bytes that are not UTF-8.
+    /// A percent sign without two hex digits after it, or bytes that are not UTF-8.
     #[error("`{0}` is not percent-encoded UTF-8; a percent sign itself is written %25")]
     Encoding(String),
     /// An unknown parameter.
     #[error("`{0}` is not understood here; socket, tls-certificates and tls-hostname are")]
     Parameter(String),
-    /// A name too long, or with a NUL.
+    /// A name that is too long or contains NUL.
     #[error("an export's name has at most 4,096 bytes and no NUL")]
     Name,
     /// A TLS parameter in a URI without TLS.
@@ -96,7 +96,7 @@ fn decode(text: &str) -> Result<String, UriError> {
     String::from_utf8(bytes).map_err(|_| fault())
 }
 
-/// Percent-encodes what a URI may not hold as it is.
+/// Text with the characters percent-encoded that a URI may not contain.
 struct Encoded<'a>(&'a str);
 
 impl fmt::Display for Encoded<'_> {
@@ -145,7 +145,7 @@ impl FromStr for Uri {
                 _ => return Err(UriError::Parameter(parameter.to_owned())),
             }
         }
-        // A user name is for pre-shared keys, which are not supported.
+        // User names are for pre-shared keys, which are not supported.
         if authority.contains('@') && authority != "@" {
             return Err(UriError::Parameter(authority.to_owned()));
         }

@@ -1,10 +1,10 @@
-//! An answer to a request, its bytes in memory that is the server's own or shared between clients ([`Words`]).
+//! Answers to requests; the data is in the server's own memory or in memory shared between clients ([`Words`]).
 
 use crate::wire::{self, Command, Errno, Kind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Memory that is shared between clients: words that anyone may change at any time. Bytes lie in it
-/// as in memory, whatever the machine's byte order.
+/// Memory shared between clients: words that may change at any time. Bytes are in memory order, whatever the machine's
+/// byte order.
 #[derive(Clone, Copy, Debug)]
 pub struct Words<'a> {
     pub(crate) all: &'a [AtomicU64],
@@ -14,7 +14,7 @@ pub struct Words<'a> {
 }
 
 impl<'a> Words<'a> {
-    /// `len` bytes from byte `skip` of the words on. Panics when there are not as many.
+    /// `len` bytes, starting at byte `skip` of the words. Panics if the words are too short.
     pub fn new(words: &'a [AtomicU64], skip: usize, len: usize) -> Self {
         assert!(skip.checked_add(len).is_some_and(|end| end <= size_of_val(words)));
         Self { all: &words[skip / 8..], skip: skip % 8, len }
@@ -25,7 +25,7 @@ impl<'a> Words<'a> {
         self.len
     }
 
-    /// Whether it has no bytes.
+    /// True if it has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -34,8 +34,7 @@ impl<'a> Words<'a> {
         self.all.as_ptr().cast::<u8>().wrapping_add(self.skip)
     }
 
-    /// Copies the bytes out, a word at a time. Bytes that are written meanwhile come as they were or
-    /// as they will be.
+    /// Copies the bytes out, a word at a time. A byte that is written concurrently has its old or its new value.
     pub fn read(&self, to: &mut [u8]) {
         assert!(to.len() == self.len);
         let (mut skip, mut to) = (self.skip, to);
@@ -51,8 +50,8 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Copies bytes in, a word at a time. Bytes beside them in the first and the last word stay what
-    /// they are, even if they change meanwhile.
+    /// Copies bytes in, a word at a time. Other bytes in the first and the last word are unaffected, even if they
+    /// change concurrently.
     pub fn write(&self, from: &[u8]) {
         assert!(from.len() == self.len);
         let head = ((8 - self.skip) % 8).min(from.len());
@@ -70,7 +69,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Makes the bytes zero.
+    /// Sets the bytes to zero.
     pub fn zero(&self) {
         let head = ((8 - self.skip) % 8).min(self.len);
         let mut words = self.all;
@@ -89,7 +88,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// Puts bytes into a word and leaves its other bytes alone.
+/// Replaces some bytes of a word and keeps the others.
 fn merge(word: &AtomicU64, skip: usize, bytes: &[u8]) {
     let _ = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |old| {
         let mut new = old.to_ne_bytes();
@@ -101,22 +100,22 @@ fn merge(word: &AtomicU64, skip: usize, bytes: &[u8]) {
 /// One way to answer a request.
 #[derive(Clone, Copy, Debug)]
 pub enum Answer<'a> {
-    /// It is done, and there is no data: for everything but reads and block status.
+    /// Success without data: for everything but reads and block status.
     Done,
-    /// It failed.
+    /// Failure.
     Failed(Errno),
-    /// A read's bytes: as many as were asked for.
+    /// Data of a read, in the requested length.
     Data(&'a [u8]),
     /// A read's bytes are all zeroes.
     Zeroes,
-    /// A block status' extents, from the request's offset on: (length, state) each. What lies
-    /// beyond the range, or beyond one extent where one was asked for, is left out.
+    /// Extents of a block status, from the request's offset on: (length, state) each. Extents beyond the range, or
+    /// beyond the first if only one was requested, are left out.
     Extents(&'a [(u32, u32)]),
 }
 
 impl Answer<'_> {
-    /// Writes the reply. An answer that does not fit the question becomes EIO: what the client
-    /// would take it for is worse. True for an error.
+    /// Encodes the reply. An answer that does not fit the request becomes EIO, since the client would misread it. True
+    /// for an error.
     pub(crate) fn encode(
         &self,
         replies: wire::Replies,

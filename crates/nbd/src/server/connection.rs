@@ -1,10 +1,10 @@
-//! One connection, from the greeting to the end, on a thread of its own: the state shared by negotiation
-//! (`handshake.rs`) and transmission (`transmission.rs`).
+//! One connection from greeting to end, on its own thread: the state shared by negotiation (`handshake.rs`) and
+//! transmission (`transmission.rs`).
 //!
-//! **Memory.** An input buffer of [`INPUT_BYTES`] (touched only as far as it is used), replies of at most
-//! one request beyond what [`Outgoing`](super::send_queue::Outgoing) holds when it is full, a payload of at
-//! most 32 MiB while it arrives, and what [`Link`] bounds. What of these goes beyond a small share is granted by the
-//! server's [budget](super::link::budget).
+//! **Memory.** An input buffer of [`INPUT_BYTES`] (touched only as far as it is used), replies of at most one request
+//! beyond a full [`Outgoing`](super::send_queue::Outgoing), a payload of at most 32 MiB while it arrives, and what
+//! [`Link`] bounds. Memory beyond a small share per connection needs a grant from the server's
+//! [budget](super::link::budget).
 
 mod handshake;
 mod transmission;
@@ -24,29 +24,28 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use transmission::Watched;
 
-/// Large enough for the requests that come while a batch is answered: 32 writes of 4 KiB twice over.
+/// Holds the requests that arrive while a batch is answered: 32 writes of 4 KiB twice over.
 const INPUT_BYTES: usize = 256 << 10;
-/// After a payload that was received straight into its place, no more than this is received: more would have to
-/// be copied if another follows.
+/// Maximum bytes received into the input after a directly received payload: if another follows, they must be copied.
 const BETWEEN_BYTES: usize = 4096;
-/// Bytes that go to TLS at a time: about what it takes at once.
+/// Bytes passed to TLS at a time: about as many as it takes at once.
 const TLS_BYTES: usize = 64 << 10;
 
-/// Why a connection ended.
+/// Reason why a connection ended.
 #[derive(Debug)]
 pub(crate) enum End {
     /// The client sent a disconnect request.
     Left,
-    /// It closed the socket without one, or the server is stopping.
+    /// The client closed the socket without a disconnect request, or the server is stopping.
     Gone,
-    /// It broke the protocol.
+    /// The client broke the protocol.
     Violation(Violation),
     /// The socket or TLS failed, or the deadline passed.
     Failed(io::Error),
 }
 
 impl End {
-    /// The reason, in words; None for an orderly end.
+    /// The reason in words; `None` for an orderly end.
     pub(crate) fn why(&self) -> Option<String> {
         match self {
             Self::Left | Self::Gone => None,
@@ -64,7 +63,7 @@ impl From<io::Error> for End {
     }
 }
 
-/// What the server passes to a connection's thread.
+/// Arguments of a connection's thread.
 pub(crate) struct Start {
     pub(crate) link: Arc<Link>,
     pub(crate) exports: Arc<Exports>,
@@ -81,12 +80,12 @@ enum Pipe {
     Tls(Box<TlsStream>),
 }
 
-/// Bytes received and not used yet.
+/// Received bytes that are not used yet.
 struct Input {
     buffer: Box<[u8]>,
     start: usize,
     end: usize,
-    /// The last payload was received straight into its place, and the next may be.
+    /// The last payload was received directly, and the next may be.
     sparing: bool,
 }
 
@@ -120,7 +119,7 @@ struct Connection<'a> {
     pipe: Pipe,
     input: Input,
     tally: Tally,
-    /// For TLS: replies that other threads made.
+    /// Buffer for TLS: replies from other threads.
     queued: Vec<u8>,
     busy_poll: BusyPoll,
     watched: Option<Watched>,
@@ -131,7 +130,7 @@ impl<'a> Connection<'a> {
         Self {
             start,
             pipe: Pipe::Plain,
-            // Zeroed memory of this size is mapped, and touched only where it is used.
+            // The kernel maps zeroed memory of this size lazily, so only the used part is touched.
             input: Input { buffer: vec![0; INPUT_BYTES].into(), start: 0, end: 0, sparing: false },
             tally: Tally::default(),
             queued: Vec::new(),
@@ -148,7 +147,7 @@ impl<'a> Connection<'a> {
         self.start.stopping.load(Ordering::Relaxed)
     }
 
-    /// Sends all of it, without a time limit or until the deadline.
+    /// Sends all bytes; fails at the deadline, if any.
     fn send_bytes(&mut self, bytes: &[u8], deadline: Option<Instant>) -> io::Result<()> {
         let fd = self.fd();
         let link = &self.start.link;
@@ -167,7 +166,7 @@ impl<'a> Connection<'a> {
     }
 }
 
-/// Sends all of the spans, without a time limit or until the deadline.
+/// Sends all spans; fails at the deadline, if any.
 ///
 /// # Safety
 /// As for [`syscalls::send`].

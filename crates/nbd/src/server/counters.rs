@@ -1,9 +1,9 @@
-//! The server's counters, for metrics. Connections add their share once a batch, not once a request.
+//! The server's counters, for metrics. Connections add their counts once per batch, not per request.
 
 use crate::wire::Kind;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Running counts. Each is monotonic, but `connections`.
+/// Running counts. All are monotonic except `connections`.
 #[derive(Debug, Default)]
 pub struct Counters {
     pub(crate) connections: AtomicU64,
@@ -21,30 +21,30 @@ pub struct Counters {
 /// The counts at one instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Connections that are open now, in whatever phase.
+    /// Open connections, in any phase.
     pub connections: u64,
     /// Connections accepted so far.
     pub accepted: u64,
-    /// Connections closed at once because the limit was reached.
+    /// Connections closed at once because of a limit.
     pub turned_away: u64,
-    /// Connections that ended before they had an export, for another reason than a disconnect by the client.
+    /// Connections that ended before they had an export, other than by the client's disconnect request.
     pub handshakes_failed: u64,
     /// Connections that ended because the client broke the protocol.
     pub violations: u64,
-    /// Requests that were submitted to an export, by [`Kind`].
+    /// Requests submitted to an export, by [`Kind`].
     pub requests: [u64; Kind::COUNT],
-    /// Requests that the rules refused: ranges, alignment, flags, read-only.
+    /// Requests refused by the rules: ranges, alignment, flags, read-only.
     pub refused: u64,
-    /// Requests that an export answered with an error.
+    /// Requests answered with an error by an export.
     pub errors: u64,
-    /// Bytes of reads that were submitted to an export.
+    /// Bytes of reads submitted to an export.
     pub read_bytes: u64,
-    /// Bytes of writes that were submitted to an export.
+    /// Bytes of writes submitted to an export.
     pub written_bytes: u64,
 }
 
 impl Counters {
-    /// The counts now.
+    /// The present counts.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot {
             connections: self.connections.load(Relaxed),
@@ -61,7 +61,7 @@ impl Counters {
     }
 }
 
-/// One connection's counts since they were last added.
+/// One connection's counts since they were last added to the server's.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) requests: [u64; Kind::COUNT],

@@ -1,14 +1,14 @@
-//! Replies that are made later, by other threads: of one request, or of many that completed at once.
+//! Deferred replies, made by other threads: one at a time, or a batch of requests that completed together.
 
 use super::answer::Answer;
 use super::link::Link;
 use crate::wire::{self, Command, Errno, Kind};
 use std::sync::Arc;
 
-/// A deferred request, to be answered from any thread and in any order. If it is dropped, the server answers it
-/// with EIO. Answering never waits for the client.
+/// A deferred request, to be answered from any thread and in any order. If it is dropped, the server answers with EIO.
+/// Answering never waits for the client.
 pub struct DeferredReply {
-    /// None once it is answered.
+    /// `None` once answered.
     link: Option<Arc<Link>>,
     command: Command,
 }
@@ -19,21 +19,20 @@ impl DeferredReply {
         Self { link: Some(link), command }
     }
 
-    /// The request's command.
+    /// The request.
     pub fn command(&self) -> &Command {
         &self.command
     }
 
-    /// Answers.
+    /// Answers the request.
     pub fn answer(mut self, answer: &Answer<'_>) {
         if let Some(link) = self.put(answer) {
             link.push();
         }
     }
 
-    /// Answers a read; `fill` writes all of its bytes, into a buffer of just that length. It runs under a lock
-    /// that the connection's other answers wait for. For other kinds it acts as [`Answer::Done`], and `fill` is
-    /// not called.
+    /// Answers a read. `fill` writes the whole buffer, which has the requested length; it runs under a lock that the
+    /// connection's other answers wait for. Other kinds of requests get [`Answer::Done`], and `fill` is not called.
     pub fn fill(mut self, fill: impl FnOnce(&mut [u8])) {
         if let Some(link) = self.put_fill(fill) {
             link.push();
@@ -72,26 +71,26 @@ impl Drop for DeferredReply {
     }
 }
 
-/// Answers that are sent together: one call for all answers of one connection. For a thread that finds many
-/// requests completed at once. Dropping it sends what is in it.
+/// Answers that are sent together, with one call per connection: for a thread that finds many requests completed at
+/// once. Sends the rest on drop.
 #[derive(Default)]
 pub struct Batch {
     links: Vec<Arc<Link>>,
 }
 
 impl Batch {
-    /// An empty one.
+    /// An empty batch.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// As [`DeferredReply::answer`], but sent with the others.
+    /// Like [`DeferredReply::answer`], but sent with the batch.
     pub fn answer(&mut self, mut later: DeferredReply, answer: &Answer<'_>) {
         let link = later.put(answer);
         self.remember(link);
     }
 
-    /// As [`DeferredReply::fill`], but sent with the others.
+    /// Like [`DeferredReply::fill`], but sent with the batch.
     pub fn fill(&mut self, mut later: DeferredReply, fill: impl FnOnce(&mut [u8])) {
         let link = later.put_fill(fill);
         self.remember(link);
@@ -104,7 +103,7 @@ impl Batch {
         }
     }
 
-    /// Sends them.
+    /// Sends the answers.
     pub fn send(&mut self) {
         for link in self.links.drain(..) {
             link.push();

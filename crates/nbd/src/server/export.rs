@@ -1,10 +1,9 @@
-//! The interface between the server and what it serves: an [`Export`], which describes itself and opens a
-//! [`Session`] for each connection that chose it. A session takes requests one at a time, on the connection's
-//! own thread, and answers each either at once, within the call, or [later](Io::later), from any thread and in
-//! any order.
+//! Interface between the server and the served storage. An [`Export`] describes itself and opens a [`Session`] for each
+//! connection that chose it. A session takes requests one at a time, on the connection's own thread, and answers each
+//! either within the call, or [later](Io::later), from any thread and in any order.
 //!
-//! Every request that reaches a session was checked: its range lies within the export, it is aligned, its flags
-//! are valid, and it does not write to a read-only export.
+//! Every request that reaches a session is checked: its range lies within the export, it is aligned, its flags are
+//! valid, and it does not write to a read-only export.
 
 use super::answer::{Answer, Words};
 use super::deferred_reply::DeferredReply;
@@ -16,29 +15,29 @@ use std::io;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// Something that is served under a name.
+/// Storage served under a name.
 pub trait Export: Send + Sync {
-    /// Its description. Called at INFO and at GO; must not open anything.
+    /// The export's description. Called for INFO and GO; must not open anything.
     fn info(&self) -> Info;
 
-    /// A client chose this export. An error refuses the client; an export that allows one client only refuses
-    /// here.
+    /// Opens a session for a client that chose this export. An error refuses the client, such as a second one on an
+    /// export for one client.
     fn open(&self, peer: &Peer) -> io::Result<Box<dyn Session>>;
 }
 
-/// Who chose an export.
+/// The client that chose an export.
 #[derive(Clone)]
 pub struct Peer {
-    /// Address, as people read it.
+    /// Address, for people.
     pub address: String,
-    /// Over TLS.
+    /// The connection uses TLS.
     pub secure: bool,
     pub(crate) link: Weak<Link>,
 }
 
 impl Peer {
-    /// Ends the connection, from any thread; no effect on one that has ended. Replies that the socket has taken still
-    /// reach the client.
+    /// Ends the connection, from any thread; no-op if it has ended. Replies already in the socket still reach the
+    /// client.
     pub fn hang_up(&self) {
         if let Some(link) = self.link.upgrade() {
             let _ = rustix::net::shutdown(&link.socket, rustix::net::Shutdown::Both);
@@ -56,18 +55,18 @@ impl fmt::Debug for Peer {
     }
 }
 
-/// One connection's use of an export. It is dropped when the connection ends; requests that were
-/// [deferred](Io::later) may still be answered then, and the answers are discarded.
+/// One connection's use of an export. It is dropped when the connection ends; [deferred](Io::later) requests may still
+/// be answered then, but the answers are discarded.
 pub trait Session {
-    /// Starts, or carries out, one request. Called on the connection's thread.
+    /// Starts or carries out one request. Called on the connection's thread.
     fn submit(&mut self, io: Io<'_>);
 
-    /// All requests that came together were submitted: the time to wake the thread that carries them out.
+    /// Called when all requests that arrived together are submitted: the time to wake the thread that carries them out.
     fn submitted(&mut self) {}
 
-    /// The client's socket is empty: true, to poll the socket again at once and to be called again; false, to
-    /// sleep until the client sends something. The thread may do here what another thread would have to be
-    /// woken for. Only where a request was [deferred](Io::later), and not with TLS.
+    /// Called when the client's socket is empty. True: poll the socket again at once and call again; false: sleep until
+    /// the client sends something. The thread can use the call for work that another thread would otherwise be woken
+    /// for. Called only if a request was [deferred](Io::later), and not with TLS.
     ///
     /// `owed`: the client waits for an answer.
     fn poll(&mut self, owed: bool) -> bool {
@@ -75,33 +74,33 @@ pub trait Session {
         false
     }
 
-    /// The client took an answer from the socket this long after it was sent. Called by a thread that
-    /// [polls](Self::poll), for some answers, where the socket shows it: a Unix socket does.
+    /// Reports the time from sending an answer until the client took it from the socket. Called by a thread that
+    /// [polls](Self::poll), for some answers, and only for Unix sockets, which show it.
     fn taken(&mut self, after: Duration) {
         let _ = after;
     }
 
-    /// The request that arrives now found the connection's thread asleep.
+    /// Reports that the request that arrives now found the connection's thread asleep.
     fn woken(&mut self) {}
 
-    /// From here on the connection's thread may block: it sleeps, or waits for the client in the middle of a
-    /// request or reply.
+    /// Reports that the connection's thread may block from here on: it sleeps, or waits for the client in the middle of
+    /// a request or reply.
     fn may_block(&mut self) {}
 
-    /// The memory into which the payload of a large write may be received straight, instead of being passed by
-    /// [`Io::data`]. The write is submitted when all of it is there, with [`Io::placed`] true.
+    /// Memory for the payload of a large write, to receive it directly instead of through [`Io::data`]. The write is
+    /// submitted, with [`Io::placed`] true, when the payload is complete.
     fn place(&mut self, offset_bytes: u64, len_bytes: u32) -> Option<Place> {
         let _ = (offset_bytes, len_bytes);
         None
     }
 
-    /// The client disconnected before all of a placed payload had come. Some of it may be in place.
+    /// The client disconnected before a placed payload was complete. Part of it may be in place.
     fn broken_off(&mut self, offset_bytes: u64, len_bytes: u32) {
         let _ = (offset_bytes, len_bytes);
     }
 }
 
-/// Memory into which a payload is received straight.
+/// Memory into which a payload is received directly.
 #[derive(Debug)]
 pub struct Place {
     pub(crate) start: *mut u8,
@@ -110,14 +109,14 @@ pub struct Place {
 
 impl Place {
     /// # Safety
-    /// The words stay mapped until the session that gives this is dropped.
+    /// The words stay mapped until the session that returns this is dropped.
     pub unsafe fn new(words: Words<'_>) -> Self {
         Self { start: words.start().cast_mut(), len: words.len }
     }
 }
 
-/// A request, as a session gets it. It must be answered in one of the ways below; if it is dropped, the server
-/// answers it with EIO.
+/// A request, as passed to a session. It must be answered in one of the ways below; if it is dropped, the server
+/// answers with EIO.
 pub struct Io<'a> {
     pub(crate) command: Command,
     pub(crate) data: &'a [u8],
@@ -128,49 +127,49 @@ pub struct Io<'a> {
 }
 
 impl<'a> Io<'a> {
-    /// The request's command.
+    /// The request.
     pub fn command(&self) -> &Command {
         &self.command
     }
 
-    /// Whether the write must be durable before it is answered.
+    /// True if the write must be durable before it is answered.
     pub fn fua(&self) -> bool {
         self.command.flags.has(CmdFlags::FUA)
     }
 
-    /// A write's payload; empty where it was [placed](Session::place).
+    /// Payload of a write; empty if it was [placed](Session::place).
     pub fn data(&self) -> &'a [u8] {
         self.data
     }
 
-    /// Whether the payload was already received into its [place](Session::place).
+    /// True if the payload was received into its [place](Session::place).
     pub fn placed(&self) -> bool {
         self.placed
     }
 
-    /// Answers at once.
+    /// Answers the request at once.
     pub fn answer(mut self, answer: &Answer<'_>) {
         self.answered = true;
         self.out.answer(&self.command, answer);
     }
 
-    /// Answers a read at once; `fill` writes all of its bytes, into a buffer of just that length. For other
-    /// kinds it acts as [`Answer::Done`], and `fill` is not called.
+    /// Answers a read at once. `fill` writes the whole buffer, which has the requested length. Other kinds of requests
+    /// get [`Answer::Done`], and `fill` is not called.
     pub fn fill(mut self, fill: impl FnOnce(&mut [u8])) {
         self.answered = true;
         self.out.fill(&self.command, fill);
     }
 
-    /// Answers a read at once with these words, which are sent from where they are.
+    /// Answers a read at once with these words, which are sent without a copy.
     ///
     /// # Safety
-    /// The words stay mapped until this session is dropped. They may change meanwhile.
+    /// The words stay mapped until this session is dropped. Their content may change.
     pub unsafe fn lend(mut self, words: Words<'_>) {
         self.answered = true;
         self.out.lend(&self.command, words);
     }
 
-    /// Defers the answer. A write's payload has to be copied first.
+    /// Defers the answer. Copy a write's payload first.
     pub fn later(mut self) -> DeferredReply {
         self.answered = true;
         DeferredReply::new(Arc::clone(self.link), self.command)

@@ -1,16 +1,16 @@
-//! What the thread of a connection shares with the threads that answer its requests later. Such a thread (one
-//! that carries out the I/O of a hundred connections, say) must never wait for a client, nor for a connection's
-//! thread: it writes the reply to the socket itself when the socket takes it, for then no thread has to be woken,
-//! and leaves what does not fit to the connection's thread.
+//! State shared by a connection's thread and the threads that answer its requests later. Such a thread, which may carry
+//! out the I/O of a hundred connections, must never wait for a client or for a connection's thread. So it writes the
+//! reply to the socket itself if the socket takes it, which saves a wake-up, and leaves the rest to the connection's
+//! thread.
 //!
-//! At most one thread sends at a time. Others append to the queue and go; the sender looks again
-//! before it leaves. No thread sends, rings the bell or takes the budget's lock under the queue's lock.
+//! At most one thread sends at a time. Others append to the queue and leave; the sender checks the queue again before
+//! it leaves. No thread sends, wakes another or takes the budget's lock while it holds the queue's lock.
 //!
-//! **Memory.** What is taken for later and what is queued is bounded by the connection's limits, and over all
-//! connections by the [`Budget`]: the thread reads no further request while any of them is exceeded. What was
-//! sent is counted no more, so the server must not keep memory for it: where a send ends with a buffer of more than
-//! [`KEEP_BYTES`], the acceptor [trims](Link::trim) the queue within [`TRIM_AFTER`](memory_budget::TRIM_AFTER). The
-//! sender does not do that itself: a client that reads much would need new memory for each answer.
+//! **Memory.** Deferred requests and queued answers are bounded by the connection's limits, and over all connections by
+//! the [`Budget`]: the thread reads no further request while any of them is exceeded. Sent bytes no longer count, so
+//! the server must not keep memory for them: if a buffer of more than [`KEEP_BYTES`] remains after a send, the acceptor
+//! [trims](Link::trim) the queue within [`TRIM_AFTER`](memory_budget::TRIM_AFTER). The sender does not trim itself,
+//! since a client that reads much would then need new memory for each answer.
 
 pub(super) mod memory_budget;
 
@@ -24,45 +24,44 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
-/// Bytes that a request counts for, beside its payload.
+/// Bytes counted per request in addition to its payload.
 const REQUEST_OVERHEAD_BYTES: usize = 128;
-/// A buffer of replies up to this size is not trimmed, bytes.
+/// Size up to which a buffer of replies is not trimmed.
 const KEEP_BYTES: usize = 256 << 10;
 
 /// State shared by a connection's thread and the threads that answer its requests later.
 pub(crate) struct Link {
-    /// The connection's number.
+    /// Number of the connection.
     pub(crate) id: u64,
     pub(crate) socket: OwnedFd,
     pub(crate) replies: OnceLock<Replies>,
-    /// Any thread may send: there is no TLS in between.
+    /// Any thread may send, since there is no TLS.
     direct: bool,
     queue: Mutex<Queue>,
     waker: OnceLock<Waker>,
     /// At least one request was deferred.
     used: AtomicBool,
-    /// Requests that are not answered yet, and the bytes they count for.
+    /// Unanswered requests, and the bytes counted for them.
     pending: AtomicUsize,
     pending_bytes: AtomicUsize,
-    /// Bytes answered and not sent.
+    /// Bytes of answers that are not sent yet.
     queued_bytes: AtomicUsize,
     /// Number of sends from the queue.
     sends: AtomicUsize,
     /// The connection's thread waits, and must be woken when the queue changes.
     asleep: AtomicBool,
-    /// The connection's thread waits for a request to be answered.
+    /// The connection's thread waits for an answer to a request.
     awaits_answer: AtomicBool,
     pub(crate) counters: Arc<Counters>,
     pub(crate) budget: Arc<Budget>,
-    /// The budget gave a grant.
+    /// The budget gave this connection a grant.
     granted: AtomicBool,
-    /// Bytes that the connection's thread itself holds: replies that it did not send yet, and the payload of
-    /// the request that it receives. Only kept where the budget gave a grant, or one is requested.
+    /// Bytes held by the connection's thread itself: its unsent replies, and the payload that it receives. Only
+    /// maintained with a grant, or while one is requested.
     own_bytes: AtomicUsize,
-    /// The connection's thread carries out a request: it does not wait for its client.
+    /// The connection's thread carries out a request, so it does not wait for its client.
     submits: AtomicBool,
-    /// Bytes that went into the socket and came out of it. Only kept where the budget gave a grant; the budget
-    /// compares differences.
+    /// Bytes moved into and out of the socket. Only maintained with a grant; the budget compares differences.
     moved_bytes: AtomicUsize,
     closed: AtomicBool,
 }
@@ -76,18 +75,18 @@ pub(super) fn trim(buffer: &mut Vec<u8>) {
 
 #[derive(Default)]
 struct Queue {
-    /// The buffer that is being sent, and how much of it was sent.
+    /// The buffer being sent, and its bytes sent.
     head: Vec<u8>,
     head_sent: usize,
-    /// The buffer that follows it.
+    /// The buffer to be sent next.
     tail: Vec<u8>,
     /// A thread is sending `head`.
     sending: bool,
     /// When the last send began.
     sent_at: Option<Instant>,
-    /// The socket took no more: the connection's thread continues.
+    /// The socket was full: the connection's thread continues.
     stuck: bool,
-    /// The connection is over.
+    /// The connection has ended.
     closed: bool,
 }
 
@@ -129,13 +128,13 @@ impl Link {
         }
     }
 
-    /// Memory of deferred requests and of queued answers, bytes.
+    /// Memory of deferred requests and queued answers, bytes.
     #[inline]
     pub(crate) fn owed_bytes(&self) -> usize {
         self.pending_bytes.load(SeqCst) + self.queued_bytes.load(SeqCst)
     }
 
-    /// Memory that the connection's requests and replies hold, bytes.
+    /// Memory held by the connection's requests and replies, bytes.
     pub(crate) fn held_bytes(&self) -> usize {
         if self.is_closed() {
             return self.pending_bytes.load(SeqCst);
@@ -147,7 +146,7 @@ impl Link {
         self.closed.load(SeqCst)
     }
 
-    /// Whether the budget gave a grant; then it has to be notified of changes.
+    /// True if the budget gave a grant, and so has to be notified of changes.
     #[inline]
     pub(crate) fn granted(&self) -> bool {
         self.granted.load(SeqCst)
@@ -157,24 +156,24 @@ impl Link {
         self.granted.store(granted, SeqCst);
     }
 
-    /// Sets what the connection's thread holds, with the request that it is about to read, before it calls the
-    /// budget.
+    /// Sets the bytes that the connection's thread holds, including the request that it is about to read. Called before
+    /// asking the budget.
     pub(crate) fn set_own_bytes(&self, bytes: usize) {
         self.own_bytes.store(bytes, SeqCst);
     }
 
-    /// Sets what the connection's thread still holds, where the budget gave a grant: the rest goes back to the
-    /// budget.
+    /// Reduces the bytes that the connection's thread holds, and returns the rest of its grant to the budget. No-op
+    /// without a grant.
     #[inline]
     pub(crate) fn keep_own_bytes(&self, bytes: usize) {
         if self.granted() && bytes < self.own_bytes.swap(bytes, SeqCst) {
-            // The client took or sent all that this waited for.
+            // The client took or sent everything that this waited for.
             self.moved(STEP_BYTES);
             self.settle();
         }
     }
 
-    /// The connection's thread begins or ends carrying out a request. Only kept where the budget gave a grant.
+    /// Marks begin or end of a request that the connection's thread carries out. Only maintained with a grant.
     #[inline]
     pub(crate) fn set_submits(&self, submits: bool) {
         if submits && self.granted() || !submits && self.submits.load(SeqCst) {
@@ -182,7 +181,7 @@ impl Link {
         }
     }
 
-    /// Counts bytes that went into the socket or came out of it.
+    /// Counts bytes moved into or out of the socket.
     #[inline]
     pub(crate) fn moved(&self, bytes: usize) {
         if self.granted() {
@@ -190,22 +189,22 @@ impl Link {
         }
     }
 
-    /// The same without what lies in the socket: a Unix socket takes more only when its client has taken most
-    /// of what is in it, and until then a slow client would look like one that takes nothing. Can be negative.
+    /// Moved bytes, without those still in the socket: a Unix socket takes more only when its client has taken most of
+    /// its content, so a slow client would look like a stalled one. Can be negative.
     pub(crate) fn moved_bytes(&self) -> isize {
         let untaken = syscalls::untaken_bytes(self.socket.as_fd()).unwrap_or(0);
         self.moved_bytes.load(SeqCst).wrapping_sub(untaken) as isize
     }
 
-    /// Whether the connection waits for its client to take or to send something; `own` says whether its thread
-    /// waits for nothing else.
+    /// True if the connection waits for its client to take or send something. `own`: the connection's own thread waits
+    /// for nothing else.
     pub(crate) fn waits_for_client(&self, own: bool) -> bool {
         !self.is_closed()
             && !self.submits.load(SeqCst)
             && (self.queued_bytes.load(SeqCst) > 0 || own && self.own_bytes.load(SeqCst) > 0)
     }
 
-    /// Something that the connection held is released.
+    /// Reports to the budget that memory was released.
     #[inline]
     pub(crate) fn settle(&self) {
         if self.granted() {
@@ -214,16 +213,16 @@ impl Link {
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
-        // Nothing that runs under the lock can panic half-way but for lack of memory.
+        // Code under the lock can only panic half-way for lack of memory.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The waker, once a request was deferred.
+    /// The waker; `None` before the first deferred request.
     pub(crate) fn waker(&self) -> Option<&Waker> {
         self.waker.get()
     }
 
-    /// Whether any request was ever deferred. Until then nothing here has to be checked.
+    /// True once any request was deferred. Until then nothing here has to be checked.
     #[inline]
     pub(crate) fn used(&self) -> bool {
         self.used.load(SeqCst)
@@ -233,12 +232,12 @@ impl Link {
         self.sends.load(SeqCst)
     }
 
-    /// When the last of them began.
+    /// Start of the last send.
     pub(crate) fn last_send(&self) -> Option<Instant> {
         self.queue().sent_at
     }
 
-    /// Whether a request is still to be answered, or an answer to be sent.
+    /// True if a request is unanswered, or an answer unsent.
     pub(crate) fn owes(&self) -> bool {
         self.pending.load(SeqCst) > 0 || self.queued_bytes.load(SeqCst) > 0
     }
@@ -247,7 +246,7 @@ impl Link {
         self.pending.load(SeqCst)
     }
 
-    /// Whether no further request may be read for now.
+    /// True if no further request may be read now.
     #[inline]
     pub(crate) fn crowded(&self, requests_max: usize, bytes_max: usize) -> bool {
         self.used()
@@ -255,7 +254,7 @@ impl Link {
                 || self.pending_bytes.load(SeqCst) + self.queued_bytes.load(SeqCst) >= bytes_max)
     }
 
-    /// Whether the connection's thread has something to send.
+    /// True if the connection's thread has something to send.
     pub(crate) fn has_queued(&self) -> bool {
         if !self.used() {
             return false;
@@ -264,8 +263,8 @@ impl Link {
         !queue.sending && (queue.head_sent < queue.head.len() || !queue.tail.is_empty())
     }
 
-    /// The connection's thread is about to wait; `awaits_answer` when for a request to be answered. True when
-    /// it need not, for there is something to send.
+    /// Announces that the connection's thread is about to wait; `awaits_answer` if for an answer to a request. True if
+    /// it need not wait, since there is something to send.
     pub(crate) fn fall_asleep(&self, awaits_answer: bool) -> bool {
         self.asleep.store(true, SeqCst);
         self.awaits_answer.store(awaits_answer, SeqCst);
@@ -289,8 +288,8 @@ impl Link {
         }
     }
 
-    /// Sends what is queued, as far as the socket takes it; of all threads that call it, one sends. `Err` when
-    /// the connection is broken.
+    /// Sends the queue as far as the socket takes it. Of all threads that call it, one sends. `Err` if the connection
+    /// is broken.
     pub(crate) fn send_queued(&self, own_thread: bool) -> io::Result<()> {
         debug_assert!(self.direct);
         let mut queue = self.queue();
@@ -311,13 +310,13 @@ impl Link {
                     return Ok(());
                 }
             }
-            // Only the sender touches the head, so that it can be out of the queue meanwhile.
+            // Only the sender touches the head, so it can be taken out of the queue.
             let mut head = std::mem::take(&mut queue.head);
             let mut from = queue.head_sent;
             let begun = Instant::now();
             drop(queue);
             let span = Span::new(head[from..].as_ptr(), head.len() - from);
-            // SAFETY: the span is the rest of a vector that is ours.
+            // SAFETY: the span is the rest of a vector that this thread owns.
             let sent = unsafe { syscalls::send(self.socket.as_fd(), &[span]) };
             match sent {
                 Ok(Some(n)) if from + n == head.len() => {
@@ -356,7 +355,7 @@ impl Link {
                     queue.sending = false;
                     queue.stuck = true;
                     drop(queue);
-                    // Its own thread sees the same error, and ends the connection.
+                    // The connection's thread gets the same error, and ends the connection.
                     self.wake_if(&self.asleep);
                     return Err(e);
                 }
@@ -370,8 +369,7 @@ impl Link {
         }
     }
 
-    /// Frees the memory of sent replies. A head that is being sent is not here; its sender requests a trim
-    /// again.
+    /// Frees the memory of sent replies. Skips a head that is being sent; its sender requests a trim again.
     pub(crate) fn trim(&self) {
         let mut queue = self.queue();
         let q = &mut *queue;
@@ -383,8 +381,8 @@ impl Link {
         trim(&mut q.tail);
     }
 
-    /// The connection's thread is about to send replies of its own. False when others' replies are being sent:
-    /// then it has to queue its own, or to wait.
+    /// Begins a send of the connection's own replies. False while other replies are queued or being sent; it must then
+    /// queue its own, or wait.
     pub(crate) fn begin_own(&self) -> bool {
         if !self.used() {
             return true;
@@ -395,7 +393,7 @@ impl Link {
         free
     }
 
-    /// The connection's thread has sent its own replies.
+    /// Ends a send of the connection's own replies.
     pub(crate) fn end_own(&self) -> io::Result<()> {
         if !self.used() {
             return Ok(());
@@ -408,8 +406,7 @@ impl Link {
         if more && self.direct { self.send_queued(true) } else { Ok(()) }
     }
 
-    /// Takes all that is queued, for the connection's thread to send; with TLS only. It calls [`Self::sent`]
-    /// then.
+    /// Takes the whole queue for the connection's thread to send; only with TLS. The thread then calls [`Self::sent`].
     pub(crate) fn take_queued(&self, into: &mut Vec<u8>) {
         debug_assert!(into.is_empty());
         let mut queue = self.queue();
@@ -420,14 +417,14 @@ impl Link {
     pub(crate) fn sent(&self, bytes: usize) {
         let all = self.queued_bytes.fetch_sub(bytes, SeqCst) == bytes;
         if all {
-            // A client that took all there was is not slow, even if that was little.
+            // A client that took everything is not slow, even if that was little.
             self.moved(STEP_BYTES);
         }
         self.settle();
         self.wake_if(&self.awaits_answer);
     }
 
-    /// The connection is over: answers are discarded from here on.
+    /// Ends the connection: later answers are discarded.
     pub(crate) fn close(self: &Arc<Self>) {
         let mut queue = self.queue();
         queue.closed = true;
@@ -440,7 +437,7 @@ impl Link {
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
     }
 
-    /// Appends an answer to the queue, without sending it.
+    /// Appends an answer to the queue without sending it.
     pub(super) fn put(&self, command: &Command, write: impl FnOnce(Replies, &mut Vec<u8>) -> bool) {
         let replies = *self.replies.get().unwrap_or(&Replies::Simple);
         let mut queue = self.queue();
@@ -463,10 +460,10 @@ impl Link {
         self.wake_if(&self.awaits_answer);
     }
 
-    /// Counts a request that is to be answered later.
+    /// Counts a deferred request.
     pub(super) fn take(&self, command: &Command) {
         if !self.used() {
-            // Without a bell the connection's thread could not be woken; it looks now and then.
+            // Without a waker the connection's thread polls at intervals.
             if let Ok(waker) = Waker::new() {
                 let _ = self.waker.set(waker);
             }
@@ -476,10 +473,10 @@ impl Link {
         self.pending_bytes.fetch_add(counted_bytes(command), SeqCst);
     }
 
-    /// Sends what is queued, or has the connection's thread send it.
+    /// Sends the queue, or has the connection's thread send it.
     pub(super) fn push(&self) {
         if self.direct {
-            // A broken connection is its own thread's concern.
+            // The connection's thread handles a broken connection.
             let _ = self.send_queued(false);
         } else {
             self.wake_if(&self.asleep);
@@ -487,7 +484,7 @@ impl Link {
     }
 }
 
-/// The memory that a request takes until its answer is sent.
+/// Memory that a request takes until its answer is sent, bytes.
 pub(crate) fn counted_bytes(command: &Command) -> usize {
     let payload = matches!(command.kind, Kind::Read | Kind::Write);
     REQUEST_OVERHEAD_BYTES + if payload { command.len_bytes as usize } else { 0 }

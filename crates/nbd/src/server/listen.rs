@@ -15,15 +15,15 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Silence after which a TCP client's machine is asked whether it is there.
+/// Idle time after which TCP keep-alive probes a client's machine.
 const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(60);
 
-/// Where a server listens.
+/// Address on which a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
     /// A unix socket at this path.
     Unix(PathBuf),
-    /// A TCP port; port 0 lets the system choose.
+    /// A TCP address; port 0 lets the system choose.
     Tcp(SocketAddr),
 }
 
@@ -36,18 +36,18 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// Why a server cannot listen.
+/// Reason why a server can't listen.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ListenError {
-    /// Without TLS, anyone who reaches the port may read and write.
+    /// TCP without TLS on an address that other machines reach: anyone could read and write.
     #[error(
         "{0} is open to other machines, and there is no TLS: give certificates, listen on 127.0.0.1, or insist on plain TCP"
     )]
     Open(SocketAddr),
-    /// There is something at the path that is no socket.
+    /// The path holds something other than a socket.
     #[error("{}: there is a file that is not a socket; name another path", .0.display())]
     NoSocket(PathBuf),
-    /// Another server answers there.
+    /// Another server listens at the path.
     #[error("{}: a server listens there already; stop it or name another path", .0.display())]
     InUse(PathBuf),
     /// The system refuses.
@@ -61,8 +61,8 @@ impl ListenError {
     }
 }
 
-/// A Unix socket that only its owner may connect to. It replaces the socket file that a dead server left, and
-/// nothing else. Its own file is removed when it is dropped, if the path still holds it.
+/// A Unix socket that only its owner may connect to. It replaces the socket file of a dead server, and nothing else.
+/// Its own file is removed on drop, if the path still leads to it.
 #[derive(Debug)]
 pub struct OwnersSocket {
     socket: OwnedFd,
@@ -75,14 +75,13 @@ impl OwnersSocket {
     /// Listens at a path; accepting does not block.
     ///
     /// # Errors
-    /// A server listens there, there is something that is no socket, or the system refuses.
+    /// [`ListenError`] if a server listens there, the path holds something else, or the system refuses.
     pub fn listen(path: &Path) -> Result<Self, ListenError> {
         let fault = |e: rustix::io::Errno| ListenError::new(path.display(), &e);
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket =
             socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).map_err(fault)?;
-        // The file that bind makes gets this mode, less the umask: it is never open to others, not
-        // even for a moment.
+        // `bind` creates the file with this mode, less the umask, so it is never accessible to others.
         rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR).map_err(fault)?;
         let address = SocketAddrUnix::new(path).map_err(fault)?;
         match bind(&socket, &address) {
@@ -119,7 +118,7 @@ enum Socket {
     Tcp(TcpListener),
 }
 
-/// A socket that takes connections.
+/// A listening socket.
 pub struct Listener {
     socket: Socket,
     endpoint: Endpoint,
@@ -141,10 +140,10 @@ impl AsFd for Listener {
 }
 
 impl Listener {
-    /// Listens. Without `plain_anywhere`, TCP only on addresses of this machine.
+    /// Opens a listening socket. Without `plain_anywhere`, TCP only on loopback addresses.
     ///
     /// # Errors
-    /// Why it can't.
+    /// The reason for the failure.
     pub fn open(endpoint: &Endpoint, plain_anywhere: bool) -> Result<Self, ListenError> {
         match endpoint {
             Endpoint::Unix(path) => {
@@ -164,12 +163,12 @@ impl Listener {
         }
     }
 
-    /// Where it listens; with the port that the system chose.
+    /// The address, with the port that the system chose.
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
-    /// A waiting connection and its peer's address; None where there is none.
+    /// Accepts a waiting connection; returns it with its peer's address. `None` if none waits.
     pub fn accept(&self) -> Option<io::Result<(OwnedFd, String)>> {
         loop {
             match acceptfrom_with(self, SocketFlags::CLOEXEC) {
@@ -180,9 +179,9 @@ impl Listener {
                             self.endpoint.to_string()
                         }
                         Endpoint::Tcp(_) => {
-                            // Requests are small and waited for: disable Nagle's algorithm.
+                            // Requests are small and awaited: disable Nagle's algorithm.
                             let _ = sockopt::set_tcp_nodelay(&socket, true);
-                            // The connection of a machine that is gone ends.
+                            // Keep-alive ends the connection of a machine that has vanished.
                             let _ = sockopt::set_socket_keepalive(&socket, true);
                             let _ = sockopt::set_tcp_keepidle(&socket, KEEP_ALIVE_IDLE);
                             address
@@ -193,7 +192,7 @@ impl Listener {
                     return Some(Ok((socket, address)));
                 }
                 Err(rustix::io::Errno::AGAIN) => return None,
-                // The client disconnected; there may be another.
+                // The client disconnected; another may wait.
                 Err(rustix::io::Errno::INTR | rustix::io::Errno::CONNABORTED) => {}
                 Err(e) => return Some(Err(e.into())),
             }
@@ -201,7 +200,7 @@ impl Listener {
     }
 }
 
-/// Removes a socket file on which no process listens.
+/// Removes a socket file that no process listens on.
 fn remove_stale(path: &Path, address: &SocketAddrUnix) -> Result<(), ListenError> {
     let fault = |e: io::Error| ListenError::new(path.display(), &e);
     let found = std::fs::symlink_metadata(path).map_err(fault)?;

@@ -1,11 +1,11 @@
-//! The server: listens, gives each connection a thread, and ends them all in an orderly way.
+//! The NBD server: listens, gives each connection a thread, and ends them in an orderly way.
 //!
-//! * A connection's failure, a panic in its session included, ends that connection and nothing else.
-//! * Negotiation has a deadline; connections have a limit. At the limit the server ends the oldest connection
-//!   that is still negotiating, so that half-open ones do not lock good clients out.
-//! * A Unix socket is accessible to its owner only (0600); a socket file that a dead server left is removed,
-//!   one that answers is not; ours is removed at the end, if the path still holds it.
-//! * Payloads and replies of all connections together have a limit; where it is reached, requests wait.
+//! * A connection's failure, including a panic in its session, ends that connection only.
+//! * Negotiation has a deadline, and the number of connections a limit. At the limit the server ends the oldest
+//!   connection that is still negotiating, so that half-open ones do not lock good clients out.
+//! * A Unix socket is accessible to its owner only (0600). A dead server's socket file is removed, a live one's is not.
+//!   The server's own is removed at the end, if the path still leads to it.
+//! * Payloads and replies of all connections together have a limit; at the limit, requests wait.
 //! * TCP without TLS listens on loopback only, unless the caller insists.
 
 mod answer;
@@ -39,26 +39,27 @@ use std::time::{Duration, Instant};
 /// Limits of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at a time.
+    /// Maximum number of connections.
     pub connections: u32,
     /// Time limit from the first byte to the open export, TLS included.
     pub handshake: Duration,
-    /// Deferred requests of one connection at most.
+    /// Maximum number of deferred requests of one connection.
     pub requests: usize,
-    /// Bytes of payload of one connection's deferred requests and unsent replies at most. One request (32 MiB)
-    /// may go beyond it.
+    /// Maximum payload bytes of one connection's deferred requests and unsent replies. One request (32 MiB) may exceed
+    /// it.
     pub in_flight_bytes: usize,
-    /// Bytes of payload and replies of all connections together, beyond [`Self::own_bytes`] of each. A request that
-    /// does not fit waits until others are answered.
+    /// Maximum bytes of payloads and replies of all connections together, beyond [`Self::own_bytes`] of each. A request
+    /// that does not fit waits until others are answered.
     pub memory_bytes: usize,
-    /// Bytes of payload and replies that a connection may always have.
+    /// Bytes of payloads and replies that each connection may always hold.
     pub own_bytes: usize,
-    /// While connections wait for memory, the server ends one that holds more than its own share, and whose
-    /// client has taken and sent less than 256 KiB for this long of what it has to take or to send.
+    /// Time without progress after which a connection may be ended. While connections wait for memory, the server ends
+    /// one that holds more than its own share, and whose client has taken and sent less than 256 KiB of the outstanding
+    /// bytes in this time.
     pub stall: Duration,
-    /// Time limit of requests that are still to be answered when the client leaves, or the server stops.
+    /// Time limit for unanswered requests when the client disconnects or the server stops.
     pub farewell: Duration,
-    /// Stack of a connection's thread, bytes.
+    /// Stack size of a connection's thread, bytes.
     pub stack_bytes: usize,
 }
 
@@ -78,20 +79,20 @@ impl Default for Limits {
     }
 }
 
-/// The exports of a server, by name. They may be added and removed while it runs; a connection keeps its own.
+/// Exports of a server, by name. They may be added and removed while it runs; a connection keeps its own.
 #[derive(Default)]
 pub struct Exports(RwLock<BTreeMap<String, Arc<dyn Export>>>);
 
 impl Exports {
-    /// Serves an export under a name; the empty name is the default export. Gives back what had that name
-    /// before. Panics at a name of more than 4,096 bytes or with a NUL.
+    /// Serves an export under a name; the empty name is the default export. Returns the export that had the name
+    /// before. Panics if the name has more than 4,096 bytes or contains NUL.
     pub fn insert(&self, name: &str, export: Arc<dyn Export>) -> Option<Arc<dyn Export>> {
         assert!(name.len() <= NAME_MAX && !name.contains('\0'), "no name of an export");
         let mut map = self.0.write().unwrap_or_else(PoisonError::into_inner);
         map.insert(name.to_owned(), export)
     }
 
-    /// Stops serving it to new connections.
+    /// Stops serving an export to new connections; returns it.
     pub fn remove(&self, name: &str) -> Option<Arc<dyn Export>> {
         self.0.write().unwrap_or_else(PoisonError::into_inner).remove(name)
     }
@@ -135,7 +136,7 @@ struct Member {
     phase: Arc<Phase>,
 }
 
-/// The connections that are open.
+/// The open connections.
 #[derive(Default)]
 struct Members {
     map: Mutex<HashMap<u64, Member>>,
@@ -148,7 +149,7 @@ impl Members {
     }
 }
 
-/// Takes a connection off the list when its thread ends, in any way.
+/// Removes a connection from the list when its thread ends, however it ends.
 struct Membership {
     id: u64,
     members: Arc<Members>,
@@ -165,8 +166,8 @@ impl Drop for Membership {
     }
 }
 
-/// Called for each connection that ended otherwise than by a disconnect request: with the client's address, and
-/// the reason. Runs on the connection's thread.
+/// Callback for each connection that ended other than by a disconnect request: the client's address, and the reason.
+/// Runs on the connection's thread.
 pub type Log = Arc<dyn Fn(&str, &str) + Send + Sync>;
 
 /// Configuration of a server.
@@ -174,11 +175,11 @@ pub type Log = Arc<dyn Fn(&str, &str) + Send + Sync>;
 pub struct ServerConfig {
     /// Limits.
     pub limits: Limits,
-    /// Certificates. With them TLS is required, without them there is none.
+    /// Certificates. `Some` makes TLS mandatory, `None` disables it.
     pub tls: Option<ServerTls>,
-    /// Listen without TLS on addresses that are not loopback.
+    /// Listen without TLS on addresses beyond loopback.
     pub insist_on_plain: bool,
-    /// Called for connections that end badly.
+    /// Callback for connections that end badly.
     pub log: Option<Log>,
 }
 
@@ -204,7 +205,7 @@ impl Server {
         config: ServerConfig,
     ) -> Result<Self, ListenError> {
         let limits = config.limits;
-        // Two files each, the socket and the waker, and some for the rest of the process.
+        // Each connection needs two files, the socket and the waker; the rest of the process needs some as well.
         syscalls::raise_file_limit(2 * u64::from(limits.connections) + 256);
         let plain_anywhere = config.tls.is_some() || config.insist_on_plain;
         let listeners: Result<Vec<Listener>, ListenError> =
@@ -241,7 +242,7 @@ impl Server {
         })
     }
 
-    /// Its addresses; with the port that the system chose where port 0 was given.
+    /// Addresses of the server, with the port that the system chose instead of 0.
     pub fn endpoints(&self) -> &[Endpoint] {
         &self.endpoints
     }
@@ -256,9 +257,9 @@ impl Server {
         self.counters.snapshot()
     }
 
-    /// Stops: closes the listeners, reads no more requests, answers those that it has (within the farewell
-    /// time), closes all connections and returns when their threads have ended. Threads that a session keeps
-    /// busy are left behind after twice that time.
+    /// Stops: closes the listeners, reads no more requests, answers pending ones (within the farewell time), closes all
+    /// connections and returns when their threads have ended. Threads that a session keeps busy are left behind after
+    /// twice that time.
     pub fn stop(mut self) {
         self.stop_now();
     }
@@ -267,10 +268,10 @@ impl Server {
         let Some(acceptor) = self.acceptor.take() else { return };
         self.stopping.store(true, Ordering::SeqCst);
         self.waker.wake();
-        // Its listeners go with it, and their socket files.
+        // The acceptor drops its listeners, and with them their socket files.
         let _ = acceptor.join();
         for member in self.members.lock().values() {
-            // Its thread's receive returns, and the thread finds that the server is stopping.
+            // The thread's receive returns, and it finds that the server is stopping.
             let _ = rustix::net::shutdown(&member.link.socket, rustix::net::Shutdown::Read);
         }
         if self.wait_for_members(self.farewell) {
@@ -282,7 +283,7 @@ impl Server {
         self.wait_for_members(self.farewell);
     }
 
-    /// True when all have ended.
+    /// True if all connections ended.
     fn wait_for_members(&self, at_most: Duration) -> bool {
         let map = self.members.lock();
         let (map, _) = self
@@ -316,14 +317,14 @@ impl Acceptor {
         let mut trim_at = None;
         while !self.stopping.load(Ordering::SeqCst) {
             if listen::wait(listeners, &self.waker, trim_at).is_err() {
-                // The server cannot repair this, but it tries again.
+                // The server can't repair this; try again.
                 thread::sleep(Duration::from_millis(50));
             }
             trim_at = self.trim(trim_at);
             for listener in listeners {
                 while let Some(accepted) = listener.accept() {
                     let Ok((socket, address)) = accepted else {
-                        // Out of files or memory: connections wait in the queue meanwhile.
+                        // Out of files or memory: connections wait in the queue.
                         self.end_oldest_handshake();
                         thread::sleep(Duration::from_millis(20));
                         break;
@@ -334,8 +335,7 @@ impl Acceptor {
         }
     }
 
-    /// Where a connection has memory to free, trims all of them at the time set for that. Gives the time that
-    /// is set now.
+    /// Trims all connections at the time `at`, if any has memory to free. Returns the time of the next trim.
     fn trim(&self, at: Option<Instant>) -> Option<Instant> {
         self.waker.reset();
         if !self.budget.has_to_trim() {
@@ -353,7 +353,7 @@ impl Acceptor {
         None
     }
 
-    /// Ends the connection that has been negotiating for longest. False where there is none.
+    /// Ends the connection that has been negotiating for longest. False if there is none.
     fn end_oldest_handshake(&self) -> bool {
         let members = self.members.lock();
         let negotiating = members.values().filter(|m| !m.phase.agreed.load(Ordering::Relaxed));
@@ -366,12 +366,12 @@ impl Acceptor {
     fn welcome(&self, socket: OwnedFd, address: String) {
         let limits = self.config.limits;
         if self.budget.is_overdrawn() {
-            // Clients that left requests behind could otherwise connect again and add more.
+            // Otherwise clients that left requests behind could reconnect and add more.
             self.counters.turned_away.fetch_add(1, Ordering::Relaxed);
             return;
         }
         if self.members.lock().len() >= limits.connections as usize {
-            // A thread takes a moment to end; a client that connected in between is admitted.
+            // A thread takes a moment to end; admit a client that connects in between.
             let made = self.end_oldest_handshake();
             let far_over = self.members.lock().len() >= limits.connections as usize + 64;
             if !made || far_over {
@@ -405,7 +405,7 @@ impl Acceptor {
         };
         let counters = Arc::clone(&self.counters);
         let log = self.config.log.clone();
-        // Where no thread can be created, the closure is dropped, and the membership with it.
+        // If no thread can be created, the closure is dropped, and with it the membership.
         let _ = thread::Builder::new().name("nbd".into()).stack_size(limits.stack_bytes).spawn(
             move || {
                 let _membership = membership;

@@ -1,29 +1,28 @@
-//! Replies that a connection's own thread made and did not send yet: bytes of its own, and between them memory
-//! that exports lent.
+//! Unsent replies of a connection's own thread: bytes of its own, and between them memory lent by exports.
 
 use super::answer::{Answer, Words};
 use crate::syscalls::Span;
 use crate::wire::{self, Command, Errno, Kind, Replies};
 
-/// Replies are sent when they are this long, bytes. Large enough that a call's cost is spread over
-/// many requests, small enough that the client has work while the next ones are made.
+/// Length at which replies are sent, bytes. Large enough to spread a call's cost over many requests, small enough to
+/// give the client work while the next replies are made.
 const FULL_BYTES: usize = 128 << 10;
-/// Lent pieces that go into one call, with bytes of our own before each.
+/// Maximum lent pieces in one call; each may have own bytes before it.
 const LENT_MAX: usize = crate::syscalls::PIECES_MAX / 2 - 1;
-/// Below this, copying is cheaper than another piece, bytes.
+/// Length below which copying is cheaper than another piece, bytes.
 const LEND_BYTES_MIN: usize = 1024;
 
 struct Lent {
-    /// It comes before this byte of our own.
+    /// Position of the lent piece: before this byte of the own bytes.
     before: usize,
     start: *const u8,
     len: usize,
 }
 
-/// The queue; see the module.
+/// The queue of unsent replies; see the module.
 pub(crate) struct Outgoing {
     pub(crate) replies: Replies,
-    /// Lent memory is copied at once, for TLS has to read it in this process.
+    /// Copy lent memory at once, since TLS has to read it in this process.
     copies: bool,
     bytes: Vec<u8>,
     lent: Vec<Lent>,
@@ -45,7 +44,7 @@ impl Outgoing {
         }
     }
 
-    /// Memory of its own, bytes.
+    /// Own memory, bytes.
     #[inline]
     pub(crate) fn held_bytes(&self) -> usize {
         self.bytes.len()
@@ -92,7 +91,7 @@ impl Outgoing {
         self.lent_bytes += words.len();
     }
 
-    /// All of it, in order, as spans for the kernel. Valid until this is changed.
+    /// The whole queue, in order, as spans for the kernel. Valid until the queue changes.
     pub(crate) fn spans(&mut self) -> &mut Vec<Span> {
         self.spans.clear();
         let mut at = 0;
@@ -107,7 +106,7 @@ impl Outgoing {
         &mut self.spans
     }
 
-    /// All of it, where nothing is lent.
+    /// The whole queue, if nothing is lent.
     pub(crate) fn own_bytes(&self) -> &[u8] {
         debug_assert!(self.lent.is_empty());
         &self.bytes

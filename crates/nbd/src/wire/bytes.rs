@@ -1,6 +1,6 @@
 //! Big-endian numbers in and out of byte strings. A reader never panics and never reads past the end.
 
-/// Takes numbers and strings from the front of a slice; None when it is too short.
+/// Takes numbers and strings from the front of a slice; `None` if it is too short.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
@@ -29,7 +29,7 @@ impl<'a> Reader<'a> {
         Some(u64::from_be_bytes(*head))
     }
 
-    /// A string that has its length before it, in 32 bits.
+    /// A string preceded by its length in 32 bits.
     pub(crate) fn counted(&mut self) -> Option<&'a [u8]> {
         let len = self.u32()?;
         self.take(len as usize)
@@ -40,7 +40,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Appends numbers as the wire has them.
+/// Appends big-endian numbers.
 pub(crate) trait Put {
     fn put_u16(&mut self, value: u16);
     fn put_u32(&mut self, value: u32);

@@ -1,7 +1,7 @@
-//! The client's side of negotiation. It requests TLS first where TLS is required, and never continues without;
-//! then structured replies and `base:allocation`; then the export, by GO, or by EXPORT_NAME where the server is
-//! too old for that. The server's messages are checked against the document's limits as strictly as a server
-//! checks a client's.
+//! The client's side of negotiation. If TLS is required, it is requested first, and the client never continues without
+//! it; then structured replies and `base:allocation`; then the export, by GO, or by EXPORT_NAME if the server is too
+//! old for that. The server's messages are checked against the document's limits as strictly as a server checks a
+//! client's.
 
 use super::bytes::{Put, Reader};
 use super::values::{
@@ -13,78 +13,78 @@ use super::values::{
     REP_ERR_UNKNOWN, REP_ERR_UNSUP, REP_ERROR, REP_INFO, REP_META_CONTEXT, REP_SERVER,
 };
 
-/// Replies to one option that are read before the server is considered broken. A listing may have as many
-/// exports; anything else needs a handful.
+/// Maximum number of replies to one option; a server that sends more counts as broken. A listing may have this many
+/// exports; other options need a handful.
 const REPLIES_MAX: u32 = 10_000;
 
-/// What to request.
+/// What the client requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DialConfig {
-    /// Name of the export; empty for the default one. At most [`NAME_MAX`] bytes are sent.
+    /// Name of the export; empty for the default export. At most [`NAME_MAX`] bytes.
     pub export: String,
-    /// Whether TLS is required.
+    /// TLS is required.
     pub tls: bool,
     /// Request structured replies.
     pub structured: bool,
     /// Request `base:allocation`; needs structured replies.
     pub meta: bool,
-    /// List the exports and leave, instead of choosing one.
+    /// List the exports and disconnect, instead of choosing one.
     pub list: bool,
 }
 
-/// The result of the negotiation.
+/// Result of the negotiation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// The export's description of itself.
+    /// The export's description.
     pub info: Info,
-    /// Reads are answered in chunks.
+    /// Reads are answered in chunks (structured replies).
     pub structured: bool,
-    /// Number of `base:allocation`, where it was agreed.
+    /// Id of `base:allocation`, if it was agreed.
     pub meta_id: Option<u32>,
-    /// Over TLS.
+    /// The connection uses TLS.
     pub secure: bool,
 }
 
 /// The caller's next action after a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DialStep {
-    /// Another step, when there is input. If this one consumed nothing, more input is needed.
+    /// Call step again when there is input. If this step consumed nothing, more input is needed.
     More,
-    /// TLS begins, with the input that was not consumed. Then call [`Dial::secured`].
+    /// Start TLS with the unconsumed input, then call [`Dial::secured`].
     StartTls,
-    /// Agreed: requests may be sent.
+    /// Negotiation succeeded: requests may be sent.
     Ready(Box<Found>),
-    /// The exports: name, description.
+    /// Names and descriptions of the exports.
     Listed(Vec<(String, String)>),
 }
 
-/// Why the negotiation failed. Except for the first three, the server broke the protocol.
+/// Errors of the negotiation. Except for the first three, the server broke the protocol.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DialError {
-    /// The server refused; with its own message where it sent one.
+    /// The server refused, perhaps with a message.
     #[error("the server refuses: {reason}{}{said}", if .said.is_empty() { "" } else { ": " })]
     Refused {
-        /// Meaning of its reply.
+        /// Meaning of the reply's code.
         reason: &'static str,
-        /// Its message, at most 200 characters.
+        /// The server's message, at most 200 characters; may be empty.
         said: String,
     },
-    /// TLS was required and the server has none.
+    /// TLS is required, but the server has none.
     #[error("the server has no TLS; without it, use nbd:// in place of nbds://")]
     NoTls,
-    /// The name does not fit the protocol.
+    /// The export's name is too long or contains NUL.
     #[error("an export's name has at most 4,096 bytes and no NUL")]
     Name,
-    /// The peer is something else.
+    /// The peer is not an NBD server.
     #[error("this is not an NBD server: it does not begin with NBDMAGIC")]
     NotNbd,
-    /// Oldstyle, or newstyle that is not fixed.
+    /// Oldstyle, or non-fixed newstyle.
     #[error("the server speaks an NBD from before fixed newstyle (2010), which is not supported")]
     TooOld,
-    /// A reply that is not allowed there.
+    /// A reply that is not allowed at this point.
     #[error("the server answers {0} in the wrong way")]
     Reply(&'static str),
-    /// The export's size or block sizes are impossible.
+    /// Invalid size or block sizes of the export.
     #[error("the server offers {0}")]
     Info(#[from] InfoError),
 }
@@ -92,9 +92,9 @@ pub enum DialError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Greeting,
-    /// Waits for replies to this option.
+    /// Awaits replies to this option.
     Asked(u32),
-    /// The fallback, which has a reply of its own form.
+    /// Awaits the reply to the fallback EXPORT_NAME, which has its own form.
     ByName,
     Securing,
     Over,
@@ -117,7 +117,7 @@ pub struct Dial {
 }
 
 impl Dial {
-    /// A new connection. The server sends first.
+    /// State of a new connection. The server sends first.
     pub fn new(config: DialConfig) -> Result<Self, DialError> {
         if config.export.len() > NAME_MAX || config.export.contains('\0') {
             return Err(DialError::Name);
@@ -137,8 +137,8 @@ impl Dial {
         })
     }
 
-    /// Takes one message from `input`, appends what is to be sent to `out`, and gives how many bytes it took
-    /// and what follows. After an error the connection is of no use.
+    /// Takes one message from `input` and appends bytes to send to `out`. Returns the number of bytes taken, and the
+    /// next action. After an error the connection is unusable.
     pub fn step(
         &mut self,
         input: &[u8],
@@ -152,7 +152,7 @@ impl Dial {
         }
     }
 
-    /// TLS is on.
+    /// Continues after TLS is established.
     pub fn secured(&mut self, out: &mut Vec<u8>) {
         self.secure = true;
         self.ask_next(OPT_STARTTLS, out);
@@ -189,7 +189,7 @@ impl Dial {
         self.state = State::Asked(option);
     }
 
-    /// Sends the option that comes after this one.
+    /// Sends the option that follows `after`.
     fn ask_next(&mut self, after: u32, out: &mut Vec<u8>) {
         if self.config.list {
             return self.ask(OPT_LIST, &[], out);
@@ -344,7 +344,7 @@ impl Dial {
                 let text = String::from_utf8_lossy(r.take(r.0.len()).unwrap_or_default());
                 self.description = text.chars().take(NAME_MAX / 4).collect();
             }
-            // Unknown information is to be ignored.
+            // Unknown information must be ignored.
             _ => return Ok(()),
         }
         if r.is_empty() { Ok(()) } else { Err(BROKEN) }

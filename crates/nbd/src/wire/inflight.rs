@@ -1,10 +1,9 @@
-//! The client's table of requests in flight and the parser of their replies. It makes a request's header, finds
-//! the request of each reply by its cookie, and says where the bytes that follow belong. It moves no payload
-//! itself.
+//! The client's table of requests in flight, and the parser of their replies. It makes a request's header, finds the
+//! request of each reply by its cookie, and tells where the following bytes belong. It moves no payload itself.
 //!
-//! It trusts nothing: a cookie that is not in flight, a chunk outside its request, bytes sent twice or missing
-//! when success is claimed, and a length that does not add up are faults of the server, after which the
-//! connection is of no use. (Two clients have silently corrupted copies because they did not check this.)
+//! The server is not trusted: a cookie that is not in flight, a chunk outside its request, bytes sent twice, missing
+//! bytes despite success, and inconsistent lengths are faults, after which the connection is unusable. (Two clients
+//! have silently corrupted copies because they did not check this.)
 
 use super::bytes::Reader;
 use super::request::{Kind, REQUEST_BYTES, Request};
@@ -13,11 +12,11 @@ use super::values::{
     CHUNK_NONE, CHUNK_OFFSET_DATA, CHUNK_OFFSET_HOLE, CmdFlags, Errno, NAME_MAX, SIMPLE_MAGIC,
 };
 
-/// Extents that one reply may have; the document's own limit.
+/// Maximum extents in one reply; the document's limit.
 const EXTENTS_MAX: u32 = 1 << 20;
-/// Pieces of one read that may come out of order.
+/// Maximum out-of-order pieces of one read.
 const PIECES_MAX: usize = 1024;
-/// Longest error chunk: its fixed part and the longest message, bytes.
+/// Maximum length of an error chunk: fixed part and longest message, bytes.
 const ERROR_CHUNK_MAX: u32 = 14 + NAME_MAX as u32;
 
 /// A protocol violation by the server that ends the connection.
@@ -30,37 +29,37 @@ pub struct ServerFault(pub &'static str);
 pub struct Extent {
     /// Length, bytes; not 0.
     pub len_bytes: u32,
-    /// [`super::STATE_HOLE`], [`super::STATE_ZERO`], and the context's other flags.
+    /// Flags: [`super::STATE_HOLE`], [`super::STATE_ZERO`], and others of the context.
     pub state: u32,
 }
 
-/// The next event of a reply.
+/// Next event of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallEvent {
-    /// More input is needed, or (if something was consumed) another step.
+    /// Call step again; if this step consumed nothing, more input is needed.
     More,
-    /// The next `len` bytes of the stream belong to this read, from `at` bytes after its start. The caller
-    /// takes them itself, in any number of pieces, and reports each by [`Calls::took`] before the next step.
+    /// The next `len` bytes of the stream belong to this read, `at` bytes after its start. The caller takes them
+    /// itself, in any number of pieces, and reports each by [`Calls::took`] before the next step.
     Data {
-        /// The request's slot.
+        /// Slot of the request.
         slot: u32,
-        /// Bytes after the request's own offset.
+        /// Offset within the request.
         at: u32,
-        /// How many.
+        /// Number of bytes.
         len: u32,
     },
-    /// These bytes of this read are zeroes.
+    /// A range of this read is zeroes.
     Zeroes {
-        /// The request's slot.
+        /// Slot of the request.
         slot: u32,
-        /// Bytes after the request's own offset.
+        /// Offset within the request.
         at: u32,
-        /// How many.
+        /// Number of bytes.
         len: u32,
     },
-    /// The next extent of this block status.
+    /// Next extent of the block status in this slot.
     Extent(u32, Extent),
-    /// The request is finished, well or not. Its slot is free.
+    /// The request in this slot has completed, with this result. The slot is free.
     Done(u32, Result<(), Errno>),
 }
 
@@ -71,22 +70,22 @@ struct Call {
     flags: CmdFlags,
     offset_bytes: u64,
     len_bytes: u32,
-    /// Changes with each use of the slot, so that a reply to an earlier use is recognised.
+    /// Incremented with each use of the slot, so that a reply to an earlier use is recognised.
     generation: u32,
     error: Option<Errno>,
     covered: Covered,
-    /// Extents came.
+    /// At least one extent was received.
     has_extents: bool,
 }
 
-/// The bytes of a read that came. Nearly all servers send them in order, and then it is one number.
+/// Received bytes of a read. Nearly all servers send them in order; then `next` alone suffices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Covered {
-    /// Everything before this came.
+    /// Everything before this offset was received.
     next: u32,
-    /// Ranges that came ahead of the order: disjoint, ascending, none touching `next`.
+    /// Ranges received out of order: disjoint, ascending, none touching `next`.
     ahead: Vec<(u32, u32)>,
-    /// Content chunks so far.
+    /// Number of content chunks.
     chunks: u32,
 }
 
@@ -129,7 +128,7 @@ impl Covered {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Header,
-    /// Payload that the caller takes; `done` when the reply ends with it.
+    /// Payload for the caller to take; `done` if it ends the reply.
     Payload {
         slot: u32,
         left: u32,
@@ -142,13 +141,13 @@ enum State {
         sum: u64,
         done: bool,
     },
-    /// The reply to this slot is complete.
+    /// The reply in this slot is complete.
     Finish {
         slot: u32,
     },
 }
 
-/// The table of slots and the state of the stream of replies.
+/// Table of slots, and parser state of the reply stream.
 #[derive(Clone, Debug)]
 pub struct Calls {
     slots: Vec<Call>,
@@ -156,12 +155,12 @@ pub struct Calls {
     structured: bool,
     meta_id: Option<u32>,
     state: State,
-    /// The server's message with its last error.
+    /// Message of the server's last error.
     said: String,
 }
 
 impl Calls {
-    /// A table for `slots` requests at a time.
+    /// A table for `slots` requests in flight.
     pub fn new(slots: u32, structured: bool, meta_id: Option<u32>) -> Self {
         let free = Call {
             in_flight: false,
@@ -184,29 +183,29 @@ impl Calls {
         }
     }
 
-    /// Requests in flight.
+    /// Number of requests in flight.
     pub fn in_flight(&self) -> u32 {
         self.in_flight
     }
 
-    /// Whether the slot is free.
+    /// True if the slot is free.
     pub fn is_free(&self, slot: u32) -> bool {
         self.slots.get(slot as usize).is_some_and(|call| !call.in_flight)
     }
 
-    /// The server's message with its last error, if any.
+    /// Message of the server's last error; may be empty.
     pub fn said(&self) -> &str {
         &self.said
     }
 
-    /// Kind and length of the request that this slot has, or had last.
+    /// Kind and length of the slot's present or last request.
     #[inline]
     pub fn request(&self, slot: u32) -> (Kind, u32) {
         let call = &self.slots[slot as usize];
         (call.kind, call.len_bytes)
     }
 
-    /// Takes a free slot for a request and gives the request's header. Panics if it is not free.
+    /// Occupies a free slot and returns the request's header. Panics if the slot is not free.
     #[inline]
     pub fn start(
         &mut self,
@@ -235,7 +234,7 @@ impl Calls {
         Request { flags, command, cookie, offset_bytes, len_bytes }.encode()
     }
 
-    /// Takes the next piece of a reply from `input`: the number of bytes, and the event.
+    /// Takes the next piece of a reply from `input`. Returns the number of bytes taken, and the event.
     #[inline]
     pub fn step(&mut self, input: &[u8]) -> Result<(usize, CallEvent), ServerFault> {
         match self.state {
@@ -246,7 +245,7 @@ impl Calls {
         }
     }
 
-    /// The caller took this many bytes of payload. Panics when there were not as many.
+    /// Reports that the caller took this many bytes of payload. Panics if fewer were announced.
     #[inline]
     pub fn took(&mut self, bytes: u32) {
         let State::Payload { slot, left, done } = self.state else {
@@ -260,7 +259,7 @@ impl Calls {
         };
     }
 
-    /// Payload that is announced and not taken yet, bytes.
+    /// Announced payload that is not taken yet, bytes.
     pub fn payload_left(&self) -> u32 {
         if let State::Payload { left, .. } = self.state { left } else { 0 }
     }
@@ -391,12 +390,12 @@ impl Calls {
         }
     }
 
-    /// The reply continues after a chunk without payload, or is complete.
+    /// Ends a chunk without payload: the reply continues or is complete.
     fn end_chunk(&mut self, slot: u32, done: bool) {
         self.state = if done { State::Finish { slot } } else { State::Header };
     }
 
-    /// The position of a content chunk in its request.
+    /// Offset of a content chunk within its request.
     #[inline]
     fn content(&mut self, slot: u32, offset: u64, len: u32) -> Result<u32, ServerFault> {
         let call = &mut self.slots[slot as usize];

@@ -1,11 +1,11 @@
-//! The protocol as types and state machines: bytes in, bytes and events out. Nothing here uses a socket, a
-//! clock or a thread, so that every rule can be tested by feeding it bytes.
+//! The protocol as types and state machines: bytes in, bytes and events out. Nothing here uses a socket, a clock or a
+//! thread, so that tests can feed bytes to every rule.
 //!
 //! | file | what |
 //! |---|---|
 //! | `values` | constants of the protocol document, error numbers, an export's description |
 //! | `server_handshake` | negotiation on the server's side |
-//! | `request` | requests, and which of them are admitted |
+//! | `request` | requests, and the rules for admitting them |
 //! | `reply` | replies as the server writes them |
 //! | `client_handshake` | negotiation on the client's side |
 //! | `inflight` | the client's requests in flight and the replies to them |
@@ -13,10 +13,10 @@
 //! The source of every number and rule is the protocol document (`doc/proto.md` of the NetworkBlockDevice
 //! project, which is in the public domain). Fixed newstyle only; extended headers are not supported.
 //!
-//! **Memory.** A machine keeps at most one name of [`NAME_MAX`] bytes and a few numbers. Its caller holds the
-//! input; a window of [`WINDOW_BYTES`] is enough for the longest message that must be seen whole. Longer ones
-//! are skipped as they come, or end the connection. No length that a peer sent is allocated before it was
-//! checked against these limits.
+//! **Memory.** A state machine keeps at most one name of [`NAME_MAX`] bytes and a few numbers. Its caller holds the
+//! input; a window of [`WINDOW_BYTES`] is enough for the longest message that must be seen whole. Longer ones are
+//! skipped while they arrive, or end the connection. A length from a peer is checked against these limits before
+//! anything is allocated for it.
 
 mod bytes;
 mod client_handshake;

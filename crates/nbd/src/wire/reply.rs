@@ -1,5 +1,5 @@
-//! Replies as the server writes them. With structured replies agreed, reads, block status and errors
-//! are chunks; everything else keeps the simple reply, which the document allows and which is shorter.
+//! Encoding of the server's replies. With structured replies, reads, block status and errors are chunks; everything
+//! else keeps the shorter simple reply, as the document allows.
 
 use super::bytes::Put;
 use super::request::{Command, Kind};
@@ -9,17 +9,17 @@ use super::values::{
     CHUNK_OFFSET_DATA, CHUNK_OFFSET_HOLE, CmdFlags, Errno, SIMPLE_MAGIC,
 };
 
-/// Bytes of a simple reply without data.
+/// Length of a simple reply without data.
 pub const SIMPLE_HEADER_BYTES: usize = 16;
-/// Bytes of a chunk of data before the data.
+/// Length of a data chunk's header.
 pub const CHUNK_HEADER_BYTES: usize = 28;
 
-/// The form of replies that a connection agreed on.
+/// Form of replies that a connection agreed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replies {
-    /// Simple ones only; the kernel's client supports only these.
+    /// Simple replies only; the kernel's client supports no others.
     Simple,
-    /// Chunks where they are mandatory.
+    /// Chunks where the protocol requires them.
     Structured,
 }
 
@@ -37,7 +37,7 @@ fn simple(out: &mut Vec<u8>, cookie: u64, code: u32) {
     out.extend_from_slice(&bytes);
 }
 
-/// The 20 bytes before every chunk's payload.
+/// The 20-byte header of every chunk.
 fn chunk(out: &mut Vec<u8>, done: bool, kind: u16, cookie: u64, len: u32) {
     let mut bytes = [0; 20];
     bytes[..4].copy_from_slice(&CHUNK_MAGIC.to_be_bytes());
@@ -57,7 +57,7 @@ pub fn ok(replies: Replies, out: &mut Vec<u8>, command: &Command) {
     }
 }
 
-/// The header of a read's data: all of it, `command.len_bytes` bytes, has to follow. Not for reads of no bytes.
+/// Header of a read's data; all `command.len_bytes` bytes must follow. Not for reads of no bytes.
 #[inline]
 pub fn data_header(replies: Replies, out: &mut Vec<u8>, command: &Command) {
     debug_assert!(command.kind == Kind::Read && command.len_bytes > 0);
@@ -70,8 +70,8 @@ pub fn data_header(replies: Replies, out: &mut Vec<u8>, command: &Command) {
     }
 }
 
-/// Replies to a read with its whole range as one hole. False, and nothing written, where the client must get
-/// bytes: without structured replies, or with DF.
+/// Replies to a read with its whole range as one hole. False, with nothing written, if the client must get bytes:
+/// without structured replies, or with DF.
 pub fn hole(replies: Replies, out: &mut Vec<u8>, command: &Command) -> bool {
     debug_assert!(command.kind == Kind::Read && command.len_bytes > 0);
     if replies == Replies::Simple || command.flags.has(CmdFlags::DF) {
@@ -83,7 +83,7 @@ pub fn hole(replies: Replies, out: &mut Vec<u8>, command: &Command) -> bool {
     true
 }
 
-/// An error. `kind` is None for a command that is not known.
+/// An error reply.
 pub fn error(replies: Replies, out: &mut Vec<u8>, cookie: u64, errno: Errno) {
     match replies {
         Replies::Simple => simple(out, cookie, errno.code()),
@@ -97,9 +97,9 @@ pub fn error(replies: Replies, out: &mut Vec<u8>, cookie: u64, errno: Errno) {
     }
 }
 
-/// The extents of a block status: consecutive from the request's offset, (length, state) each.
-/// Empty ones are left out, equal neighbours joined, and with REQ_ONE only the first is kept and
-/// cut. False, and nothing written, where none is left.
+/// Reply to a block status: (length, state) each, consecutive from the request's offset. Empty extents are left out,
+/// equal neighbours joined, and with REQ_ONE only the first is kept and cut to the range. False, with nothing written,
+/// if none is left.
 pub fn block_status(out: &mut Vec<u8>, command: &Command, extents: &[(u32, u32)]) -> bool {
     let start = out.len();
     let one = command.flags.has(CmdFlags::REQ_ONE);
@@ -109,7 +109,7 @@ pub fn block_status(out: &mut Vec<u8>, command: &Command, extents: &[(u32, u32)]
     let mut joined: Option<(u32, u32)> = None;
     let mut covered = 0u64;
     for &(len, state) in extents {
-        // All but the last extent must end within the range, so the rest is left out.
+        // All but the last extent must end within the range, so the rest is omitted.
         if len == 0 || covered >= u64::from(command.len_bytes) {
             continue;
         }

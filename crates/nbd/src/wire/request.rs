@@ -1,41 +1,40 @@
-//! Requests: their 28 bytes, and which of them an export's rules admit. Ranges, alignment, flags and read-only
-//! are checked here, before any export sees the request.
+//! Requests: encoding in 28 bytes, and admission by an export's rules. Ranges, alignment, flags and read-only are
+//! checked here, before any export sees the request.
 
 use super::bytes::Reader;
 use super::values::{CmdFlags, Errno, Info, PAYLOAD_MAX, REQUEST_MAGIC, Violation};
 
-/// Bytes of a request without its payload.
+/// Length of a request without its payload.
 pub const REQUEST_BYTES: usize = 28;
-/// The longest write whose payload is skipped when it is refused, bytes. A longer one ends the
-/// connection.
+/// Maximum length of a refused write whose payload is skipped. A longer one ends the connection.
 pub const WRITE_DRAIN_MAX: u32 = 2 * PAYLOAD_MAX;
 
 /// The command of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u16)]
 pub enum Kind {
-    /// Bytes of a range.
+    /// Read a range.
     Read = 0,
-    /// Bytes for a range.
+    /// Write a range.
     Write = 1,
-    /// The client disconnects. There is no reply.
+    /// Disconnect. There is no reply.
     Disc = 2,
-    /// Acknowledged writes become durable.
+    /// Make acknowledged writes durable.
     Flush = 3,
-    /// A range is no longer needed.
+    /// Discard a range that is no longer needed.
     Trim = 4,
-    /// A range will be read soon.
+    /// Prefetch a range that will be read soon.
     Cache = 5,
-    /// A range shall read as zeroes afterwards.
+    /// Make a range read as zeroes.
     WriteZeroes = 6,
-    /// Query of the allocated parts of a range.
+    /// Query which parts of a range are allocated.
     BlockStatus = 7,
 }
 
 impl Kind {
-    /// Number of kinds.
+    /// Number of commands.
     pub const COUNT: usize = 8;
-    /// All, in the order of their numbers.
+    /// All commands, in the order of their numbers.
     pub const ALL: [Self; Self::COUNT] = [
         Self::Read,
         Self::Write,
@@ -47,12 +46,12 @@ impl Kind {
         Self::BlockStatus,
     ];
 
-    /// From its number on the wire.
+    /// From the number on the wire; `None` if unknown.
     pub const fn from_code(code: u16) -> Option<Self> {
         if (code as usize) < Self::COUNT { Some(Self::ALL[code as usize]) } else { None }
     }
 
-    /// The name in metrics and messages.
+    /// Name in metrics and messages.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -66,29 +65,29 @@ impl Kind {
         }
     }
 
-    /// Whether it changes the export's content.
+    /// True if the command changes the export's content.
     pub const fn writes(self) -> bool {
         matches!(self, Self::Write | Self::Trim | Self::WriteZeroes)
     }
 }
 
-/// A request as it is on the wire: only its magic number was checked.
+/// A request as it is on the wire; only its magic number was checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// Flags.
     pub flags: CmdFlags,
     /// Number of the command; see [`Kind`].
     pub command: u16,
-    /// The client's name for it, which the reply repeats.
+    /// The client's identifier, which the reply repeats.
     pub cookie: u64,
-    /// First byte.
+    /// Offset of the first byte.
     pub offset_bytes: u64,
     /// Length, bytes.
     pub len_bytes: u32,
 }
 
 impl Request {
-    /// Parses 28 bytes. None without the magic number.
+    /// Parses 28 bytes. `None` if the magic number is wrong.
     #[inline]
     pub fn decode(bytes: &[u8; REQUEST_BYTES]) -> Option<Self> {
         let mut r = Reader(bytes);
@@ -104,7 +103,7 @@ impl Request {
         })
     }
 
-    /// Its 28 bytes.
+    /// Encodes the request in 28 bytes.
     #[inline]
     pub fn encode(&self) -> [u8; REQUEST_BYTES] {
         let mut bytes = [0; REQUEST_BYTES];
@@ -117,45 +116,45 @@ impl Request {
         bytes
     }
 
-    /// Bytes of payload that follow it on the wire.
+    /// Length of the payload that follows on the wire.
     pub fn payload_bytes(&self) -> u32 {
         if self.command == Kind::Write as u16 { self.len_bytes } else { 0 }
     }
 }
 
-/// A request that the rules admitted: its range lies within the export, its flags are valid.
+/// An admitted request: its range lies within the export, its flags are valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// The kind; never [`Kind::Disc`].
+    /// Command; never [`Kind::Disc`].
     pub kind: Kind,
-    /// Flags that are valid for it.
+    /// Flags, valid for this kind.
     pub flags: CmdFlags,
-    /// The client's name for it.
+    /// The client's identifier.
     pub cookie: u64,
-    /// First byte.
+    /// Offset of the first byte.
     pub offset_bytes: u64,
-    /// Length, bytes. May be 0, but not for a block status.
+    /// Length, bytes. May be 0, except for a block status.
     pub len_bytes: u32,
 }
 
-/// What the server does with a request.
+/// The server's decision on a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// It is carried out, once its payload is there.
+    /// Carry it out once its payload is complete.
     Run(Command),
-    /// It is answered with an error. Its payload is skipped.
+    /// Answer with an error and skip its payload.
     Refuse(Errno),
     /// The client disconnects.
     Leave,
-    /// The connection ends.
+    /// End the connection.
     Drop(Violation),
 }
 
-/// The rules that a connection's requests must obey.
+/// Rules for a connection's requests.
 #[derive(Clone, Debug)]
 pub struct Rules {
     size_bytes: u64,
-    /// The smallest block less one.
+    /// Smallest block minus one.
     block_mask: u32,
     payload_max: u32,
     read_only: bool,
@@ -164,13 +163,12 @@ pub struct Rules {
     cache: bool,
     write_zeroes: bool,
     block_status: bool,
-    /// Flags that each kind may have.
+    /// Flags allowed for each kind.
     flags: [u16; Kind::COUNT],
 }
 
 impl Rules {
-    /// Rules of an export on a connection with (`structured`) structured replies and (`meta`)
-    /// `base:allocation` chosen.
+    /// Rules of an export on a connection; `structured`: with structured replies, `meta`: with `base:allocation`.
     pub fn new(info: &Info, structured: bool, meta: bool) -> Self {
         let mut flags = [if info.fua { CmdFlags::FUA.0 } else { 0 }; Kind::COUNT];
         if structured && info.df {

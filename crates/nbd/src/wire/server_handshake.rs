@@ -1,6 +1,6 @@
-//! The server's side of negotiation: fixed newstyle. One step takes one message from the input and gives what
-//! follows. TLS is either required or absent: where it is required, the server answers only STARTTLS and ABORT
-//! before it, and what was agreed before it is void after it.
+//! The server's side of negotiation: fixed newstyle. Each step takes one message from the input and returns the next
+//! action. TLS is either required or absent. If it is required, the server answers only STARTTLS and ABORT before it,
+//! and discards what was agreed before.
 
 use super::bytes::{Put, Reader};
 use super::request::Rules;
@@ -14,67 +14,66 @@ use super::values::{
     REP_SERVER, Violation,
 };
 
-/// The exports as the negotiation sees them. These calls open nothing.
+/// The exports, for the negotiation. These calls open nothing.
 pub trait Directory {
     /// Names and descriptions, of at most [`NAME_MAX`] bytes each.
     fn list(&self, each: &mut dyn FnMut(&str, &str));
-    /// An export's description; None where there is no such export.
+    /// An export's description; `None` if it does not exist.
     fn info(&self, name: &str) -> Option<Info>;
 }
 
-/// Whether this server requires TLS. There is no optional TLS.
+/// TLS policy of a server. There is no optional TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TlsPolicy {
-    /// No.
+    /// No TLS.
     Absent,
-    /// It has to come before everything else.
+    /// TLS must come before everything else.
     Required,
 }
 
 /// The caller's next action after a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Another step, when there is input. If this one consumed nothing, more input is needed.
+    /// Call step again when there is input. If this step consumed nothing, more input is needed.
     More,
     /// The client chose an export: open it, then call [`Handshake::opened`] or
     /// [`Handshake::refused`].
     Open(String),
-    /// The output has to be sent, then TLS begins, with the input that was not consumed. Then call
-    /// [`Handshake::secured`].
+    /// Send the output, then start TLS with the unconsumed input. Then call [`Handshake::secured`].
     StartTls,
-    /// The client disconnects; the output is the last reply.
+    /// The client disconnects; send the output, the last reply.
     Leave,
-    /// The connection ends without a reply.
+    /// End the connection without a reply.
     Drop(Violation),
 }
 
-/// Reason why an export could not be opened.
+/// Reason for not opening an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// There is none of that name.
+    /// No export has this name.
     Unknown,
-    /// It could not be opened, or not for this client.
+    /// The export can't be opened, or not for this client.
     Policy,
     /// The server is shutting down.
     Shutdown,
 }
 
-/// The result of the negotiation.
+/// Result of the negotiation.
 #[derive(Clone, Debug)]
 pub struct Negotiated {
-    /// The export.
+    /// Name of the export.
     pub name: String,
-    /// Reads are answered in chunks.
+    /// Reads are answered in chunks (structured replies).
     pub structured: bool,
     /// `base:allocation` was chosen.
     pub meta: bool,
-    /// Over TLS.
+    /// The connection uses TLS.
     pub secure: bool,
-    /// The rules for its requests.
+    /// Rules for the connection's requests.
     pub rules: Rules,
 }
 
-/// The information that the client requested.
+/// Information that the client requested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Wanted {
     name: bool,
@@ -86,7 +85,7 @@ struct Wanted {
 enum State {
     Flags,
     Options,
-    /// Skips this much of an option's data, and then answers it.
+    /// Skips `left` bytes of an option's data, then answers it.
     Skip {
         left: u32,
         option: u32,
@@ -99,7 +98,7 @@ enum State {
         wanted: Wanted,
     },
     Securing,
-    /// Agreed, or ended.
+    /// Negotiated or ended.
     Over,
 }
 
@@ -110,13 +109,13 @@ pub struct Handshake {
     secure: bool,
     no_zeroes: bool,
     structured: bool,
-    /// The export that `base:allocation` was chosen for.
+    /// The export for which `base:allocation` was chosen.
     meta: Option<String>,
     state: State,
 }
 
 impl Handshake {
-    /// A new connection.
+    /// State of a new connection.
     pub fn new(policy: TlsPolicy) -> Self {
         Self {
             policy,
@@ -135,9 +134,9 @@ impl Handshake {
         out.put_u16(FLAG_FIXED_NEWSTYLE | FLAG_NO_ZEROES);
     }
 
-    /// Takes one message from `input`, appends the answer to `out`, and gives how many bytes it took and what
-    /// follows. Panics when it is called before the answer to [`Step::Open`] or [`Step::StartTls`]: that is the
-    /// caller's fault, no client can cause it.
+    /// Takes one message from `input` and appends the answer to `out`. Returns the number of bytes taken, and the next
+    /// action. Panics if called before [`Step::Open`] or [`Step::StartTls`] was handled: a fault of the caller, which
+    /// no client can cause.
     pub fn step(
         &mut self,
         input: &[u8],
@@ -172,7 +171,7 @@ impl Handshake {
     fn flags(&mut self, input: &[u8]) -> (usize, Step) {
         let Some(flags) = Reader(input).u32() else { return (0, Step::More) };
         let known = u32::from(FLAG_FIXED_NEWSTYLE | FLAG_NO_ZEROES);
-        // A client that does not know fixed newstyle could not understand our answers.
+        // A client without fixed newstyle could not understand the answers.
         if flags & !known != 0 || flags & u32::from(FLAG_FIXED_NEWSTYLE) == 0 {
             return self.end(4, Step::Drop(Violation::ClientFlags));
         }
@@ -279,7 +278,7 @@ impl Handshake {
         Ok(())
     }
 
-    /// TLS is on. Nothing that was agreed before it is still valid.
+    /// Continues after TLS is established. Everything agreed before is void.
     pub fn secured(&mut self) {
         assert!(self.state == State::Securing, "TLS without STARTTLS");
         self.secure = true;
@@ -288,7 +287,7 @@ impl Handshake {
         self.state = State::Options;
     }
 
-    /// The name, where the export is to be opened.
+    /// Handles INFO and GO. Returns the export's name if it is to be opened.
     fn info_or_go(
         &mut self,
         option: u32,
@@ -332,7 +331,7 @@ impl Handshake {
         const BAD: (u32, &str) = (REP_ERR_INVALID, "the queries' lengths do not add up");
         let sets = option == OPT_SET_META_CONTEXT;
         if sets {
-            // Even an attempt that fails ends what was chosen before.
+            // Even a failed attempt ends an earlier choice.
             self.meta = None;
         }
         if !self.structured {
@@ -342,7 +341,7 @@ impl Handshake {
         let name = export_name(&mut r)?;
         let count = r.u32().ok_or(BAD)?;
         let mut found = count == 0 && !sets;
-        // Each query takes four bytes at least, so the data's end bounds this loop.
+        // Each query takes at least four bytes, so the data's end bounds this loop.
         for _ in 0..count {
             let query = r.counted().ok_or(BAD)?;
             if query.len() > NAME_MAX {
@@ -368,7 +367,7 @@ impl Handshake {
         Ok(())
     }
 
-    /// The export is open: confirms it to the client. The negotiation is over.
+    /// Confirms to the client that the export is open. The negotiation is over.
     pub fn opened(&mut self, info: &Info, out: &mut Vec<u8>) -> Negotiated {
         let State::Opening { name, option, wanted } =
             std::mem::replace(&mut self.state, State::Over)
@@ -395,7 +394,7 @@ impl Handshake {
         }
     }
 
-    /// The export cannot be opened. The negotiation goes on, or ends where the client's option has no error
+    /// Reports that the export can't be opened. The negotiation continues, or ends if the client's option has no error
     /// reply.
     pub fn refused(&mut self, why: Refusal, out: &mut Vec<u8>) -> Step {
         let State::Opening { option, .. } = std::mem::replace(&mut self.state, State::Options)
@@ -415,7 +414,7 @@ impl Handshake {
         Step::More
     }
 
-    /// Whether TLS is on.
+    /// True once TLS is established.
     pub fn is_secure(&self) -> bool {
         self.secure
     }
@@ -423,7 +422,7 @@ impl Handshake {
 
 const UNKNOWN: (u32, &str) = (REP_ERR_UNKNOWN, "there is no export of that name");
 
-/// A string as the protocol allows it: UTF-8 without NUL, of at most [`NAME_MAX`] bytes.
+/// A string valid in the protocol: UTF-8 without NUL, at most [`NAME_MAX`] bytes.
 fn text(bytes: &[u8]) -> Option<&str> {
     let fits = bytes.len() <= NAME_MAX && !bytes.contains(&0);
     std::str::from_utf8(bytes).ok().filter(|_| fits)
@@ -463,7 +462,7 @@ fn put_reply(out: &mut Vec<u8>, option: u32, reply: u32, data: &[u8]) {
     out.extend_from_slice(data);
 }
 
-/// No error echoes what the client sent, so that none can grow beyond the protocol's limits.
+/// Appends an error reply. It never echoes what the client sent, so it can't exceed the protocol's limits.
 fn put_error(out: &mut Vec<u8>, option: u32, reply: u32, why: &str) {
     put_reply(out, option, reply, why.as_bytes());
 }

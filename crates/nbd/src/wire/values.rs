@@ -1,11 +1,11 @@
-//! The protocol's constants, its error numbers, and an export's description. Names follow the protocol
-//! document, less the `NBD_` in front.
+//! The protocol's constants, its error numbers, and an export's description. Names follow the protocol document,
+//! without the leading `NBD_`.
 
 use std::fmt;
 
 /// `NBDMAGIC`, the first eight bytes that a server sends.
 pub(crate) const INIT_MAGIC: u64 = 0x4e42_444d_4147_4943;
-/// `IHAVEOPT`: newstyle, and before each option.
+/// `IHAVEOPT`: announces newstyle, and begins each option.
 pub(crate) const OPTION_MAGIC: u64 = 0x4948_4156_454F_5054;
 pub(crate) const OPTION_REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
 pub(crate) const REQUEST_MAGIC: u32 = 0x2560_9513;
@@ -54,27 +54,26 @@ pub(crate) const CHUNK_ERROR_BIT: u16 = 1 << 15;
 pub(crate) const CHUNK_ERROR: u16 = CHUNK_ERROR_BIT + 1;
 pub(crate) const CHUNK_ERROR_OFFSET: u16 = CHUNK_ERROR_BIT + 2;
 
-/// The only metadata context that is supported.
+/// The only supported metadata context.
 pub(crate) const BASE_ALLOCATION: &str = "base:allocation";
-/// Its number on our server's connections. Any would do; clients must not rely on it.
+/// Id of `base:allocation` on this server's connections. Arbitrary; clients must not rely on it.
 pub(crate) const BASE_ALLOCATION_ID: u32 = 1;
 
-/// `base:allocation`: nothing is stored for this extent.
+/// `base:allocation`: the extent is not allocated.
 pub const STATE_HOLE: u32 = 1;
-/// `base:allocation`: this extent reads as zeroes.
+/// `base:allocation`: the extent reads as zeroes.
 pub const STATE_ZERO: u32 = 2;
 
-/// Longest string (name, description, query, message), bytes; the protocol's own limit.
+/// Maximum length of a string (name, description, query, message), bytes; the protocol's limit.
 pub const NAME_MAX: usize = 4096;
-/// Most data of one option that is parsed, bytes. More than fits the longest name with its information
-/// requests, or a name with a handful of queries.
+/// Maximum data of one option that is parsed, bytes. Enough for the longest name with its information requests, or a
+/// name with a handful of queries.
 pub const OPTION_DATA_MAX: usize = 16 << 10;
-/// Most data of one option that is skipped, bytes. Beyond it the connection ends.
+/// Maximum data of one option that is skipped, bytes. More ends the connection.
 pub(crate) const OPTION_SKIP_MAX: u32 = 1 << 20;
-/// An input window that holds every message that has to be seen whole, bytes.
+/// Length of an input window that holds every message that must be seen whole, bytes.
 pub const WINDOW_BYTES: usize = OPTION_DATA_MAX + 32;
-/// Most payload of one request or reply, bytes: what the protocol document recommends, and what
-/// we announce.
+/// Maximum payload of one request or reply, bytes: the protocol document's recommendation, announced by this server.
 pub const PAYLOAD_MAX: u32 = 32 << 20;
 
 /// Flags of a request.
@@ -82,7 +81,7 @@ pub const PAYLOAD_MAX: u32 = 32 << 20;
 pub struct CmdFlags(pub u16);
 
 impl CmdFlags {
-    /// None.
+    /// No flags.
     pub const NONE: Self = Self(0);
     /// Force unit access: durable before the reply.
     pub const FUA: Self = Self(1);
@@ -90,39 +89,39 @@ impl CmdFlags {
     pub const NO_HOLE: Self = Self(2);
     /// Read: answer in one chunk.
     pub const DF: Self = Self(4);
-    /// Block status: one extent, no longer than requested.
+    /// Block status: one extent, not longer than requested.
     pub const REQ_ONE: Self = Self(8);
-    /// Write-zeroes: fail at once unless it is faster than writing.
+    /// Write-zeroes: fail at once unless faster than writing.
     pub const FAST_ZERO: Self = Self(16);
 
-    /// Whether all of `other`'s bits are set.
+    /// True if all bits of `other` are set.
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Both.
+    /// The union of both.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 }
 
-/// Error numbers that a reply may carry. Others become `Inval` when received, as the document requires, and the
-/// nearest of these when sent.
+/// Error numbers in replies. When received, others become `Inval`, as the document requires; when sent, the nearest of
+/// these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Errno {
     /// EPERM: a write to a read-only export.
     Perm = 1,
-    /// EIO.
+    /// EIO: input/output error.
     Io = 5,
-    /// ENOMEM.
+    /// ENOMEM: out of memory.
     NoMem = 12,
-    /// EINVAL.
+    /// EINVAL: invalid request.
     Inval = 22,
-    /// ENOSPC: a write past the end, or no space.
+    /// ENOSPC: a write beyond the end, or no space.
     NoSpace = 28,
-    /// EOVERFLOW: longer than one request may be.
+    /// EOVERFLOW: longer than allowed for one request.
     Overflow = 75,
     /// ENOTSUP: zeroing would not be fast.
     NotSup = 95,
@@ -131,12 +130,12 @@ pub enum Errno {
 }
 
 impl Errno {
-    /// The number on the wire, which is also Linux's.
+    /// Number on the wire, equal to Linux's.
     pub const fn code(self) -> u32 {
         self as u32
     }
 
-    /// From the wire. 0 is no error; an unknown number counts as EINVAL.
+    /// From the number on the wire. 0 means success and gives `None`; unknown numbers count as EINVAL.
     pub const fn from_wire(code: u32) -> Option<Self> {
         Some(match code {
             0 => return None,
@@ -151,7 +150,7 @@ impl Errno {
         })
     }
 
-    /// The nearest one to an error number of Linux.
+    /// The nearest to a Linux error number.
     pub const fn from_os(code: i32) -> Self {
         match code {
             1 | 13 | 30 => Self::Perm,
@@ -202,17 +201,16 @@ pub enum Violation {
     /// An option without its magic number.
     #[error("an option without its magic number")]
     OptionMagic,
-    /// More option data than is skipped.
+    /// Option data beyond the limit for skipping.
     #[error("option data of more than 1 MiB")]
     OptionLength,
-    /// EXPORT_NAME for an export that does not exist, or without the TLS that is required: that
-    /// option knows no error reply.
+    /// EXPORT_NAME for an export that does not exist, or without required TLS: this option has no error reply.
     #[error("the export that EXPORT_NAME requests is not available")]
     ExportName,
     /// A request without its magic number.
     #[error("a request without its magic number")]
     RequestMagic,
-    /// A write so long that its payload is not even skipped.
+    /// A write beyond the limit for skipping its payload.
     #[error("a write of more than 64 MiB")]
     WriteLength,
 }
@@ -222,15 +220,15 @@ pub enum Violation {
 pub struct Info {
     /// Size, bytes; less than 2^63.
     pub size_bytes: u64,
-    /// Smallest block, bytes: a power of two up to 65,536. Offsets and lengths must be multiples.
+    /// Smallest block, bytes: a power of two up to 65,536. Offsets and lengths must be multiples of it.
     pub min_block_bytes: u32,
-    /// The preferred block, bytes: a power of two of at least 512 and the smallest block.
+    /// Preferred block, bytes: a power of two, at least 512 and at least the smallest block.
     pub preferred_block_bytes: u32,
-    /// Most payload of one request, bytes. A server of ours caps it at [`PAYLOAD_MAX`].
+    /// Maximum payload of one request, bytes. This crate's server caps it at [`PAYLOAD_MAX`].
     pub max_payload_bytes: u32,
-    /// For people; at most [`NAME_MAX`] bytes.
+    /// Description for people; at most [`NAME_MAX`] bytes.
     pub description: String,
-    /// Writes are refused.
+    /// The export is read-only.
     pub read_only: bool,
     /// Seeks cost time.
     pub rotational: bool,
@@ -240,45 +238,45 @@ pub struct Info {
     pub fua: bool,
     /// TRIM is supported.
     pub trim: bool,
-    /// WRITE_ZEROES is supported, and NO_HOLE with it.
+    /// WRITE_ZEROES is supported, including NO_HOLE.
     pub write_zeroes: bool,
     /// FAST_ZERO is supported.
     pub fast_zero: bool,
     /// CACHE is supported.
     pub cache: bool,
-    /// A flush on one connection covers what the others wrote.
+    /// A flush on one connection covers the writes of all others.
     pub multi_conn: bool,
-    /// DF is supported. A server of ours always does, once structured replies are agreed.
+    /// DF is supported. This crate's server always supports it with structured replies.
     pub df: bool,
     /// `base:allocation` can be requested.
     pub block_status: bool,
 }
 
-/// An invalid field of an [`Info`].
+/// Reason why an [`Info`] is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InfoError {
-    /// Size.
+    /// Size is too large.
     #[error("an export of 2^63 bytes or more")]
     Size,
-    /// Smallest block.
+    /// Smallest block is invalid.
     #[error("a smallest block that is not a power of two up to 65,536")]
     MinBlock,
-    /// Preferred block.
+    /// Preferred block is invalid.
     #[error("a preferred block that is not a power of two, or below 512 or the smallest block")]
     PreferredBlock,
-    /// Payload.
+    /// Maximum payload is below the preferred block.
     #[error("a largest payload below the preferred block")]
     MaxPayload,
-    /// Description.
+    /// Description is too long.
     #[error("a description of more than 4,096 bytes")]
     Description,
-    /// The flags' own bit is not set.
+    /// The bit that marks flags as present is not set.
     #[error("transmission flags without the bit that says that there are any")]
     Flags,
 }
 
 impl Info {
-    /// A writable export of this many bytes that supports everything.
+    /// A writable export of this size that supports everything.
     pub fn new(size_bytes: u64) -> Self {
         Self {
             size_bytes,
@@ -321,7 +319,7 @@ impl Info {
         Ok(())
     }
 
-    /// The transmission flags.
+    /// The transmission flags on the wire.
     pub(crate) fn flags(&self, structured: bool) -> u16 {
         let bits = [
             (true, 0),
@@ -339,7 +337,7 @@ impl Info {
         bits.into_iter().filter(|(on, _)| *on).fold(0, |flags, (_, bit)| flags | 1 << bit)
     }
 
-    /// From size and flags; block sizes are the document's defaults until the server sends them.
+    /// From size and flags. Block sizes are the document's defaults until the server sends them.
     pub(crate) fn from_flags(size_bytes: u64, flags: u16) -> Result<Self, InfoError> {
         let bit = |n: u32| flags >> n & 1 == 1;
         if !bit(0) {

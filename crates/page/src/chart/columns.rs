@@ -1,8 +1,8 @@
-//! Columns on a plane in isometric projection, as in the matrices of SNIA's result pages.
+//! Columns on a plane in isometric projection, like the matrices in SNIA's result pages.
 //!
-//! A step along a column axis goes right and down, a step along a row axis goes left and down, a value goes up.
-//! Columns begin at 0 and are drawn from the back to the front, so that the nearer hides the farther. The axes
-//! are reversed where necessary, so that the larger columns are behind the smaller ones.
+//! A step along a column axis goes right and down, a step along a row axis left and down, a value goes up. Columns
+//! begin at 0 and are drawn from back to front, so that nearer ones hide farther ones. Axes are reversed where
+//! necessary to put the larger columns behind.
 
 use std::fmt::Write as _;
 
@@ -14,12 +14,12 @@ use super::scale::{Kind, Ruler};
 use super::text::{Anchor, Label, SIZE, SMALL, isolated, label, width};
 use super::{Frame, legend, steps, ticks};
 
-/// Height of the highest column.
+/// Height of the highest column, in pixels.
 const HEIGHT: f64 = 210.0;
-/// The share of a cell's side that a column takes.
+/// Share of a cell's side that a column takes.
 const THICK: f64 = 0.62;
 
-/// The plane's position.
+/// Position of the plane.
 struct Plane {
     /// Screen position of the farthest corner.
     origin: (f64, f64),
@@ -27,13 +27,13 @@ struct Plane {
     half: (f64, f64),
     columns: usize,
     rows: usize,
-    /// Whether the order of an axis is reversed.
+    /// The order of the column axis and of the row axis is reversed.
     turned: (bool, bool),
     value: Ruler,
 }
 
 impl Plane {
-    /// The screen position of a point on the plane, `up` pixels above it.
+    /// Screen position of a point `up` pixels above the plane.
     fn at(&self, column: f64, row: f64, up: f64) -> (f64, f64) {
         (
             self.origin.0 + (column - row) * self.half.0,
@@ -41,25 +41,25 @@ impl Plane {
         )
     }
 
-    /// The index in the matrix of a position counted from the back.
+    /// Index in the matrix of a position counted from the back.
     fn index(&self, column: usize, row: usize) -> (usize, usize) {
         let column = if self.turned.0 { self.columns - 1 - column } else { column };
         let row = if self.turned.1 { self.rows - 1 - row } else { row };
         (column, row)
     }
 
-    /// The height of a value. Below 0 is nothing.
+    /// Height of a value; 0 if it has no position.
     fn up(&self, value: f64) -> f64 {
         self.value.place_within(value).unwrap_or(0.0)
     }
 }
 
-/// The value at a position of the matrix, if there is one.
+/// Value at a position of the matrix, if there is one.
 fn value(matrix: &Matrix, column: usize, row: usize) -> Option<f64> {
     matrix.values.get(row)?.get(column).copied().flatten().filter(|v| v.is_finite())
 }
 
-/// Writes the columns of a matrix below `top`; returns where they end.
+/// Writes the columns of a matrix below `top`. Returns the bottom.
 pub(super) fn write(out: &mut String, matrix: &Matrix, frame: &Frame, top: f64) -> f64 {
     let (columns, rows) = (matrix.columns.len(), matrix.rows.len());
     let most = matrix.values.iter().flatten().flatten().copied().filter(|v| v.is_finite());
@@ -93,9 +93,9 @@ pub(super) fn write(out: &mut String, matrix: &Matrix, frame: &Frame, top: f64) 
     }
     out.push_str("</g></g>\n<g class=\"labels\">\n");
     let mut taken = Taken::new([0.0, top, frame.width, bottom]);
-    // Those in front first: nothing hides them.
+    // Front columns first, since nothing hides them.
     for (i, &((x, y), _, value)) in tops.iter().enumerate().rev() {
-        // A column that a nearer one hides has no label: it would seem to be that one's.
+        // A hidden column has no label, since it would seem to belong to the nearer column.
         let hides = |&((tx, ty), up, _): &((f64, f64), f64, f64)| {
             (x - tx).abs() < plane.half.0 * THICK && y > ty - 2.0 && y < ty + up
         };
@@ -118,7 +118,7 @@ pub(super) fn write(out: &mut String, matrix: &Matrix, frame: &Frame, top: f64) 
 
 fn lay(matrix: &Matrix, frame: &Frame, top: f64, most: f64, height: f64) -> Plane {
     let (columns, rows) = (matrix.columns.len(), matrix.rows.len());
-    // The names of the axes, and of what is along them, are left and right of the plane.
+    // The names of axes, columns and rows are left and right of the plane.
     let widest = widest(&matrix.columns).max(widest(&matrix.rows)).min(frame.width * 0.3);
     let beside = (widest + 14.0).max(if frame.is_small { 90.0 } else { 120.0 });
     let width_max = frame.width - 2.0 * beside;
@@ -160,7 +160,7 @@ fn lay(matrix: &Matrix, frame: &Frame, top: f64, most: f64, height: f64) -> Plan
     Plane { origin, half, columns, rows, turned, value }
 }
 
-/// The plane with its grid, and the two walls behind it with the ticks of the values.
+/// Writes the plane with its grid, and the two walls behind it with the ticks of the values.
 fn walls(out: &mut String, matrix: &Matrix, plane: &Plane, height: f64) {
     let (columns, rows) = (plane.columns as f64, plane.rows as f64);
     out.push_str("<g class=\"axis y\">");
@@ -196,7 +196,7 @@ fn walls(out: &mut String, matrix: &Matrix, plane: &Plane, height: f64) {
     out.push_str("</g>\n");
 }
 
-/// The width of the widest name.
+/// Width of the widest name.
 fn widest(names: &[String]) -> f64 {
     names.iter().map(|name| width(&isolated(name), SIZE)).fold(0.0, f64::max)
 }
@@ -206,10 +206,10 @@ fn line(path: &mut Path, a: (f64, f64), b: (f64, f64)) {
     path.line_to(b.0, b.1);
 }
 
-/// Names of columns along the right front edge, of rows along the left one.
+/// Writes the names of columns along the right front edge and of rows along the left one.
 fn names(out: &mut String, matrix: &Matrix, plane: &Plane, frame: &Frame) {
     let (columns, rows) = (plane.columns as f64, plane.rows as f64);
-    // This many steps apart names don't touch.
+    // Step between names at which they don't touch.
     let every = (13.0 / plane.half.1).ceil().max(1.0) as usize;
     out.push_str("<g class=\"axis x\">");
     for column in (0..plane.columns).step_by(every) {
@@ -225,7 +225,7 @@ fn names(out: &mut String, matrix: &Matrix, plane: &Plane, frame: &Frame) {
         Label { class: "cat", ..label(x + 5.0, y + 14.0, Anchor::Start, width_max) }
             .write(out, name);
     }
-    // The names of the axes are below the middle of their edges.
+    // Names of the axes are below the middle of their edges.
     let name = |x, y, anchor| Label { class: "name", ..label(x, y, anchor, frame.width / 2.0) };
     let (x, y) = plane.at(columns / 2.0, rows, 0.0);
     let own = width(&isolated(&matrix.columns_label), SIZE);
@@ -238,7 +238,7 @@ fn names(out: &mut String, matrix: &Matrix, plane: &Plane, frame: &Frame) {
     out.push_str("</g>\n");
 }
 
-/// Writes one column; returns the middle of its top.
+/// Writes one column. Returns the middle of its top.
 fn column_at(
     out: &mut String,
     plane: &Plane,
@@ -248,7 +248,7 @@ fn column_at(
     color: usize,
 ) -> (f64, f64) {
     let rim = (1.0 - THICK) / 2.0;
-    // The near and far ends of its foot along both axes.
+    // Near and far ends of the foot along both axes.
     let (far_x, near_x) = (column as f64 + rim, column as f64 + 1.0 - rim);
     let (far_y, near_y) = (row as f64 + rim, row as f64 + 1.0 - rim);
     let up = plane.up(value);

@@ -1,8 +1,7 @@
-//! Heat maps: counts by position as colours by rank.
+//! Heat maps: counts by position, coloured by rank.
 //!
-//! Linear shading hides rare counts, and in storage the rare I/O matters most. So the cells of a figure are
-//! ranked by their counts and the ranks share the colours evenly; the key lists the counts. One path holds all
-//! cells of a colour.
+//! Linear shading hides rare counts, and in storage rare I/Os matter most. So the cells of a figure are ranked by count
+//! and the ranks share the colours evenly; the key lists the counts. One path holds all cells of a colour.
 
 use std::fmt::Write as _;
 
@@ -14,12 +13,12 @@ use super::layout::{Area, Layout};
 use super::path::{Path, px};
 use super::text::{Anchor, Label, SMALL, clean, width};
 
-/// Number of colours of the ramp.
+/// Number of colours in the ramp.
 pub(super) const LEVELS: usize = 8;
-/// A column or a row narrower than this, in pixels, is drawn together with its neighbours.
+/// Minimum width of a column or row, in pixels; narrower ones are merged with their neighbours.
 const LEAST: f64 = 2.0;
 
-/// A heat map as drawn: narrow columns and rows merged.
+/// A heat map as drawn, with narrow columns and rows merged.
 #[derive(Debug)]
 pub(super) struct Field {
     x_edges: Vec<f64>,
@@ -28,7 +27,6 @@ pub(super) struct Field {
 }
 
 impl Field {
-    /// The heat map of a panel.
     pub(super) fn new(heat: &HeatMap, layout: &Layout, panel: &Area) -> Self {
         let columns = heat.counts.len().min(heat.x_edges.len().saturating_sub(1));
         let rows = heat.y_edges.len().saturating_sub(1);
@@ -50,7 +48,7 @@ impl Field {
         }
     }
 
-    /// Whether all counts are 0.
+    /// True if all counts are 0.
     pub(super) fn is_empty(&self) -> bool {
         self.counts.iter().flatten().all(|&n| n == 0)
     }
@@ -58,7 +56,7 @@ impl Field {
     /// Writes the cells.
     pub(super) fn write(&self, out: &mut String, levels: &Levels, layout: &Layout, panel: &Area) {
         let mut paths = vec![Path::default(); LEVELS];
-        // Along the horizontal axis counts change least, so cells of one colour are taken together there.
+        // Counts change least along the horizontal axis, so runs of one colour are merged there.
         let foot = panel.y + panel.height;
         for (row, edges) in self.y_edges.windows(2).enumerate() {
             // The first row may begin at 0, which has no position on a logarithmic axis.
@@ -90,7 +88,7 @@ impl Field {
     }
 }
 
-/// Every `step`-th edge and the last one.
+/// Every `step`-th edge, and the last one.
 fn every(edges: &[f64], step: usize) -> Vec<f64> {
     let mut out: Vec<f64> = edges.iter().copied().step_by(step).collect();
     if let (Some(last), true) = (edges.last(), edges.len() % step != 1 && step > 1) {
@@ -99,15 +97,15 @@ fn every(edges: &[f64], step: usize) -> Vec<f64> {
     out
 }
 
-/// The assignment of counts to colours.
+/// Assignment of counts to colours.
 #[derive(Debug)]
 pub(super) struct Levels {
-    /// The counts above 0 of all cells, rising.
+    /// Non-zero counts of all cells, ascending.
     counts: Vec<u64>,
 }
 
 impl Levels {
-    /// Of all counts in a figure, so that a colour means the same in all its panels.
+    /// Ranks all counts in a figure, so that a colour means the same in all its panels.
     pub(super) fn new<'a>(fields: impl Iterator<Item = &'a Field>) -> Self {
         let mut counts: Vec<u64> =
             fields.flat_map(|f| f.counts.iter().flatten().copied()).filter(|&n| n > 0).collect();
@@ -115,16 +113,16 @@ impl Levels {
         Self { counts }
     }
 
-    /// The colour of a count; None of 0.
+    /// Colour of a count; `None` for 0.
     fn level(&self, count: u64) -> Option<usize> {
         let most = *self.counts.last().filter(|_| count > 0)?;
         let rank = |n: u64| self.counts.partition_point(|&other| other < n);
-        // The least count has the first colour and the highest the last, whatever the counts between.
+        // The lowest count has the first colour and the highest the last, whatever the counts between.
         Some((rank(count) * (LEVELS - 1) * 2 + rank(most)) / (rank(most) * 2).max(1))
             .map(|level| if rank(most) == 0 { LEVELS - 1 } else { level })
     }
 
-    /// Writes the key: the least count of each colour.
+    /// Writes the key: the lowest count of each colour.
     pub(super) fn write_key(&self, out: &mut String, of: &str, top: f64, frame_width: f64) {
         const SWATCH: f64 = 46.0;
         out.push_str("<g class=\"key\">");
@@ -178,7 +176,7 @@ mod tests {
         assert_eq!(many.level(400), Some(3));
         assert_eq!(many.level(800), Some(7));
         assert_eq!(of(vec![5, 5]).level(5), Some(7));
-        // One outlier of a million does not push the rest into one colour.
+        // One outlier does not push the rest into one colour.
         let skewed = of(vec![1, 2, 3, 1_000_000]);
         let levels: Vec<_> = [1, 2, 3, 1_000_000].map(|n| skewed.level(n).unwrap()).into();
         assert_eq!(levels, [0, 2, 5, 7]);

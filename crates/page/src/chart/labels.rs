@@ -1,18 +1,18 @@
-//! Occupied areas of a panel, so that labels cover neither each other nor a dot.
+//! Occupied areas of a panel, so that labels cover neither each other nor dots.
 
-/// Areas that are occupied.
+/// Occupied areas.
 #[derive(Clone, Debug)]
 pub(super) struct Taken {
-    /// Left, top, right, bottom of areas that may not be covered.
+    /// Areas that must not be covered: left, top, right, bottom.
     hard: Vec<[f64; 4]>,
-    /// Points on lines, which are better not covered.
+    /// Points on lines, to be covered as little as possible.
     soft: Vec<(f64, f64)>,
-    /// Left, top, right, bottom of the area where labels may be.
+    /// Area for labels: left, top, right, bottom.
     bounds: [f64; 4],
 }
 
 impl Taken {
-    /// Nothing is occupied within `bounds` (left, top, right, bottom).
+    /// No occupied areas; labels must lie within `bounds` (left, top, right, bottom).
     pub(super) fn new(bounds: [f64; 4]) -> Self {
         Self { hard: Vec::new(), soft: Vec::new(), bounds }
     }
@@ -31,8 +31,8 @@ impl Taken {
         }));
     }
 
-    /// Occupies the best of the areas offered: within the bounds, over no hard area, over as little of the
-    /// lines as possible; the earlier of equals. None where there is none.
+    /// Occupies the best of the offered areas and returns its index: within the bounds, over no hard area, over as
+    /// little of the lines as possible; the first of equals. `None` if none fits.
     pub(super) fn choose(&mut self, offered: &[[f64; 4]]) -> Option<usize> {
         let mut best: Option<(usize, usize)> = None;
         for (i, r) in offered.iter().enumerate() {

@@ -1,7 +1,7 @@
-//! The layout of a plot: panels, axes, legend, the names of spans.
+//! Layout of a plot: panels, axes, legend, names of spans.
 //!
-//! The layout is computed once and used both to draw the picture and to describe its scales to the page's
-//! script, so that both agree to the pixel.
+//! Computed once, for drawing the picture and for describing its scales to the page's script, so that both agree to the
+//! pixel.
 
 use std::collections::BTreeMap;
 
@@ -15,53 +15,51 @@ use super::scale::{Extent, Ruler};
 use super::text::{SIZE, SMALL, isolated, width};
 use super::ticks::{self, Tick};
 
-/// A plot with its positions.
+/// A plot's layout.
 #[derive(Debug)]
 pub(super) struct Layout {
-    /// One for each name, in the order of their first series.
+    /// Legend entries, one per name, in the order of their first series.
     pub(super) entries: Vec<Entry>,
-    /// Where the legend begins, downwards.
+    /// Top of the legend.
     pub(super) legend_y: f64,
-    /// Where the colour key of the heat maps begins; None where there is no heat map.
+    /// Top of the heat maps' colour key; `None` without heat maps.
     pub(super) key_y: Option<f64>,
-    /// Row of each span's name above the first panel; None for one without space.
+    /// Row of each span's name above the first panel; `None` if it has no space.
     pub(super) span_rows: Vec<Option<usize>>,
-    /// The horizontal axis.
+    /// Horizontal axis.
     pub(super) x: Ruler,
-    /// Its ticks.
+    /// Ticks of the horizontal axis.
     pub(super) x_ticks: Vec<Tick>,
-    /// From top to bottom.
+    /// Panels from top to bottom.
     pub(super) panels: Vec<Area>,
-    /// Width of all bars at one position, in pixels.
+    /// Total width of the bars at one position, in pixels.
     pub(super) bar_width: f64,
-    /// The lower end of the plot.
+    /// Bottom of the plot.
     pub(super) bottom: f64,
 }
 
-/// A panel's box.
+/// Position of a panel.
 #[derive(Clone, Debug)]
 pub(super) struct Area {
-    /// Its left end.
+    /// Left end.
     pub(super) x: f64,
-    /// Its top.
+    /// Top.
     pub(super) y: f64,
-    /// Its width.
     pub(super) width: f64,
-    /// Its height.
     pub(super) height: f64,
-    /// The vertical axis.
+    /// Vertical axis.
     pub(super) ruler: Ruler,
-    /// Its ticks.
+    /// Ticks of the vertical axis.
     pub(super) ticks: Vec<Tick>,
 }
 
-/// Height of the colour key of heat maps.
+/// Height of the heat maps' colour key.
 const KEY_HEIGHT: f64 = 34.0;
-/// Height of a row of names of spans.
+/// Height of one row of span names.
 pub(super) const SPAN_ROW: f64 = 15.0;
-/// Rows of names of spans, at most.
+/// Maximum number of rows of span names.
 const SPAN_ROWS: usize = 3;
-/// Height of a category on a vertical axis.
+/// Minimum height of a category on a vertical axis.
 const CATEGORY: f64 = 24.0;
 
 impl Layout {
@@ -77,7 +75,7 @@ impl Layout {
         }
         let first_head = y;
 
-        // Vertical axes first: the width of their labels decides where the horizontal one begins.
+        // Vertical axes first: the width of their labels decides where the horizontal axis begins.
         let heights: Vec<f64> = plot.panels.iter().map(|p| height(p, plot, frame)).collect();
         let mut rulers = Vec::new();
         let mut left = 30.0_f64;
@@ -123,19 +121,19 @@ impl Layout {
 }
 
 impl Layout {
-    /// The number of a series' name in the legend.
+    /// Index of a series' name in the legend.
     pub(super) fn entry(&self, series: &Series) -> usize {
-        // Every series has its name there.
+        // Every series' name is in the legend.
         self.entries.iter().position(|e| e.name == series.name).unwrap_or(0)
     }
 }
 
-/// The names at a vertical axis of categories.
+/// Names at a vertical axis of categories.
 pub(super) fn names_beside<'a>(names: &'a [String], frame: &Frame) -> Names<'a> {
     Names::beside(names, frame.width * 0.36)
 }
 
-/// The text at an axis: its label, the unit where ticks don't carry it, and `log` for a logarithmic axis.
+/// Text at an axis: its label, the unit if ticks don't carry it, and `log` for a logarithmic axis.
 pub(super) fn axis_label(axis: &Axis) -> String {
     let label = isolated(&axis.label);
     let mut more = Vec::new();
@@ -152,7 +150,7 @@ pub(super) fn axis_label(axis: &Axis) -> String {
     }
 }
 
-/// Space above a panel for the name of its axis, clear of the label of its topmost tick.
+/// Space above a panel for the axis name, clear of the topmost tick's label.
 fn head(panel: &Panel) -> f64 {
     if axis_label(&panel.y).is_empty() { 12.0 } else { 28.0 }
 }
@@ -179,15 +177,15 @@ fn label_width(axis: &Axis, ticks: &[Tick], frame: &Frame) -> f64 {
     }
 }
 
-/// Removes labels that would touch the one before. The ticks themselves stay. `right`: of a horizontal axis, where
-/// the picture ends.
+/// Removes labels that would touch the previous one; the ticks stay. `right`: right end of the picture, for a
+/// horizontal axis.
 fn thin(ticks: &mut [Tick], ruler: &Ruler, right: Option<f64>) {
     let mut end = f64::NEG_INFINITY;
     for tick in ticks {
         let (Some(place), false) = (ruler.place(tick.value), tick.label.is_empty()) else {
             continue;
         };
-        // Downwards on a vertical axis: its positions fall as values rise.
+        // On a vertical axis positions fall as values rise.
         let (place, half) = match right {
             Some(right) => {
                 let half = width(&tick.label, SIZE) / 2.0;
@@ -203,7 +201,7 @@ fn thin(ticks: &mut [Tick], ruler: &Ruler, right: Option<f64>) {
     }
 }
 
-/// The extent along the horizontal axis, and the least distance between bars, in transformed units.
+/// Extent along the horizontal axis, and the least distance between bars, in transformed units.
 fn horizontal(plot: &Plot) -> (Extent, Option<f64>) {
     let mut extent = Extent::new(&plot.x.scale);
     let mut bars = Vec::new();
@@ -244,7 +242,7 @@ fn horizontal(plot: &Plot) -> (Extent, Option<f64>) {
     (extent, Some(gap))
 }
 
-/// The extent along a panel's vertical axis.
+/// Extent along a panel's vertical axis.
 fn vertical(panel: &Panel) -> Extent {
     let mut extent = Extent::new(&panel.y.scale);
     let mut has_words = false;
@@ -285,8 +283,7 @@ fn vertical(panel: &Panel) -> Extent {
     extent
 }
 
-/// Start and end of each bar of stacked series: positive values pile up, negative ones down. Other series have
-/// none.
+/// Start and end of each bar of stacked series: positive values pile up, negative ones down. Empty for other series.
 pub(super) fn stacks(panel: &Panel) -> Vec<Vec<(f64, f64)>> {
     let mut piles: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
     let bars = |series: &Series| {
@@ -311,15 +308,15 @@ pub(super) fn stacks(panel: &Panel) -> Vec<Vec<(f64, f64)>> {
         .collect()
 }
 
-/// Where the name of a span that begins at `from` begins, and how wide it is: to the left of `from` where it would
-/// leave the picture on the right.
+/// Start and width of the name of a span that begins at `from`. The name moves left if it would leave the picture on
+/// the right.
 pub(super) fn span_name_at(span: &Span, from: f64, frame: &Frame) -> (f64, f64) {
     let wide = width(&super::span_name(span), SMALL).min(frame.width - 4.0);
     ((from + 2.0).min(frame.width - wide - 1.0), wide)
 }
 
-/// The row above the first panel for the name of each span. Spans that overlap, and names longer
-/// than their span, go to another row; a name without space is in a `title` alone.
+/// Row above the first panel for each span's name. Overlapping spans, and names longer than their span, use further
+/// rows; a name without space appears only in a `title`.
 fn span_rows(plot: &Plot, x: &Ruler, frame: &Frame) -> Vec<Option<usize>> {
     let mut ends = [f64::NEG_INFINITY; SPAN_ROWS];
     let mut order: Vec<usize> = (0..plot.spans.len()).collect();

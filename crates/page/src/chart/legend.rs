@@ -1,4 +1,4 @@
-//! The legend: one entry for each name, with a sample of its mark.
+//! The legend: one entry per name, with a sample of its mark.
 
 use std::fmt::Write as _;
 
@@ -8,31 +8,30 @@ use super::Frame;
 use super::path::px;
 use super::text::{Anchor, SIZE, isolated, label, width};
 
-/// Lines of more points than this have no dots.
+/// Maximum points of a line that is drawn with dots.
 pub(super) const DOTS_UP_TO: usize = 40;
 /// Number of colours before they repeat.
 pub(super) const COLORS: usize = 8;
-/// Series of more points than this are drawn without dashes: a jagged line hides them.
+/// Maximum points of a series that is drawn with dashes: a jagged line hides them.
 const DASHED_UP_TO: usize = 160;
 const ROW: f64 = 19.0;
 const SAMPLE: f64 = 26.0;
 
-/// An entry.
+/// A legend entry.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Entry {
-    /// The name.
     pub(super) name: String,
-    /// The mark of its first series; a solid mark goes before a dashed one, which is a part of it.
+    /// Mark of the first series. A solid mark takes precedence over a dashed one, which is a part
+    /// of it.
     pub(super) mark: Mark,
-    /// Its colour.
+    /// Colour index.
     pub(super) color: usize,
-    /// One of its series has points enough to be drawn without dashes.
+    /// One of the series has too many points for dashes.
     pub(super) is_dense: bool,
-    /// Its line has dots.
     pub(super) has_dots: bool,
 }
 
-/// The entries of a plot, in the order of their first series.
+/// Entries of a plot, in the order of their first series.
 pub(super) fn entries(plot: &Plot) -> Vec<Entry> {
     let mut out: Vec<Entry> = Vec::new();
     for series in plot.panels.iter().flat_map(|p: &Panel| &p.series) {
@@ -58,12 +57,12 @@ pub(super) fn entries(plot: &Plot) -> Vec<Entry> {
     out
 }
 
-/// The series has points enough to be drawn without dashes.
+/// True if the series has too many points for dashes.
 pub(super) fn is_dense(series: &Series) -> bool {
     series.points.len() > DASHED_UP_TO
 }
 
-/// The class of a mark.
+/// CSS class of a mark.
 pub(super) fn class(mark: Mark) -> &'static str {
     match mark {
         Mark::Line => "line",
@@ -81,7 +80,7 @@ pub(super) fn class(mark: Mark) -> &'static str {
     }
 }
 
-/// Meanings of the signs in the picture: Warning, Bad.
+/// Meanings of the Warning sign and the Bad sign, for those in the picture.
 fn signs(plot: &Plot) -> [Option<&'static str>; 2] {
     let mut found = [None; 2];
     for panel in &plot.panels {
@@ -96,12 +95,12 @@ fn signs(plot: &Plot) -> [Option<&'static str>; 2] {
     found
 }
 
-/// The longest name: one that takes a row alone.
+/// Maximum width of a name, which then takes a row alone.
 fn name_width_max(frame: &Frame) -> f64 {
     frame.width - SAMPLE - 34.0
 }
 
-/// Positions of the entries and then of the signs, each `(x, row)`, and the number of rows.
+/// Positions `(x, row)` of the entries and then of the signs, and the number of rows.
 fn places(entries: &[Entry], plot: &Plot, frame: &Frame) -> (Vec<(f64, usize)>, usize) {
     let names = entries.iter().map(|e| width(&isolated(&e.name), SIZE).min(name_width_max(frame)));
     let signs = signs(plot).into_iter().map(|name| name.map_or(f64::NAN, |name| width(name, SIZE)));
@@ -197,7 +196,7 @@ fn sample(entry: &Entry, x: f64, y: f64) -> String {
     }
 }
 
-/// The triangle of an estimate that is better or worse; none for other marks.
+/// Writes the triangle of an estimate that is better or worse; nothing for other marks.
 pub(super) fn triangle(out: &mut String, mark: Mark, (x, y): (f64, f64)) {
     let (top, sides) = match mark {
         Mark::Better => (y - 6.5, "l6.5 11h-13z"),
@@ -208,7 +207,8 @@ pub(super) fn triangle(out: &mut String, mark: Mark, (x, y): (f64, f64)) {
         write!(out, r#"<path class="sign {}" d="M{} {}{sides}"/>"#, class(mark), px(x), px(top));
 }
 
-/// The sign of a tone around a place: a triangle for Warning, a cross for Bad, none for others.
+/// Writes a tone's sign around a position: a triangle for Warning, a cross for Bad, nothing for
+/// others.
 pub(super) fn sign(out: &mut String, tone: Tone, x: f64, y: f64) {
     let _ = match tone {
         Tone::Warning => {

@@ -1,8 +1,8 @@
 //! Series as paths: lines, steps, dots, bars, bands, intervals.
 //!
-//! Each series is a group of at most a handful of paths, whatever the number of its points. Lines of figures
-//! with very many points are thinned to the first, least, most and last point of each pixel column: the visible
-//! part of all of them, so that no spike vanishes.
+//! Each series is a group of a handful of paths, whatever the number of points. Lines of figures with very many points
+//! are thinned to the first, lowest, highest and last point of each pixel column. That is all that would be visible, so
+//! no spike vanishes.
 
 use std::fmt::Write as _;
 
@@ -13,40 +13,40 @@ use super::layout::{Area, Layout};
 use super::legend;
 use super::path::Path;
 
-/// Figures with more points than this are drawn as the envelope of their points.
+/// Figures with more points than this are drawn as an envelope.
 pub(super) const THIN_ABOVE: usize = 5000;
-/// Half the width of the ends of an interval.
+/// Half the width of an interval's end caps.
 const CAP: f64 = 3.5;
 
-/// The context in which a series is drawn.
+/// Context for drawing a series.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place<'a> {
-    /// The layout of the plot.
+    /// Layout of the plot.
     pub(super) layout: &'a Layout,
-    /// The panel's box.
+    /// Position of the panel.
     pub(super) panel: &'a Area,
-    /// Its number among the legend's entries.
+    /// Index of the legend entry.
     pub(super) entry: usize,
-    /// The slot of its bars among the series of bars side by side, and their number.
+    /// Slot of the series among bars side by side, and the number of slots.
     pub(super) slot: (usize, usize),
-    /// Start and end of its bars, if it is stacked.
+    /// Start and end of each bar of a stacked series.
     pub(super) stack: &'a [(f64, f64)],
-    /// Its line is drawn as the envelope.
+    /// Draw the line as an envelope.
     pub(super) is_thinned: bool,
 }
 
-/// A position for a label or a sign.
+/// Position for a label or a sign.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spot {
     /// Index of the point.
     pub(super) point: usize,
-    /// Its position.
+    /// Position of the point.
     pub(super) at: (f64, f64),
-    /// The right end of the mark drawn there.
+    /// Right end of the mark.
     pub(super) end: f64,
 }
 
-/// Writes a series as a group; returns the positions of its points and marks the areas that they occupy.
+/// Writes a series as a group. Returns the positions of its points and marks the occupied areas.
 pub(super) fn write(
     out: &mut String,
     series: &Series,
@@ -75,8 +75,8 @@ pub(super) fn write(
 /// Positions of the points, in runs between gaps.
 fn runs(series: &Series, place: Place) -> Vec<Vec<Spot>> {
     let mut runs = vec![Vec::new()];
-    // Steps of nothing are at the foot of a logarithmic panel, as bars are, rather than a gap: the end of a
-    // histogram is visible.
+    // Zero steps lie at the foot of a logarithmic panel, like bars, instead of leaving a gap: so the end of a histogram
+    // is visible.
     let foot = |y: f64| {
         let is_none = series.mark == Mark::Step && y == 0.0;
         is_none.then_some(place.panel.y + place.panel.height)
@@ -107,7 +107,7 @@ fn line(out: &mut String, series: &Series, place: Place, taken: &mut Taken) -> V
         let places: Vec<(f64, f64)> = run.iter().map(|s| s.at).collect();
         let places = if place.is_thinned { envelope(&places) } else { places };
         if let [alone] = places[..] {
-            // A point between gaps has no line, so that it is seen as a dot.
+            // A point between gaps has no line, so draw it as a dot.
             if is_inside(place, alone) && !has_dots {
                 dots.dot(alone.0, alone.1);
             }
@@ -143,7 +143,7 @@ fn dots(out: &mut String, series: &Series, place: Place, taken: &mut Taken) -> V
     let mut seen = std::collections::BTreeSet::new();
     for spot in runs(series, place).into_iter().flatten().filter(|s| is_inside(place, s.at)) {
         let (x, y) = spot.at;
-        // Dots of a cloud that fall onto the same half of a pixel are one.
+        // Dots in the same half pixel are merged.
         if place.is_thinned && !seen.insert(((x * 2.0).round() as i64, (y * 2.0).round() as i64)) {
             continue;
         }
@@ -161,7 +161,7 @@ fn dots(out: &mut String, series: &Series, place: Place, taken: &mut Taken) -> V
     spots
 }
 
-/// Intervals of points, upright.
+/// Writes the vertical intervals of points.
 fn whiskers(out: &mut String, series: &Series, place: Place) {
     let mut path = Path::default();
     for point in &series.points {
@@ -176,11 +176,11 @@ fn whiskers(out: &mut String, series: &Series, place: Place) {
     path.write(out, "w");
 }
 
-/// A line with ends from `low` to `high`, whose ends stay within the panel.
+/// Adds a line from `low` to `high` with end caps, which stay within the panel.
 fn whisker(path: &mut Path, place: Place, x: f64, (low, high): (f64, f64), is_bar: bool) {
     let (left, right) = (place.panel.x, place.panel.x + place.panel.width);
     let (a, b) = ((x - CAP).max(left), (x + CAP).min(right));
-    // Ends within a dot would only make it square.
+    // Caps within a dot would only make it look square.
     let has_ends = (high - low).abs() > 9.0 || is_bar;
     if has_ends {
         path.move_to(a, low);
@@ -199,7 +199,7 @@ fn bars(out: &mut String, series: &Series, place: Place, taken: &mut Taken) -> V
     let all = place.layout.bar_width;
     let wide = all / slots as f64;
     let ruler = place.panel.ruler;
-    // Where zero has no position (a logarithmic axis) bars begin at the foot of the panel.
+    // On a logarithmic axis, where zero has no position, bars begin at the foot of the panel.
     let foot = ruler.place_within(0.0).unwrap_or(place.panel.y + place.panel.height);
     let mut path = Path::default();
     let mut whiskers = Path::default();
@@ -219,7 +219,7 @@ fn bars(out: &mut String, series: &Series, place: Place, taken: &mut Taken) -> V
         };
         let Some(to) = to else { continue };
         let x = middle - all / 2.0 + wide * slot as f64;
-        // A thin gap between neighbours, where they are wide enough for it.
+        // A thin gap between neighbours, if they are wide enough.
         let inset = if wide > 6.0 { 0.5 } else { 0.0 };
         let (a, b) = ((x + inset).clamp(left, right), (x + wide - inset).clamp(left, right));
         path.rect((a, from), (b, to));
@@ -298,7 +298,7 @@ fn intervals(out: &mut String, series: &Series, place: Place, taken: &mut Taken)
         }
     }
     lines.write(out, "w");
-    // Triangles are drawn with the labels: a zoom would stretch them.
+    // Triangles are drawn with the labels, since a zoom would stretch them.
     if !matches!(series.mark, Mark::Better | Mark::Worse) {
         dots.write(out, "p");
     }
@@ -308,7 +308,7 @@ fn intervals(out: &mut String, series: &Series, place: Place, taken: &mut Taken)
     spots
 }
 
-/// The first, least, most and last position of each pixel column that a line passes in one go.
+/// First, lowest, highest and last position of each pixel column that a line passes in one go.
 pub(super) fn envelope(places: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let mut out = Vec::new();
     let mut start = 0;

@@ -1,4 +1,4 @@
-//! A matrix: a table whose cells are coloured by their value and have it written in them.
+//! A matrix: a table whose cells are coloured by their value and contain it as text.
 
 use std::fmt::Write as _;
 
@@ -13,12 +13,12 @@ use super::text::{Anchor, Label, SIZE, SMALL, escape, isolated, label, width};
 
 const KEY_HEIGHT: f64 = 30.0;
 
-/// The positions of the cells.
+/// Positions of the cells.
 #[derive(Debug)]
 pub(super) struct Grid {
     /// Left end of the cells.
     pub(super) x: f64,
-    /// Their top.
+    /// Top of the cells.
     pub(super) y: f64,
     cell: (f64, f64),
     columns: usize,
@@ -36,14 +36,14 @@ impl Grid {
         let rows_names = row_names(matrix, frame);
         let label = width(&isolated(&matrix.rows_label), SIZE).min(frame.width * 0.3);
         let left = (rows_names.width().max(label) + 14.0).max(40.0).round();
-        // Few columns need not fill the width: a cell is seen as one.
+        // Limit the width, since very wide cells no longer look like cells.
         let cell = |right: f64| {
             ((frame.width - left - right) / columns.max(1) as f64).clamp(4.0, 130.0).floor()
         };
         let cell_height = if rows > 24 { 20.0_f64 } else { 30.0 };
         let cell_height = cell_height.max(rows_names.line_height() + 4.0);
         let is_slanted = widest(&matrix.columns) > cell(10.0) - 4.0;
-        // The last of the slanted names extends to the right.
+        // The last slanted name extends to the right.
         let cell_width = cell(if is_slanted {
             widest(&matrix.columns).min(SLANT_WIDTH_MAX) * SLANT_COS
         } else {
@@ -66,18 +66,18 @@ impl Grid {
         }
     }
 
-    /// Width of all cells.
+    /// Total width of the cells.
     pub(super) fn width(&self) -> f64 {
         self.cell.0 * self.columns as f64
     }
 
-    /// Height of all cells.
+    /// Total height of the cells.
     pub(super) fn height(&self) -> f64 {
         self.cell.1 * self.rows as f64
     }
 }
 
-/// The mapping of values to colours.
+/// Mapping of values to colours.
 struct Ramp {
     least: f64,
     most: f64,
@@ -85,7 +85,7 @@ struct Ramp {
 }
 
 impl Ramp {
-    /// From the existing values; None if there are none.
+    /// Ramp over the existing values; `None` if there are none.
     fn new(matrix: &Matrix) -> Option<Self> {
         let values = || matrix.values.iter().flatten().flatten().copied().filter(|v| v.is_finite());
         let least = values().reduce(f64::min)?;
@@ -107,14 +107,14 @@ impl Ramp {
     }
 }
 
-/// The form in which values are written in the cells: the same for all of a matrix.
+/// Form of the values in the cells, the same throughout a matrix.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Writing {
-    /// In a line, of this size.
+    /// On one line, in this font size.
     Line(f64),
     /// The unit below the number.
     TwoLines,
-    /// Not at all: cells are too narrow, and the value is shown when the pointer is on one.
+    /// Not written, since cells are too narrow; shown under the pointer instead.
     None,
 }
 
@@ -135,14 +135,14 @@ impl Writing {
         }
     }
 
-    /// The class of a cell for it.
+    /// CSS class of a cell.
     fn class(self) -> &'static str {
         if self == Self::Line(SIZE) { "" } else { " tight" }
     }
 
     /// Writes `words` in the middle of a cell.
     fn write(self, out: &mut String, (x, y): (f64, f64), words: &str) {
-        // The style sheet sets texts of cells in the middle.
+        // The style sheet centres the text of cells.
         let line = |out: &mut String, size, y, words: &str| {
             Label { size, ..label(x, y, Anchor::Start, 200.0) }.write(out, words);
         };
@@ -158,7 +158,7 @@ impl Writing {
     }
 }
 
-/// Writes a matrix below `top`; returns where it ends.
+/// Writes a matrix below `top`. Returns the bottom.
 pub(super) fn write(out: &mut String, matrix: &Matrix, frame: &Frame, top: f64) -> f64 {
     let at = Grid::new(matrix, frame, top);
     let ramp = Ramp::new(matrix);
@@ -215,7 +215,7 @@ fn key(out: &mut String, matrix: &Matrix, ramp: &Ramp, top: f64) {
     out.push_str("</g>\n");
 }
 
-/// The names of the rows.
+/// Names of the rows.
 fn row_names<'a>(matrix: &'a Matrix, frame: &Frame) -> Names<'a> {
     Names::beside(&matrix.rows, frame.width * 0.3)
 }
@@ -227,7 +227,7 @@ fn names(out: &mut String, matrix: &Matrix, at: &Grid, frame: &Frame) {
     let x = at.x.min(frame.width - wide - 2.0);
     Label { class: "name", ..label(x, head, Anchor::Start, wide + 0.1) }
         .write(out, &matrix.columns_label);
-    // Slanted names closer than this would touch.
+    // Step between slanted names at which they don't touch.
     let every = if at.is_slanted { (SLANT_STEP / at.cell.0).ceil().max(1.0) as usize } else { 1 };
     for (i, column) in matrix.columns.iter().enumerate().step_by(every) {
         let x = at.x + (i as f64 + 0.5) * at.cell.0;
@@ -269,7 +269,7 @@ fn cell(
     let (x, y) = (at.x + column as f64 * at.cell.0, at.y + row as f64 * at.cell.1);
     let words = value.map_or_else(|| "–".to_owned(), |(v, _)| matrix.quantity.words(v));
     let level = value.map_or_else(|| "empty".to_owned(), |(v, ramp)| format!("h{}", ramp.level(v)));
-    // The group has the colour of the ground, and as its `color` that of text on it.
+    // The group's `fill` is the background, its `color` the colour of text on it.
     let size = writing.class();
     let _ = write!(
         out,

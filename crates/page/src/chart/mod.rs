@@ -1,9 +1,9 @@
-//! Drawing of figures as SVG, and the data that a page's script needs to zoom them.
+//! Drawing of figures as SVG, and the data with which a page's script zooms them.
 //!
-//! The picture is complete without a script: axes, legend, labels, a title and a description for screen
-//! readers. Elements that a script zooms are in `<g class="zoom">` inside a clipped group, with strokes that
-//! keep their width; series that a script hides are in `<g class="series sN" data-series="N">`, where N is the
-//! number of the name in the legend. Nothing here depends on the source of the data.
+//! The picture is complete without a script: axes, legend, labels, a title and a description for screen readers.
+//! Elements that a script zooms are in `<g class="zoom">` inside a clipped group, with strokes that keep their width.
+//! Series that a script hides are in `<g class="series sN" data-series="N">`, where N is the index of the name in the
+//! legend. Nothing here depends on the source of the data.
 //!
 //! Equal figures give equal bytes. Coordinates have at most one decimal.
 
@@ -35,22 +35,22 @@ use text::{Anchor, Label, SMALL, escape, isolated, label, wrap};
 pub use scales::{scales, scales_in};
 pub use style::style;
 
-/// The destination of a picture.
+/// Destination of a picture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Look {
-    /// In a page that includes [`style`] and gives title, conditions and notes itself.
+    /// In a page that includes [`style`] and shows title, conditions and notes itself.
     #[default]
     Embedded,
-    /// The same at half the width, for figures side by side.
+    /// Like `Embedded`, at half the width, for figures side by side.
     Small,
-    /// By itself, as a file: with its own colours, title, conditions and notes.
+    /// A stand-alone file with its own colours, title, conditions and notes.
     Alone,
 }
 
 /// Properties shared by all parts of a picture.
 #[derive(Debug)]
 struct Frame {
-    /// The figure's name, fit for an attribute; begins every `id`.
+    /// The figure's id, made valid for an attribute; prefix of every `id` in the picture.
     id: String,
     width: f64,
     is_small: bool,
@@ -72,7 +72,7 @@ impl Frame {
     }
 }
 
-/// Margin around a picture that stands alone.
+/// Margin around a stand-alone picture.
 const PAD: f64 = 18.0;
 
 /// Draws a figure.
@@ -125,9 +125,9 @@ pub fn svg(figure: &Figure, look: Look) -> String {
     out
 }
 
-/// Writes title and conditions; returns where the picture may begin.
+/// Writes title and conditions. Returns the top of the picture.
 fn head(out: &mut String, figure: &Figure, frame: &Frame) -> f64 {
-    // The title is in larger and bolder letters than the width estimate assumes.
+    // The title is larger and bolder than the width estimate assumes.
     let mut y = 0.0;
     for line in wrap(&figure.title, 17.0, frame.width, 2) {
         y += 18.0;
@@ -140,7 +140,7 @@ fn head(out: &mut String, figure: &Figure, frame: &Frame) -> f64 {
     y + 12.0
 }
 
-/// Writes the notes below a picture; returns where they end.
+/// Writes the notes below a picture. Returns the bottom.
 fn notes(out: &mut String, figure: &Figure, frame: &Frame, top: f64) -> f64 {
     let mut y = top + if figure.notes.is_empty() { 0.0 } else { 6.0 };
     for note in figure.notes.iter().take(12) {
@@ -158,7 +158,7 @@ fn small_lines(out: &mut String, text: &str, frame: &Frame, y: &mut f64, lines: 
     }
 }
 
-/// The sign before a name whose tone must not be shown by colour alone.
+/// Sign before a name, so that its tone is not shown by colour alone.
 fn sign_before(tone: Tone) -> &'static str {
     match tone {
         Tone::Warning => "△ ",
@@ -167,7 +167,7 @@ fn sign_before(tone: Tone) -> &'static str {
     }
 }
 
-/// The text at a span.
+/// Name of a span, with its sign.
 fn span_name(span: &Span) -> String {
     format!("{}{}", sign_before(span.tone), isolated(&span.name))
 }

@@ -1,8 +1,8 @@
-//! Names of categories at an axis: the lines of each and their angle, so that every name is whole, and none touches
-//! another or leaves the picture.
+//! Names of categories at an axis: their lines and angle, so that each name is complete, and none touches another or
+//! leaves the picture.
 //!
-//! A name that is longer than all of its lines is cut, and whole in a `title`. Where categories are closer than a line
-//! is high, not every one has its name.
+//! A name longer than all of its lines is cut, with the full name in a `title`. If categories are closer together than
+//! the line height, only every N-th has a name.
 
 use std::fmt::Write as _;
 
@@ -10,20 +10,20 @@ use super::path::px;
 use super::scale::Ruler;
 use super::text::{Anchor, Label, SIZE, broken, escape, is_cut, isolated, label, width, wrap};
 
-/// From one line of a name to the next.
+/// Line height.
 const LINE: f64 = 14.0;
-/// Lines of a level name below an axis, and of any other.
+/// Maximum lines of a level name below an axis.
 const LEVEL_LINES_MAX: usize = 6;
 const LINES_MAX: usize = 4;
-/// The longest slanted name.
+/// Maximum width of a slanted name.
 pub(super) const SLANT_WIDTH_MAX: f64 = 190.0;
 /// Cosine of the slant, 35 degrees.
 pub(super) const SLANT_COS: f64 = 0.819;
-/// Its sine.
+/// Sine of the slant, 35 degrees.
 pub(super) const SLANT_SIN: f64 = 0.574;
-/// Slanted names closer than this would touch.
+/// Step between slanted names at which they don't touch.
 pub(super) const SLANT_STEP: f64 = 24.0;
-/// The longest line of an upright name, and by how much lines grow until the names fit.
+/// Maximum width of an upright name's line.
 const UPRIGHT_WIDTH_MAX: f64 = 440.0;
 const UPRIGHT_WIDTH_STEP: f64 = 40.0;
 
@@ -31,28 +31,28 @@ const UPRIGHT_WIDTH_STEP: f64 = 40.0;
 #[derive(Debug)]
 pub(super) struct Names<'a> {
     form: Form,
-    /// Each with its lines.
+    /// Names, each with its lines.
     all: Vec<(&'a str, Vec<String>)>,
-    /// Of so many names one is written.
+    /// Step N: every N-th name is written.
     every: usize,
 }
 
-/// The position and the angle of names.
+/// Position and angle of names.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Form {
-    /// Left of a vertical axis.
+    /// Level, left of a vertical axis.
     Beside,
-    /// Below a horizontal axis.
+    /// Level, below a horizontal axis.
     Level,
-    /// Below it, rising to the right.
+    /// Below a horizontal axis, rising to the right.
     Slanted,
-    /// Below it, from the bottom to the top.
+    /// Below a horizontal axis, read from bottom to top.
     Upright,
 }
 
 impl<'a> Names<'a> {
-    /// Below a horizontal axis: level where each name fits into its part of the axis, slanted where each then fits
-    /// into the picture, else upright.
+    /// Names below a horizontal axis: level if each fits its part of the axis, slanted if each then fits the picture,
+    /// otherwise upright.
     pub(super) fn below(names: &'a [String], x: &Ruler) -> Self {
         let step = x.pixels_per_unit();
         if let Some(all) = (1..=LEVEL_LINES_MAX).find_map(|most| whole(names, step - 6.0, most)) {
@@ -74,31 +74,31 @@ impl<'a> Names<'a> {
         Self { form: Form::Upright, all, every: (LINE / step).ceil().max(1.0) as usize }
     }
 
-    /// Beside a vertical axis, no wider than `width_max`.
+    /// Names beside a vertical axis, at most `width_max` wide.
     pub(super) fn beside(names: &'a [String], width_max: f64) -> Self {
         let all = (1..LINES_MAX).find_map(|most| whole(names, width_max, most));
         let all = all.unwrap_or_else(|| split(names, width_max, LINES_MAX));
         Self { form: Form::Beside, all, every: 1 }
     }
 
-    /// The same where categories are `step` apart: as many names as have space.
+    /// Writes only every N-th name, if categories `step` apart leave too little space for all.
     pub(super) fn each(self, step: f64) -> Self {
         let every = (self.line_height() / step.max(0.1)).ceil().max(1.0) as usize;
         Self { every, ..self }
     }
 
-    /// The width of the widest line.
+    /// Width of the widest line.
     pub(super) fn width(&self) -> f64 {
         let lines = self.all.iter().flat_map(|(_, lines)| lines);
         lines.map(|line| width(&isolated(line), SIZE)).fold(0.0, f64::max)
     }
 
-    /// The height of the name with the most lines, were they level.
+    /// Height of the name with the most lines, when level.
     pub(super) fn line_height(&self) -> f64 {
         self.all.iter().map(|(_, lines)| lines.len()).max().unwrap_or(1).max(1) as f64 * LINE
     }
 
-    /// From an axis down to the lowest of the names below it.
+    /// Distance from an axis to the bottom of the names below it.
     pub(super) fn depth(&self) -> f64 {
         match self.form {
             Form::Beside => 0.0,
@@ -108,7 +108,7 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// Writes the names that have space along `ruler`, beside or below an axis that is at `edge`.
+    /// Writes the names along `ruler`, beside or below an axis at `edge`.
     pub(super) fn write(&self, out: &mut String, ruler: &Ruler, edge: f64) {
         for (i, (name, lines)) in self.all.iter().enumerate().step_by(self.every) {
             let Some(place) = ruler.place(i as f64) else { continue };
@@ -140,13 +140,13 @@ impl<'a> Names<'a> {
     }
 }
 
-/// Every name on at most so many lines, broken between words alone; None where one does not fit.
+/// Splits every name into at most `most` lines, only between words; `None` if one does not fit.
 fn whole(names: &[String], width_max: f64, most: usize) -> Option<Vec<(&str, Vec<String>)>> {
     let one = |name: &String| broken(name, SIZE, width_max, most);
     names.iter().map(|name| Some((name.as_str(), one(name)?))).collect()
 }
 
-/// Every name on at most so many lines, also broken within words, and cut at the end of the last one.
+/// Splits every name into at most `most` lines, also within words, and cuts the last line.
 fn split(names: &[String], width_max: f64, most: usize) -> Vec<(&str, Vec<String>)> {
     let one = |name: &String| wrap(name, SIZE, width_max, most);
     names.iter().map(|name| (name.as_str(), one(name))).collect()
@@ -160,7 +160,7 @@ mod tests {
     use crate::Quantity;
     use crate::chart::scale::Kind;
 
-    /// The corners of each text: its box turned by its angle.
+    /// Corners of each text: its box, rotated by its angle.
     fn boxes(names: &Names, ruler: &Ruler) -> Vec<[(f64, f64); 4]> {
         let mut out = String::new();
         names.write(&mut out, ruler, 300.0);
@@ -189,7 +189,7 @@ mod tests {
             .collect()
     }
 
-    /// Whether two boxes have a point in common: no side of either separates them.
+    /// True if two boxes overlap: no side of either separates them.
     fn meet(a: &[(f64, f64); 4], b: &[(f64, f64); 4]) -> bool {
         let separates = |corners: &[(f64, f64); 4], i: usize| {
             let side = (corners[i + 1].0 - corners[i].0, corners[i + 1].1 - corners[i].1);
@@ -222,7 +222,7 @@ mod tests {
             let found = Names::below(&names, &below);
             let shown = boxes(&found, &below);
             let lowest = 300.0 + found.depth();
-            // The picture ends 18 behind the axis.
+            // The picture ends 18 px to the right of the axis.
             for (x, y) in shown.iter().flatten() {
                 prop_assert!(*x > -0.1 && *x < right + 18.0 && *y < lowest && *y > 300.0, "{x} {y} {found:?}");
             }

@@ -1,6 +1,6 @@
-//! Compact coordinates and paths: tenths of a unit, relative, one letter for a run of commands.
+//! Compact coordinates and paths: tenths of a unit, relative, one letter per run of commands.
 //!
-//! A path is held in whole tenths, so that relative steps add up without drift.
+//! Paths use whole tenths, so that relative steps add up without drift.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ pub(super) fn px(value: f64) -> String {
     out
 }
 
-/// A coordinate in tenths. A value that is not finite has no position and is not drawn; it would be 0.
+/// A coordinate in tenths. Values that are not finite are never drawn; NaN would give 0.
 fn tenths(value: f64) -> i64 {
     (value * 10.0).round() as i64
 }
@@ -26,7 +26,7 @@ fn push_tenths(out: &mut String, tenths: i64) {
     };
 }
 
-/// The `d` of a path being built.
+/// The `d` attribute of a path under construction.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Path {
     d: String,
@@ -41,7 +41,7 @@ impl Path {
         &self.d
     }
 
-    /// Begins a part at a place.
+    /// Begins a subpath at a position.
     pub(super) fn move_to(&mut self, x: f64, y: f64) {
         let to = (tenths(x), tenths(y));
         if self.d.is_empty() {
@@ -53,13 +53,13 @@ impl Path {
             push_tenths(&mut self.d, to.0 - self.at.0);
             self.number(to.1 - self.at.1);
         }
-        // Pairs that follow a move are lines, but a line after an absolute move would be absolute.
+        // Pairs after a move are lines; after an absolute move they would be absolute.
         self.command = 'm';
         self.at = to;
         self.start = to;
     }
 
-    /// A line to a place; none if it is where the path already is.
+    /// Adds a line to a position; nothing if the path is already there.
     pub(super) fn line_to(&mut self, x: f64, y: f64) {
         let to = (tenths(x), tenths(y));
         let (dx, dy) = (to.0 - self.at.0, to.1 - self.at.1);
@@ -72,14 +72,14 @@ impl Path {
         self.at = to;
     }
 
-    /// A dot: a part without length, which a round cap makes round under every transformation.
+    /// Adds a dot: a subpath of zero length, which a round cap keeps round under every transformation.
     pub(super) fn dot(&mut self, x: f64, y: f64) {
         self.move_to(x, y);
         self.d.push_str("h0");
         self.command = 'h';
     }
 
-    /// A rectangle between two corners.
+    /// Adds a rectangle between two corners.
     pub(super) fn rect(&mut self, a: (f64, f64), b: (f64, f64)) {
         self.move_to(a.0, a.1);
         self.line_to(b.0, a.1);
@@ -88,7 +88,7 @@ impl Path {
         self.close();
     }
 
-    /// Back to where the part began.
+    /// Closes the subpath.
     pub(super) fn close(&mut self) {
         self.d.push('z');
         self.command = 'z';
@@ -96,7 +96,7 @@ impl Path {
     }
 
     fn step(&mut self, command: char, first: i64, second: Option<i64>) {
-        // Steps along an axis repeat one number; a run of one letter needs it once.
+        // Steps along an axis need one number; a run of the same command needs its letter once.
         if self.command == command {
             self.number(first);
         } else {
@@ -109,7 +109,7 @@ impl Path {
         }
     }
 
-    /// A number after another one: a minus separates them as well as a space does.
+    /// Appends a number after another; a minus separates them as well as a space.
     fn number(&mut self, tenths: i64) {
         if tenths >= 0 {
             self.d.push(' ');

@@ -15,12 +15,12 @@ use super::text::{Anchor, Label, SIZE, SMALL, isolated, label, width};
 use super::{Frame, legend, sign_before, span_name};
 use crate::tone;
 
-/// Points of series with more labels than this have none, unless they carry a warning.
+/// Maximum number of labels of a series; beyond it, only points with a sign have labels.
 const LABELS_UP_TO: usize = 120;
-/// Space around a panel's box that marks may cover: half a dot at its edge.
+/// Space around a panel's box for marks at its edge: half a dot.
 const MARGIN: f64 = 5.0;
 
-/// Writes a plot below `top`; returns where it ends.
+/// Writes a plot below `top`. Returns the bottom.
 pub(super) fn write(out: &mut String, plot: &Plot, frame: &Frame, top: f64) -> f64 {
     let layout = Layout::new(plot, frame, top);
     legend::write(out, &layout.entries, plot, frame, layout.legend_y);
@@ -49,7 +49,7 @@ pub(super) fn write(out: &mut String, plot: &Plot, frame: &Frame, top: f64) -> f
     layout.bottom
 }
 
-/// One panel being drawn.
+/// A panel being drawn.
 #[derive(Clone, Copy)]
 struct Drawing<'a> {
     plot: &'a Plot,
@@ -61,7 +61,7 @@ struct Drawing<'a> {
     is_thinned: bool,
 }
 
-/// The path of a level line over the whole of a panel.
+/// Path of a horizontal line across a panel.
 fn across(at: &Area, y: f64) -> String {
     format!("M{} {}h{}", px(at.x), px(y), px(at.width))
 }
@@ -83,7 +83,7 @@ impl Drawing<'_> {
         self.x_axis(out);
         self.y_axis(out);
 
-        // Labels may extend a little where nothing else is.
+        // Labels may extend into empty space outside the panel.
         let above = if self.strip() > 0.0 { 0.0 } else { 8.0 };
         let mut taken = Taken::new([at.x + 1.0, at.y - above, right + 16.0, bottom + 2.0]);
         let mut marks = String::new();
@@ -134,7 +134,7 @@ impl Drawing<'_> {
         out.push_str("</g></g>\n");
     }
 
-    /// Signs and labels of a series' points, in a group that is hidden with the series.
+    /// Writes signs and labels of a series' points, in a group that is hidden with the series.
     fn beside(&self, out: &mut String, series: &Series, spots: &[Spot], taken: &mut Taken) {
         let mut group = String::new();
         for spot in spots {
@@ -142,7 +142,7 @@ impl Drawing<'_> {
             legend::sign(&mut group, tone, spot.at.0, sign_y(series, spot));
             legend::triangle(&mut group, series.mark, spot.at);
         }
-        // So many labels would be illegible; points with a sign keep theirs.
+        // More labels would be illegible; points with a sign keep theirs.
         let words = spots.iter().filter(|s| !series.points[s.point].label.is_empty()).count();
         let is_blur = words > LABELS_UP_TO;
         for spot in spots {
@@ -182,7 +182,7 @@ impl Drawing<'_> {
                 px(at.height)
             );
             if is_last {
-                // The last label may not run out of the picture.
+                // The last label must not leave the picture.
                 let half = width(&tick.label, SIZE) / 2.0;
                 let x = x.min(self.frame.width - half);
                 label(x, bottom + 16.0, Anchor::Middle, 200.0).write(out, &tick.label);
@@ -240,7 +240,7 @@ impl Drawing<'_> {
         out.push_str("</g>\n");
     }
 
-    /// Height of the names of spans above this panel.
+    /// Height of the span names above this panel.
     fn strip(&self) -> f64 {
         let rows = self.layout.span_rows.iter().flatten().max().map_or(0, |row| row + 1);
         if self.i == 0 { rows as f64 * SPAN_ROW } else { 0.0 }
@@ -267,7 +267,7 @@ impl Drawing<'_> {
         }
     }
 
-    /// Names of spans, each below a bracket that shows its length.
+    /// Writes the span names, each with a bracket that shows its length.
     fn span_names(&self, out: &mut String) {
         for (span, row) in self.plot.spans.iter().zip(&self.layout.span_rows) {
             let (Some((a, b)), Some(row)) = (self.span_ends(span), row) else { continue };
@@ -340,7 +340,7 @@ impl Drawing<'_> {
     }
 }
 
-/// The position of a point's sign: on its dot, or above its bar.
+/// Vertical position of a point's sign: on its dot, or above its bar.
 fn sign_y(series: &Series, spot: &Spot) -> f64 {
     match series.mark {
         Mark::Bars | Mark::Stack => spot.at.1 - 9.0,
@@ -348,7 +348,7 @@ fn sign_y(series: &Series, spot: &Spot) -> f64 {
     }
 }
 
-/// The longest label of a point.
+/// Maximum width of a point's label.
 const LABEL_WIDTH_MAX: f64 = 130.0;
 
 fn point_label(out: &mut String, series: &Series, spot: &Spot, taken: &mut Taken) {
@@ -358,10 +358,10 @@ fn point_label(out: &mut String, series: &Series, spot: &Spot, taken: &mut Taken
     }
     let wide = width(&isolated(&point.label), SMALL).min(LABEL_WIDTH_MAX) + 2.0;
     let (x, y) = spot.at;
-    // A sign takes more space than a dot.
+    // A sign needs more space than a dot.
     let off = if sign_before(point.tone).is_empty() { 5.0 } else { 9.0 };
     let offered = match series.mark {
-        // Above its neighbours' labels where there is no space beside them.
+        // Above the neighbours' labels if there is no space beside them.
         Mark::Bars => {
             let middle = x - wide / 2.0;
             let first = y - if off > 5.0 { 31.0 } else { 16.0 };

@@ -1,34 +1,34 @@
 //! Mapping of values to positions and back: linear, logarithmic, by nines, by category.
 //!
-//! A value is first transformed (its logarithm, its nines) and then mapped evenly to pixels, so every zoom of
-//! the page's script is a plain scaling of pixels. A value without a position (not finite; not above 0 on a
-//! logarithmic axis; a quantile of 1) is None and is not drawn.
+//! A value is first transformed (its logarithm, its nines) and then mapped linearly to pixels, so that every zoom of
+//! the page's script is a plain scaling of pixels. Values without a position (not finite; not above 0 on a logarithmic
+//! axis; a quantile of 1) give `None` and are not drawn.
 
 use crate::{Axis, Quantity, Scale};
 
 use super::steps;
 
-/// How far beyond the ends of an axis a position may be, in pixels: lines that leave a fixed range are cut by
-/// the clip path, and their coordinates stay short.
+/// Maximum distance of a position beyond the ends of an axis, in pixels. The clip path cuts lines that leave a fixed
+/// range, and their coordinates stay short.
 const BEYOND: f64 = 2000.0;
 /// Values beyond this have no position: their differences would not be finite.
 const HUGE: f64 = 1e300;
 
-/// The transformation of values before they are mapped evenly.
+/// Transformation of values before the linear mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Not at all.
+    /// Identity.
     Linear,
     /// Decimal logarithm.
     Log,
     /// `-log10(1 - q)`: the number of nines of a quantile.
     Nines,
-    /// This many named positions, from 0.
+    /// Named positions, from 0; holds their number.
     Categories(usize),
 }
 
 impl Kind {
-    /// The kind of an axis.
+    /// Transformation for an axis.
     pub(super) fn of(scale: &Scale) -> Self {
         match scale {
             Scale::Linear { .. } => Self::Linear,
@@ -38,7 +38,7 @@ impl Kind {
         }
     }
 
-    /// The transformed value; None where it has no position.
+    /// Transforms a value; `None` if it has no position.
     pub(super) fn transform(self, value: f64) -> Option<f64> {
         match self {
             Self::Linear => (value.abs() < HUGE).then_some(value),
@@ -50,7 +50,7 @@ impl Kind {
         }
     }
 
-    /// The value of a transformed one.
+    /// Inverse of `transform`.
     pub(super) fn restore(self, transformed: f64) -> f64 {
         match self {
             Self::Linear | Self::Categories(_) => transformed,
@@ -60,7 +60,7 @@ impl Kind {
     }
 }
 
-/// The least and the most of values, transformed.
+/// Minimum and maximum of values, transformed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Extent {
     kind: Kind,
@@ -68,7 +68,7 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    /// The range of no values.
+    /// The empty extent.
     pub(super) fn new(scale: &Scale) -> Self {
         Self { kind: Kind::of(scale), ends: None }
     }
@@ -86,85 +86,84 @@ impl Extent {
         self.ends = self.ends.map(|(low, high)| (low - by, high + by));
     }
 
-    /// Space above the highest, as a share of the distance between the ends (or 0 and the highest).
+    /// Adds space above the highest value, as a share of the distance between the ends (or between 0 and the highest).
     pub(super) fn headroom(&mut self, share: f64) {
         self.ends = self.ends.map(|(low, high)| (low, high + share * (high - low.min(0.0)).abs()));
     }
 }
 
-/// The position of an axis in the picture and the values that it spans.
+/// Position of an axis in the picture, and its range of values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Ruler {
-    /// How values are transformed.
+    /// Transformation of values.
     pub(super) kind: Kind,
-    /// The quantity of the values.
+    /// Quantity of the values.
     pub(super) quantity: Quantity,
-    /// The transformed value at `from`.
+    /// Transformed value at `from`.
     pub(super) low: f64,
-    /// The transformed value at `to`; above `low`.
+    /// Transformed value at `to`; above `low`.
     pub(super) high: f64,
-    /// The position of `low`, in pixels.
+    /// Position of `low`, in pixels.
     pub(super) from: f64,
-    /// The position of `high`, in pixels.
+    /// Position of `high`, in pixels.
     pub(super) to: f64,
 }
 
 impl Ruler {
-    /// Lays an axis between two positions. `is_tight`: its ends are those of the data, not rounded.
+    /// Lays an axis between two positions. `is_tight`: the ends are those of the data, not rounded.
     pub(super) fn new(axis: &Axis, extent: Extent, (from, to): (f64, f64), is_tight: bool) -> Self {
         let kind = Kind::of(&axis.scale);
         // Horizontal axes run to the right, vertical ones upwards; labels side by side need more space.
         let wanted = steps::wanted((to - from).abs(), from < to);
         let (low, high) = ends(axis, kind, extent, (wanted, from < to), is_tight);
         let mut ruler = Self { kind, quantity: axis.quantity, low, high, from, to };
-        // Categories run from the top down on a vertical axis, which is laid from the bottom up.
+        // On a vertical axis, categories run from top to bottom, but the axis from bottom to top.
         if matches!(kind, Kind::Categories(_)) && to < from {
             (ruler.from, ruler.to) = (to, from);
         }
         ruler
     }
 
-    /// The position of a value, in pixels, at most a bounded way beyond the ends.
+    /// Position of a value, in pixels; at most [`BEYOND`] outside the axis.
     pub(super) fn place(&self, value: f64) -> Option<f64> {
         let t = self.kind.transform(value)?;
-        // Halves, so that differences of large values stay finite.
+        // Halved, so that differences of large values stay finite.
         let share = (t / 2.0 - self.low / 2.0) / (self.high / 2.0 - self.low / 2.0);
         let place = self.from + share * (self.to - self.from);
         let (a, b) = (self.from.min(self.to), self.from.max(self.to));
         Some(place.clamp(a - BEYOND, b + BEYOND))
     }
 
-    /// The position of a value, moved to the nearer end where it is beyond.
+    /// Position of a value, clamped to the axis.
     pub(super) fn place_within(&self, value: f64) -> Option<f64> {
         let (a, b) = (self.from.min(self.to), self.from.max(self.to));
         Some(self.place(value)?.clamp(a, b))
     }
 
-    /// Whether the position lies on the axis, to a tenth of a pixel.
+    /// True if a position lies on the axis, to a tenth of a pixel.
     pub(super) fn holds(&self, place: f64) -> bool {
         let (a, b) = (self.from.min(self.to), self.from.max(self.to));
         (a - 0.05..=b + 0.05).contains(&place)
     }
 
-    /// The value at a position.
+    /// Value at a position.
     #[cfg(test)]
     pub(super) fn value(&self, place: f64) -> f64 {
         let share = (place - self.from) / (self.to - self.from);
         self.kind.restore(self.low + share * (self.high - self.low))
     }
 
-    /// The values at both ends.
+    /// Values at both ends.
     pub(super) fn values(&self) -> (f64, f64) {
         (self.kind.restore(self.low), self.kind.restore(self.high))
     }
 
-    /// Pixels of one transformed unit.
     pub(super) fn pixels_per_unit(&self) -> f64 {
         ((self.to - self.from) / (self.high - self.low)).abs()
     }
 }
 
-/// The ends of an axis, transformed: the given ones, otherwise those of the data, rounded to ticks.
+/// Ends of an axis, transformed: the given ones, or else those of the data, rounded to ticks.
 fn ends(
     axis: &Axis,
     kind: Kind,
@@ -186,7 +185,7 @@ fn ends(
     if from_zero {
         (low, high) = (low.min(0.0), high.max(0.0));
     }
-    // An axis whose ends differ by less than doubles resolve has no ticks.
+    // If the ends differ by less than doubles resolve, the axis has no ticks, so widen it.
     let least = match kind {
         Kind::Linear => (1e-9 * low.abs().max(high.abs())).max(1e-290),
         _ => 1e-6,
@@ -216,7 +215,7 @@ fn ends(
             (a * two, b * two)
         }
         Kind::Log => (steps::round_log(low, false), steps::round_log(high, true)),
-        // Down to 0 %, unless all of it is in the tail.
+        // Begin at 0 % unless all values are in the tail.
         Kind::Nines => (if low < 1.0 { 0.0 } else { low.floor() }, high.max(low.floor() + 1.0)),
         Kind::Categories(_) => (low, high),
     }

@@ -1,7 +1,7 @@
-//! The description of a picture for a page's script: boxes, axes, series with their points.
+//! Description of a picture for a page's script: boxes, axes, series with their points.
 //!
-//! With it, the script converts positions to values and back without knowing how the picture was drawn. Numbers
-//! have six significant digits; gaps are null.
+//! With it, the script converts between positions and values without knowing how the picture was drawn. Numbers have
+//! six significant digits; gaps are null.
 
 use serde_json::{Map, Number, Value, json};
 
@@ -14,7 +14,7 @@ use super::text::clean;
 use super::{Frame, Look, matrix};
 use crate::tone;
 
-/// The scales of a figure as [`Look::Embedded`] draws it.
+/// Scales of a figure as drawn for [`Look::Embedded`].
 ///
 /// ```json
 /// {"id": "…", "shape": "plot", "title": "…", "names": ["read"],
@@ -29,17 +29,17 @@ use crate::tone;
 ///  "spans": [{"from": 0, "to": 1, "name": "…", "tone": "note"}]}
 /// ```
 ///
-/// `kind` is `linear`, `log` (even factors), `nines` (`-log10(1 - q)`) or `categories` (with their
-/// names in `categories`, category `i` at value `i`). `min` is at pixel `from`, `max` at `to`, in units of
-/// the `viewBox`. A point is `[x, y]`, with its label if it has one, then the ends of its interval; these
-/// lie along the horizontal axis if the mark is `interval`, `better`, `worse` or `undecided`. `entry` is the number in `data-series`.
-/// A matrix has one panel whose axes are categories, with `cells` by row and then column; columns on a
-/// plane have their values there, and no axes.
+/// `kind` is `linear`, `log` (even factors), `nines` (`-log10(1 - q)`) or `categories` (with their names in
+/// `categories`, category `i` at value `i`). `min` is at pixel `from`, `max` at `to`, in units of the `viewBox`. A
+/// point is `[x, y]`, followed by its label if it has one, then by the ends of its interval; these lie along the
+/// horizontal axis if the mark is `interval`, `better`, `worse` or `undecided`. `entry` is the number in `data-series`.
+/// A matrix has one panel whose axes are categories, with `cells` by row and then column; columns on a plane have their
+/// values in `cells` too, and no axes.
 pub fn scales(figure: &Figure) -> Value {
     scales_in(figure, Look::Embedded)
 }
 
-/// The scales of a figure for another destination.
+/// Scales of a figure for another destination.
 pub fn scales_in(figure: &Figure, look: Look) -> Value {
     let frame = Frame::new(figure, look);
     let mut out = Map::new();
@@ -198,8 +198,8 @@ fn cells(matrix: &Matrix) -> Value {
     matrix.values.iter().map(row).collect()
 }
 
-/// A value with six significant digits; null where it has no position on the axis. Of a quantile the digits are
-/// those of its distance to 1, which is the significant part.
+/// A value with six significant digits; null if it has no position on the axis. For a quantile the digits are those of
+/// its distance to 1, which is the significant part.
 fn number(kind: Kind, value: f64) -> Value {
     if kind.transform(value).is_none() {
         return Value::Null;
@@ -215,7 +215,7 @@ fn six_digits(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
 }
 
-/// A JSON number, whole where it is whole: `12` and not `12.0`.
+/// A JSON number; integers without a decimal point: `12`, not `12.0`.
 fn exact(value: f64) -> Value {
     if value.fract().abs() == 0.0 && value.abs() < 9e15 {
         Value::from(value as i64)
@@ -228,7 +228,7 @@ fn pixel(value: f64) -> Value {
     exact((value * 10.0).round() / 10.0)
 }
 
-/// The name of a quantity.
+/// Name of a quantity in the description.
 fn quantity_name(quantity: Quantity) -> &'static str {
     match quantity {
         Quantity::Iops => "iops",
@@ -245,9 +245,9 @@ fn quantity_name(quantity: Quantity) -> &'static str {
     }
 }
 
-/// How numbers of a quantity are written, as [`Quantity::words`] does: `count` (k, M, G), `throughput`
-/// (kB/s), `time_ns` (ns, µs, ms, s), `seconds` (a time, from seconds), `percent` (from a share), `change`
-/// (the same with its sign), `size` (KiB), `number`, `quantile` (per cent with its nines), `celsius`.
+/// Format of a quantity's numbers, as in [`Quantity::words`]: `count` (k, M, G), `throughput` (kB/s), `time_ns` (ns,
+/// µs, ms, s), `seconds` (a time, from seconds), `percent` (from a share), `change` (percent with a sign), `size`
+/// (KiB), `number`, `quantile` (percent with its nines), `celsius`.
 fn format_name(quantity: Quantity) -> &'static str {
     match quantity {
         Quantity::Iops | Quantity::Count => "count",

@@ -1,14 +1,14 @@
-//! Steps between ticks: 1-2-5; times of a run step in seconds, minutes and hours; bytes, and
-//! counts on a horizontal logarithmic axis, in powers of two.
+//! Steps between ticks: usually 1-2-5. Times of a run step in seconds, minutes and hours; bytes, and counts on a
+//! horizontal logarithmic axis, in powers of two.
 
 use crate::Quantity;
 
-/// About how many ticks an axis of so many pixels carries.
+/// Approximate number of ticks on an axis of this length in pixels.
 pub(super) fn wanted(pixels: f64, is_wide: bool) -> f64 {
     (pixels / if is_wide { 95.0 } else { 48.0 }).clamp(2.0, 12.0)
 }
 
-/// The least of 1, 2, 5 times a power of ten that is not below `raw`.
+/// The least of 1, 2 or 5 times a power of ten that is not below `raw`.
 fn nice(raw: f64) -> f64 {
     let power = 10_f64.powf(raw.log10().floor());
     let nearly = raw * (1.0 - 1e-9);
@@ -19,7 +19,7 @@ fn nice(raw: f64) -> f64 {
         .unwrap_or(power * 10.0)
 }
 
-/// The step between ticks of a linear axis that spans `span` with about `wanted` of them.
+/// Step between ticks of a linear axis that spans `span`, for about `wanted` ticks.
 pub(super) fn linear_step(quantity: Quantity, span: f64, wanted: f64) -> f64 {
     let raw = span / wanted;
     match quantity {
@@ -37,13 +37,13 @@ pub(super) fn linear_step(quantity: Quantity, span: f64, wanted: f64) -> f64 {
     }
 }
 
-/// A logarithmic axis has its ticks at powers of two: sizes, and counts of devices, threads or outstanding I/Os
-/// side by side, which tests double.
+/// True if a logarithmic axis has its ticks at powers of two: for sizes, and for counts side by side of devices,
+/// threads or outstanding I/Os, which tests double.
 pub(super) fn is_binary(quantity: Quantity, is_wide: bool, decades: f64) -> bool {
     quantity == Quantity::Bytes || (quantity == Quantity::Count && is_wide && decades < 3.1)
 }
 
-/// The nearest of 1, 2, 5 times a power of ten below or above, in decimal logarithms.
+/// The nearest of 1, 2 or 5 times a power of ten above or below, in decimal logarithms.
 pub(super) fn round_log(t: f64, is_up: bool) -> f64 {
     let decade = t.floor();
     let steps = [decade, decade + 2_f64.log10(), decade + 5_f64.log10(), decade + 1.0];

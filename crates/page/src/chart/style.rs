@@ -1,8 +1,8 @@
-//! The style sheet of charts: colours as custom properties, light and dark, and the rules that use them.
+//! Style sheet of charts: colours as custom properties, light and dark, and the rules that use them.
 //!
-//! Colours of series are those of Okabe and Ito, which colour-blind readers can distinguish, with yellow,
-//! orange and sky blue darkened on a light ground; dashes go with them. The ramp of heat maps is viridis: the
-//! more, the darker on a light ground and the lighter on a dark one. `--iN` is a colour for text on `--hN`.
+//! Series have the colours of Okabe and Ito, which colour-blind readers can distinguish, with yellow, orange and sky
+//! blue darkened on a light background; dashes distinguish them as well. The ramp of heat maps is viridis: higher
+//! values are darker on a light background and lighter on a dark one. `--iN` is a colour for text on `--hN`.
 
 use std::sync::LazyLock;
 
@@ -10,8 +10,8 @@ const LIGHT: &str = include_str!("light.css");
 const DARK: &str = include_str!("dark.css");
 const RULES: &str = include_str!("rules.css");
 
-/// The CSS that a page with charts includes. Dark where the reader prefers it, or where the root element
-/// has `data-theme="dark"`; `data-theme="light"` keeps it light. Print is light.
+/// CSS for a page with charts. Dark if the reader prefers it, or if the root element has `data-theme="dark"`;
+/// `data-theme="light"` keeps it light. Print is light.
 pub fn style() -> &'static str {
     concat!(
         ":root{\n",
@@ -25,8 +25,7 @@ pub fn style() -> &'static str {
     )
 }
 
-/// The CSS of a picture that stands alone. Its colours are written out, for programs that draw SVG without
-/// support for custom properties.
+/// CSS of a stand-alone picture. Its colours are written out, for SVG renderers without custom properties.
 pub(super) fn alone() -> &'static str {
     static STYLE: LazyLock<String> = LazyLock::new(|| {
         let mut out = RULES.to_owned();
@@ -53,7 +52,7 @@ pub(super) fn alone() -> &'static str {
     &STYLE
 }
 
-/// Names and values of custom properties.
+/// Names and values of custom properties in a style sheet.
 fn properties(css: &str) -> impl Iterator<Item = (&str, &str)> {
     css.split([';', '\n']).filter_map(|declaration| declaration.split_once(':'))
 }
@@ -62,7 +61,7 @@ fn properties(css: &str) -> impl Iterator<Item = (&str, &str)> {
 mod tests {
     use super::*;
 
-    /// Relative luminance of WCAG 2.
+    /// Relative luminance as in WCAG 2.
     fn luminance(color: &str) -> f64 {
         let part = |at: usize| {
             let c = f64::from(u8::from_str_radix(&color[at..at + 2], 16).unwrap()) / 255.0;

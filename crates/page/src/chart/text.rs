@@ -1,8 +1,8 @@
 //! Text in a picture: escaping, estimated width, truncation.
 //!
-//! Names come from foreign files and devices, so no part of them may become markup, reverse the direction of
-//! the text behind it, or run over the picture. No font is read here: widths are those of a wide
-//! sans-serif face, which is enough to keep labels apart in the reader's own.
+//! Names come from foreign files and devices, so no part of them may become markup, reverse the direction of the text
+//! after it, or overrun the picture. No font is read: widths are those of a wide sans-serif face, which keeps labels
+//! apart in the reader's own font.
 
 use iodyno_units::text;
 use std::collections::VecDeque;
@@ -10,12 +10,12 @@ use std::fmt::Write as _;
 
 use super::path::px;
 
-/// Size of usual text in the picture, in its units.
+/// Normal text size, in units of the picture.
 pub(super) const SIZE: f64 = 12.0;
-/// Size of small text: conditions, notes, labels of points.
+/// Small text size: conditions, notes, labels of points.
 pub(super) const SMALL: f64 = 11.0;
 
-/// `text` for a picture, without escapes: control characters and line ends become spaces, characters that XML
+/// Cleans text for a picture, without escaping: control characters and line ends become spaces, characters that XML
 /// forbids become a replacement character, other hidden ones are removed.
 pub(super) fn clean(text: &str) -> String {
     text.chars()
@@ -29,12 +29,12 @@ pub(super) fn clean(text: &str) -> String {
         .collect()
 }
 
-/// `text` cleaned, and isolated where it holds letters written from right to left.
+/// Cleans text, and isolates it if it contains right-to-left letters.
 pub(super) fn isolated(text: &str) -> String {
     text::isolated(clean(text))
 }
 
-/// `text` for XML, in an element or in an attribute in double quotes.
+/// Escapes text for XML, in an element or in a double-quoted attribute.
 pub(super) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -50,12 +50,12 @@ pub(super) fn escape(text: &str) -> String {
     out
 }
 
-/// About how wide `text` is at `size`.
+/// Estimated width of text at `size`.
 pub(super) fn width(text: &str, size: f64) -> f64 {
     text.chars().map(share_of_em).sum::<f64>() * size
 }
 
-/// Thousandths of an em of each printable character of ASCII in DejaVu Sans, the widest of the faces that browsers take
+/// Widths of the printable ASCII characters in thousandths of an em, in DejaVu Sans, the widest face that browsers use
 /// for `sans-serif`.
 #[rustfmt::skip]
 const ADVANCES: [u16; 95] = [
@@ -77,7 +77,7 @@ fn share_of_em(c: char) -> f64 {
     }
 }
 
-/// `text` cut with `…` to at most `width_max` at `size`; None where it fits as it is.
+/// Text cut with `…` to at most `width_max` at `size`; `None` if it fits.
 fn cut(text: &str, size: f64, width_max: f64) -> Option<String> {
     let width_max = width_max / size;
     let mut used = 0.0;
@@ -94,8 +94,8 @@ fn cut(text: &str, size: f64, width_max: f64) -> Option<String> {
     None
 }
 
-/// Lines of `text` no wider than `width_max`, at most `lines` of them, the last one cut if need be. A word wider than
-/// a line is continued on the next.
+/// Wraps text into at most `lines` lines no wider than `width_max`; cuts the last one if necessary. A word wider than a
+/// line continues on the next.
 pub(super) fn wrap(text: &str, size: f64, width_max: f64, lines: usize) -> Vec<String> {
     let text = clean(text);
     let mut out: Vec<String> = Vec::new();
@@ -129,7 +129,7 @@ pub(super) fn wrap(text: &str, size: f64, width_max: f64, lines: usize) -> Vec<S
     out
 }
 
-/// Where a word stops to fit into a line, behind one character at least; None where it fits.
+/// Byte offset at which a word exceeds the width, after at least one character; `None` if it fits.
 fn beyond(word: &str, size: f64, width_max: f64) -> Option<usize> {
     let mut used = 0.0;
     let mut ends = word.char_indices().map(|(at, c)| {
@@ -139,14 +139,14 @@ fn beyond(word: &str, size: f64, width_max: f64) -> Option<usize> {
     ends.find(|(at, is_over)| *at > 0 && *is_over).map(|(at, _)| at)
 }
 
-/// The lines of [`wrap`] where they are broken between words alone, and none is cut.
+/// Lines of [`wrap`] if they are broken only between words and none is cut; otherwise `None`.
 pub(super) fn broken(text: &str, size: f64, width_max: f64, lines: usize) -> Option<Vec<String>> {
     let found = wrap(text, size, width_max, lines);
     let words = found.iter().flat_map(|line| line.split_whitespace());
     words.eq(clean(text).split_whitespace()).then_some(found)
 }
 
-/// Whether `lines` of [`wrap`] lack a part of `text`.
+/// True if `lines` of [`wrap`] lack a part of `text`.
 pub(super) fn is_cut(text: &str, lines: &[String]) -> bool {
     let text = clean(text);
     let letters = |text: &str| text.chars().filter(|c| !c.is_whitespace()).count();
@@ -154,14 +154,14 @@ pub(super) fn is_cut(text: &str, lines: &[String]) -> bool {
     last || letters(&text) != lines.iter().map(|line| letters(line)).sum::<usize>()
 }
 
-/// The anchor of a text.
+/// Anchor of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Anchor {
-    /// Its position is its left end.
+    /// The position is the left end.
     Start,
-    /// Its position is its middle.
+    /// The position is the middle.
     Middle,
-    /// Its position is its right end.
+    /// The position is the right end.
     End,
 }
 
@@ -175,25 +175,25 @@ impl Anchor {
     }
 }
 
-/// A text element to be written.
+/// A text element.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Label<'a> {
-    /// Its position, on the base line.
+    /// Position, on the base line.
     pub(super) at: (f64, f64),
-    /// The end of it that is there.
+    /// Part of the text at the position.
     pub(super) anchor: Anchor,
-    /// Classes besides that of the anchor; may be empty.
+    /// CSS classes besides the anchor's; may be empty.
     pub(super) class: &'a str,
-    /// Size of its letters, for the estimate; the style sheet sets it.
+    /// Font size for the width estimate; the style sheet sets the real one.
     pub(super) size: f64,
-    /// Its largest width.
+    /// Maximum width.
     pub(super) width_max: f64,
-    /// Attributes besides; may be empty.
+    /// Additional attributes; may be empty.
     pub(super) more: &'a str,
 }
 
 impl Label<'_> {
-    /// Writes `text` here, cut to its largest width; a cut text is whole in a `title` within.
+    /// Writes `text`, cut to the maximum width; a cut text has the full one in a `title`.
     pub(super) fn write(&self, out: &mut String, text: &str) {
         let text = isolated(text);
         let shown = cut(&text, self.size, self.width_max);
@@ -221,7 +221,7 @@ impl Label<'_> {
     }
 }
 
-/// A usual label at a position.
+/// A normal label at a position.
 pub(super) fn label(x: f64, y: f64, anchor: Anchor, width_max: f64) -> Label<'static> {
     Label { at: (x, y), anchor, class: "", size: SIZE, width_max, more: "" }
 }

@@ -1,8 +1,7 @@
-//! The ticks of an axis and their labels.
+//! Ticks of an axis and their labels.
 //!
-//! A linear axis has them at even [steps](super::steps); a
-//! logarithmic axis has its decades, or 1-2-5 where it spans fewer than two; nines have 0 %, 90 %,
-//! 99 % and so on.
+//! A linear axis has ticks at even [steps](super::steps); a logarithmic axis at its decades, or at 1-2-5 if it spans
+//! fewer than two; nines at 0 %, 90 %, 99 % and so on.
 
 use iodyno_units::human;
 
@@ -11,22 +10,20 @@ use crate::Quantity;
 use super::scale::{Kind, Ruler};
 use super::steps::{self, linear_step, wanted};
 
-/// A tick.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Tick {
-    /// Its value.
+    /// Value at the tick.
     pub(super) value: f64,
-    /// Its text; empty for a minor tick.
+    /// Text; empty for a minor tick.
     pub(super) label: String,
 }
 
-/// The ticks of an axis, rising. `is_wide`: its labels stand side by side and need their width.
-/// Categories have none here.
+/// Ticks of an axis, ascending; none for categories. `is_wide`: labels stand side by side and need their width.
 pub(super) fn ticks(ruler: &Ruler, is_wide: bool) -> Vec<Tick> {
     let pixels = (ruler.to - ruler.from).abs();
     let (first, last) = ruler.values();
     let found = match ruler.kind {
-        // The ends were rounded to steps of this many ticks, which makes their distance longer.
+        // Rounding the ends to steps of this many ticks has lengthened the axis.
         Kind::Linear => linear(ruler.quantity, (first, last), 1.25 * wanted(pixels, is_wide)),
         Kind::Log => log(ruler, pixels, is_wide),
         Kind::Nines => nines(ruler),
@@ -34,7 +31,7 @@ pub(super) fn ticks(ruler: &Ruler, is_wide: bool) -> Vec<Tick> {
     };
     let mut out: Vec<Tick> = Vec::with_capacity(found.len());
     for mut tick in found {
-        // The last bit of a product may lie beyond the end that it is.
+        // Rounding may put the last tick slightly beyond the end.
         let slack = 1e-9 * (last - first).abs();
         if tick.value < first - slack || tick.value > last + slack || !tick.value.is_finite() {
             continue;
@@ -54,7 +51,7 @@ fn linear(quantity: Quantity, (first, last): (f64, f64), wanted: f64) -> Vec<Tic
     }
     let most = first.abs().max(last.abs());
     let (i, j) = ((first / step - 1e-6).ceil(), (last / step + 1e-6).floor());
-    // Ticks are few by the choice of the step; the bound holds for steps that a quantity forces.
+    // The step keeps ticks few; the bound matters for steps that a quantity forces.
     let count = (j - i).clamp(0.0, 100.0) as usize;
     (0..=count)
         .map(|k| {
@@ -97,8 +94,7 @@ fn log(ruler: &Ruler, pixels: f64, is_wide: bool) -> Vec<Tick> {
             out.push(Tick { value, label });
         }
     }
-    // Between 300 and 900 there may be only one of 1, 2, 5 times a power of ten: an axis with one number is
-    // useless.
+    // Between 300 and 900 there may be only one of 1, 2, 5 times a power of ten; an axis needs at least two numbers.
     let (first, last) = ruler.values();
     let is_shown = |t: &&Tick| !t.label.is_empty() && (first..=last).contains(&t.value);
     if stride == 1 && out.iter().filter(is_shown).count() < 2 {
@@ -109,7 +105,7 @@ fn log(ruler: &Ruler, pixels: f64, is_wide: bool) -> Vec<Tick> {
     out
 }
 
-/// Times of a run over decades: 1 s, 10 s, 1 min, 10 min, 1 h, 10 h, then days.
+/// Ticks for times of a run over decades: 1 s, 10 s, 1 min, 10 min, 1 h, 10 h, then days.
 fn clock(ruler: &Ruler) -> Vec<Tick> {
     let mut values: Vec<f64> =
         (ruler.low.floor() as i32..=1).map(|d| 10_f64.powi(d)).filter(|&v| v <= 10.0).collect();
@@ -155,7 +151,7 @@ fn nines(ruler: &Ruler) -> Vec<Tick> {
     out
 }
 
-/// Units of a quantity, the largest first: its size, and its text after a number.
+/// Units of a quantity, largest first: size, and text after a number.
 fn units(quantity: Quantity, step: f64) -> &'static [(f64, &'static str)] {
     const SI: &[(f64, &str)] = &[(1e9, " G"), (1e6, " M"), (1e3, " k"), (1.0, "")];
     match quantity {
@@ -164,7 +160,7 @@ fn units(quantity: Quantity, step: f64) -> &'static [(f64, &'static str)] {
             &[(1e12, " TB/s"), (1e9, " GB/s"), (1e6, " MB/s"), (1e3, " kB/s"), (1.0, " B/s")]
         }
         Quantity::LatencyNs => &[(1e9, " s"), (1e6, " ms"), (1e3, " µs"), (1.0, " ns")],
-        // A time of day: the unit follows the step, not the largest value.
+        // For times of a run the unit follows the step, not the largest value.
         Quantity::Seconds if step >= 86_400.0 => &[(86_400.0, " d")],
         Quantity::Seconds if step >= 3600.0 => &[(3600.0, " h")],
         Quantity::Seconds if step >= 60.0 => &[(60.0, " min")],
@@ -184,7 +180,7 @@ fn units(quantity: Quantity, step: f64) -> &'static [(f64, &'static str)] {
     }
 }
 
-/// A tick of a linear axis: all in one unit, with the decimals that the step needs.
+/// Label on a linear axis: one unit for all, with the decimals that the step needs.
 fn linear_label(quantity: Quantity, value: f64, step: f64, most: f64) -> String {
     let units = units(quantity, step);
     let (scale, unit) =
@@ -207,7 +203,7 @@ fn linear_label(quantity: Quantity, value: f64, step: f64, most: f64) -> String 
     format!("{sign}{written}{unit}")
 }
 
-/// A value in its own unit without trailing zeros: `1 ms`, `250 k`, `4 KiB`.
+/// A value in its own unit, without trailing zeros: `1 ms`, `250 k`, `4 KiB`.
 fn words(quantity: Quantity, value: f64) -> String {
     if quantity == Quantity::Bytes && (1.0..9e18).contains(&value) {
         return human::size(value as u64);
@@ -225,7 +221,7 @@ fn words(quantity: Quantity, value: f64) -> String {
     format!("{}{unit}", trim_zeros(&format!("{number:.3}")))
 }
 
-/// A number by its power of ten, with as few digits as it has up to six: `2e7`.
+/// Scientific notation with up to six significant digits: `2e7`.
 fn short_exponent(number: f64) -> String {
     let written = format!("{number:.5e}");
     let (digits, exponent) = written.split_once('e').unwrap_or((&written, "0"));
@@ -284,7 +280,7 @@ mod tests {
             let all = labels.len();
             labels.sort();
             labels.dedup();
-            // A label has six digits at most; neighbours of a narrower range may share them.
+            // Labels have at most six digits, so neighbours in a narrower range may share them.
             if (last - first) > 1e-4 * last.abs().max(first.abs()) {
                 prop_assert_eq!(labels.len(), all, "{:?}", labels);
             }

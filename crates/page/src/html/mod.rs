@@ -1,17 +1,15 @@
-//! A document as one HTML file that stands alone: no request, no script needed to read it, vectors in
-//! print.
+//! A document as one self-contained HTML file: no requests, readable without scripts, vector graphics in print.
 //!
-//! In `templates/` `page.html` is the frame, and `block.html`, `figure.html` and `table.html` its content;
-//! `page.css` is its style. Its actions are in `page.js` and, if it has figures, in `scales.js` and `chart.js`;
-//! a page includes only the scripts that it needs. Charts are drawn in `chart/`: here they are only placed into
-//! the page together with their data, so that the script can show values, zoom and hide series.
+//! In `templates/`, `page.html` is the frame, and `block.html`, `figure.html` and `table.html` the content; `page.css`
+//! is the style. The actions are in `page.js` and, for pages with figures, in `scales.js` and `chart.js`; a page
+//! includes only the scripts that it needs. Charts are drawn by `chart/`; this module places them into the page
+//! together with their data, so that the script can show values, zoom and hide series.
 //!
-//! uPlot (`web/`) is only in a page that has a figure of more than [`DENSE_POINTS`] points. There it
-//! draws the points on screen, over the axes of the SVG, which stays for print and for pages without
-//! scripts.
+//! uPlot (`web/`) is included only if a figure has more than [`DENSE_POINTS`] points. It then draws the points on
+//! screen over the axes of the SVG, which remains for print and for pages without scripts.
 //!
-//! The content security policy names the hash of each style and script of the page: nothing else
-//! runs, nothing is loaded, whatever the names of targets and jobs contain.
+//! The content security policy names the hash of each style and script of the page: nothing else runs and nothing is
+//! loaded, whatever the names of targets and jobs contain.
 
 mod read;
 
@@ -30,13 +28,13 @@ use crate::document::Verdict;
 use crate::figure::{Scale, Shape};
 use crate::{Block, Cell, Column, Document, Figure, Table, Tone, csv, name, tone};
 
-/// Figures with more points than this are drawn by uPlot: a larger SVG is slow to zoom.
+/// Figures with more points than this are drawn by uPlot, since a larger SVG is slow to zoom.
 pub const DENSE_POINTS: usize = 5000;
 
-/// Characters of the navigation's row; a gap counts as three.
+/// Maximum characters in one row of the navigation; a gap counts as three.
 const NAV_CHARS_MAX: usize = 135;
 
-/// Notes that are shown where others are folded.
+/// Number of notes shown when the others are collapsed.
 const NOTES_SHOWN: usize = 2;
 
 const STYLE: &str = include_str!("page.css");
@@ -55,7 +53,7 @@ struct Page<'a> {
     policy: String,
     chart_style: String,
     style: String,
-    /// The navigation needs more than one row.
+    /// The navigation needs several rows.
     is_long: bool,
     sections: Vec<SectionView<'a>>,
     embedded: Vec<EmbeddedView<'a>>,
@@ -88,13 +86,13 @@ struct FigureView<'a> {
     figure: &'a Figure,
     stamp: &'a str,
     id: String,
-    /// Figures of one section with equal links share a cursor and a zoom.
+    /// Figures in a section with equal links share a cursor and a zoom.
     link: String,
     dense: bool,
     svg: String,
     scales: String,
     table: String,
-    /// All of the data, where the table is not; otherwise the script takes it from the table.
+    /// All data as CSV if the table is thinned; otherwise empty, and the script uses the table.
     csv: String,
 }
 
@@ -104,7 +102,7 @@ struct TableView<'a> {
     table: &'a Table,
 }
 
-/// The page.
+/// Renders a document as an HTML page.
 pub fn page(document: &Document) -> String {
     let figures = || document.sections.iter().flat_map(|it| &it.blocks).flat_map(figures_of);
     let (has_figures, has_dense) = (figures().next().is_some(), figures().any(is_dense));
@@ -116,7 +114,7 @@ pub fn page(document: &Document) -> String {
         script += &(slim(SCALES_SCRIPT) + &slim(CHART_SCRIPT));
     }
     if has_dense {
-        // Before the scripts of charts, as a class must be.
+        // A class must be defined before the scripts of charts use it.
         script = slim(DENSE_SCRIPT) + &script;
         style += UPLOT_STYLE;
         scripts.push(UPLOT.to_owned());
@@ -130,7 +128,7 @@ pub fn page(document: &Document) -> String {
     });
     let embedded = document.embedded.iter().map(|it| EmbeddedView {
         id: name::safe(&it.id),
-        // A type other than JSON could be one that a browser runs.
+        // Any other type might be one that a browser executes.
         media_type: if it.media_type.ends_with("json") {
             &it.media_type
         } else {
@@ -152,7 +150,7 @@ pub fn page(document: &Document) -> String {
     })
 }
 
-/// The policy for the browser: these styles and scripts, and no request.
+/// Content security policy: allows these styles and scripts, and no requests.
 fn policy(styles: &[&str], scripts: &[String]) -> String {
     let hash = |text: &str| format!(" 'sha256-{}'", BASE64.encode(Sha256::digest(text)));
     let scripts: String = scripts.iter().map(|text| hash(text)).collect();
@@ -163,7 +161,7 @@ fn policy(styles: &[&str], scripts: &[String]) -> String {
     )
 }
 
-/// Style or script without indentation, empty lines and lines that are comments.
+/// Strips indentation, empty lines and comment lines from a style or script.
 fn slim(text: &str) -> String {
     let lines = text.lines().map(str::trim);
     let keep = lines.filter(|line| {
@@ -174,7 +172,7 @@ fn slim(text: &str) -> String {
     keep.fold(String::new(), |all, line| all + line + "\n")
 }
 
-/// The stamp in the margin of each printed page.
+/// CSS that prints the stamp in the margin of each page.
 fn stamp_style(stamp: &str) -> String {
     let mut text = String::new();
     for c in stamp.chars() {
@@ -183,7 +181,7 @@ fn stamp_style(stamp: &str) -> String {
     if text.is_empty() { text } else { format!("@page{{@top-right{{content:\"{text}\"}}}}\n") }
 }
 
-/// JSON in which nothing can end the element that it is in.
+/// JSON without anything that could end its element.
 fn inert(json: &str) -> String {
     json.replace('<', "\\u003c")
 }
@@ -206,8 +204,8 @@ fn block(block: &Block, stamp: &str) -> String {
     rendered(&BlockView { block, stamp })
 }
 
-/// The verdicts that are shown, and those that are folded: notes, where there are many, to keep the figures
-/// below in view. They are the last.
+/// Splits verdicts into shown and collapsed ones: if there are many notes, which come last, some are collapsed to keep
+/// the figures below in view.
 fn fold_notes(verdicts: &[Verdict]) -> (&[Verdict], &[Verdict]) {
     let quiet = |v: &Verdict| matches!(v.tone, Tone::Note | Tone::Plain | Tone::Dim);
     let first = verdicts.iter().rposition(|v| !quiet(v)).map_or(0, |last| last + 1);
@@ -238,7 +236,8 @@ fn figure(figure: &Figure, stamp: &str, look: Look) -> String {
     })
 }
 
-/// The quantity and scale of the horizontal axis. A matrix is by itself; columns on a plane have no cursor.
+/// Key of figures with a common cursor and zoom: quantity and scale of the horizontal axis. A matrix is linked to no
+/// other; columns on a plane have no cursor.
 fn link(figure: &Figure) -> String {
     let plot = match &figure.shape {
         Shape::Plot(plot) => plot,
@@ -258,7 +257,7 @@ fn table(table: &Table) -> String {
     rendered(&TableView { table })
 }
 
-/// A text whose parts between backquotes are code.
+/// Escapes text; parts between backquotes become code.
 fn with_code(text: &str) -> String {
     let text = escaped(text);
     if text.matches('`').count() % 2 == 1 {
@@ -270,7 +269,7 @@ fn with_code(text: &str) -> String {
         .collect()
 }
 
-/// A command in one line is not broken within its flags, where these fit.
+/// Escapes a command; a one-line command is not broken within its flags if they fit.
 fn with_whole_flags(text: &str) -> String {
     if text.contains('\n') {
         return escaped(text);
@@ -287,7 +286,7 @@ fn escaped(text: &str) -> String {
     escape(text, Html).map_or_else(|never| match never {}, |escaped| escaped.to_string())
 }
 
-/// A sign for the tone, with its word for readers who can't see it.
+/// Sign of a tone, with its word for screen readers.
 fn mark(tone: Tone) -> String {
     let (sign, word) = (tone::sign(tone), tone::word(tone));
     if sign.is_empty() {
@@ -299,11 +298,11 @@ fn mark(tone: Tone) -> String {
     )
 }
 
-/// The attributes of a cell: alignment, value, text under the pointer.
+/// Attributes of a table cell: alignment, value, text under the pointer.
 fn attributes(cell: &Cell, column: Option<&Column>) -> String {
     let mut classes = Vec::new();
     let value = csv::value(cell).filter(|value| *value != cell.text);
-    // A value marks a number.
+    // A `data-v` attribute already marks a number.
     if column.is_some_and(|column| column.is_number) && value.is_none() {
         classes.push("n".to_owned());
     }
@@ -328,7 +327,6 @@ fn attributes(cell: &Cell, column: Option<&Column>) -> String {
     out
 }
 
-/// A template of this crate, filled.
 fn rendered(template: &impl Template) -> String {
     template.render().expect("templates write into strings, which cannot fail")
 }

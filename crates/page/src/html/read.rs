@@ -1,14 +1,13 @@
 //! Reading back the data embedded in a page.
 
-/// The texts of the data elements whose ids begin with `prefix`, in the order of the page. A page that is not
-/// ours has none.
+/// Texts of the data elements whose ids begin with `prefix`, in page order. Empty for a page from another program.
 pub fn embedded<'a>(page: &'a str, prefix: &str) -> Vec<&'a str> {
     const OPEN: &str = "<script type=\"application/json\" id=\"";
     let mut found = Vec::new();
     let mut rest = page;
     while let Some(at) = rest.find(OPEN) {
         rest = &rest[at + OPEN.len()..];
-        // Ids are ours: letters, digits and dashes. Any other character ends the search of this one.
+        // Valid ids have only letters, digits, dashes and underscores.
         let Some((id, after)) = rest.split_once("\">") else { break };
         let Some((text, after)) = after.split_once("</script>") else { break };
         if id.starts_with(prefix) {

@@ -1,30 +1,29 @@
-//! Text for a terminal: its abilities, text that is harmless and fits, tables. The content of the text is up to
-//! the caller.
+//! Text for a terminal: the terminal's abilities, harmless text that fits, tables. The caller decides the content.
 //!
-//! Nothing here queries the terminal: the caller passes its width, and whether it shows colours and more than
-//! ASCII. Text from files, devices and servers reaches a terminal only through [`clean`](text::clean).
+//! Nothing here queries the terminal: the caller passes its width, and whether it shows colours and non-ASCII
+//! characters. Text from files, devices and servers reaches a terminal only through [`clean`](text::clean).
 
 pub mod table;
 pub mod text;
 
-/// The abilities of the terminal.
+/// Abilities of the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
-    /// It shows colours (ANSI escape sequences).
+    /// Colours (ANSI escape sequences) are supported.
     pub color: bool,
-    /// Its width in columns; under 40 is taken for 40.
+    /// Width in columns; less than 40 counts as 40.
     pub width: usize,
-    /// It shows more than ASCII.
+    /// Non-ASCII characters are supported.
     pub unicode: bool,
 }
 
 impl Style {
-    /// Columns to fill: its width, 40 at least.
+    /// Columns to fill: the width, at least 40.
     pub fn columns(self) -> usize {
         self.width.max(40)
     }
 
-    /// Between the parts of a line.
+    /// Separator between the parts of a line.
     pub fn dot(self) -> &'static str {
         if self.unicode { " · " } else { " - " }
     }

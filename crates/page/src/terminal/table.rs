@@ -1,61 +1,61 @@
-//! Tables whose numbers are aligned: figures to the right, their units to the left in a column of their own; or
-//! at their decimal points. Columns that do not fit are left out by rank ([`fit`]), or continue below under the
-//! same labels, as in a paper ([`lines_in_parts`]).
+//! Tables with aligned numbers: either right-aligned with left-aligned units, or aligned at the decimal point. Columns
+//! that do not fit are omitted by rank ([`fit`]), or continue below with the same labels, as in a paper
+//! ([`lines_in_parts`]).
 
 use super::Style;
 use super::text::{Role, pad, paint, width};
 use std::borrow::Cow;
 
-/// One field.
+/// A field of a table.
 #[derive(Clone, Debug)]
 pub enum Field {
     /// Intentionally blank.
     Empty,
-    /// A figure that is not known, or not supported by the samples.
+    /// A number that is unknown, or not supported by the samples.
     Missing,
-    /// Words, to the left.
+    /// Text, left-aligned.
     Text(String, Role),
-    /// A figure with its unit; in a column of decimals the text before the point, and the rest.
+    /// A number with its unit; in a column of decimals, the part before the decimal point, and the rest.
     Figure {
-        /// To the right.
+        /// Right-aligned part.
         number: String,
-        /// Beside it, to the left.
+        /// Left-aligned part after the number.
         unit: String,
-        /// Its colour.
+        /// Role, which determines the colour.
         role: Role,
     },
 }
 
 impl Field {
-    /// A figure as `units::human` writes it: the unit after the last blank, if any.
+    /// A number as written by `units::human`, with an optional unit after the first blank.
     pub fn figure(text: &str, role: Role) -> Self {
         let (number, unit) = text.split_once(' ').unwrap_or((text, ""));
         Self::Figure { number: number.to_owned(), unit: unit.to_owned(), role }
     }
 
-    /// A number in a column of decimals, with any marks on it.
+    /// A number in a column of decimals, with any marks.
     pub fn decimal(text: &str, role: Role) -> Self {
-        // A mark behind a whole number takes the place of the point.
+        // A mark after an integer takes the place of the point.
         let is_before = |c: char| c.is_ascii_digit() || matches!(c, '-' | '<' | '>' | '=' | '~');
         let at = text.find(|c: char| !is_before(c)).filter(|at| *at > 0).unwrap_or(text.len());
         Self::Figure { number: text[..at].to_owned(), unit: text[at..].to_owned(), role }
     }
 }
 
-/// One column.
+/// A column of a table.
 #[derive(Clone, Debug)]
 pub struct Column {
-    /// Its name; blank for columns that need none.
+    /// Head; blank if none is needed.
     pub head: Cow<'static, str>,
-    /// Columns of rank 0 are always shown; of the others the lowest ranks that fit.
+    /// Columns of rank 0 are always shown; of the others, the lowest ranks that fit.
     pub rank: u8,
-    /// Its figures are decimals: no blank before the text behind the point.
+    /// Decimals: no blank before the text after the point.
     is_decimal: bool,
-    /// Its fields, one a row.
+    /// Fields, one per row.
     pub fields: Vec<Field>,
 }
 
-/// Blanks between two columns.
+/// Blanks between columns.
 const GAP: usize = 2;
 
 impl Column {
@@ -69,12 +69,12 @@ impl Column {
         Self { is_decimal: true, ..Self::new(head, 0) }
     }
 
-    /// A column of these fields, which needs no name and is always shown.
+    /// A column with these fields, without a head, always shown.
     pub fn unnamed(fields: Vec<Field>) -> Self {
         Self { fields, ..Self::new("", 0) }
     }
 
-    /// Width of the numbers, and of the units with the blank before them, in columns.
+    /// Widths of the numbers, and of the units with the blank before them.
     fn parts(&self) -> (usize, usize) {
         let mut parts = (0, 0);
         for field in &self.fields {
@@ -90,7 +90,7 @@ impl Column {
         parts
     }
 
-    /// Its width in columns.
+    /// Width in columns.
     pub fn width(&self) -> usize {
         let (number, unit) = self.parts();
         let texts = self.fields.iter().map(|f| match f {
@@ -100,7 +100,7 @@ impl Column {
         texts.max().unwrap_or(0).max(number + unit).max(width(&self.head))
     }
 
-    /// Its head as placed over decimals: it ends where their whole parts do, if it fits there.
+    /// Head of a column of decimals: right-aligned with their whole parts, if it fits.
     fn head_of_decimals(&self) -> String {
         let (columns, (number, unit)) = (self.width(), self.parts());
         let end =
@@ -108,7 +108,7 @@ impl Column {
         pad(&pad(&self.head, end, true), columns, false)
     }
 
-    /// Whether two rows have the same text.
+    /// True if two rows have the same text.
     fn is_same_text(&self, a: usize, b: usize) -> bool {
         matches!((&self.fields[a], &self.fields[b]), (Field::Text(a, _), Field::Text(b, _)) if a == b)
     }
@@ -142,13 +142,13 @@ impl Column {
     }
 }
 
-/// The width of a table of these columns.
+/// Width of a table with these columns.
 pub fn total_width<'a>(columns: impl IntoIterator<Item = &'a Column>) -> usize {
     columns.into_iter().map(|c| c.width() + GAP).sum::<usize>().saturating_sub(GAP)
 }
 
-/// Keeps the columns that fit into `available`, the lowest ranks first; returns the heads of the others, in
-/// their order.
+/// Keeps the columns that fit into `available`, lowest ranks first. Returns the heads of the others, in their original
+/// order.
 pub fn fit(columns: &mut Vec<Column>, available: usize) -> Vec<Cow<'static, str>> {
     let mut left_out = Vec::new();
     let heads: Vec<Cow<'static, str>> = columns.iter().map(|c| c.head.clone()).collect();
@@ -161,7 +161,7 @@ pub fn fit(columns: &mut Vec<Column>, available: usize) -> Vec<Cow<'static, str>
     left_out
 }
 
-/// The line of heads and one line for each row.
+/// The line of heads and one line per row.
 pub fn lines(columns: &[Column], style: Style) -> Vec<String> {
     let gap = " ".repeat(GAP);
     let heads: Vec<String> = columns
@@ -177,9 +177,9 @@ pub fn lines(columns: &[Column], style: Style) -> Vec<String> {
     lines
 }
 
-/// The table: a line of heads and one for each row, and again for the columns that did not fit. Of rows under
-/// the same label only the first shows it; rows without known values are left out, and so are headings (rows of
-/// a label alone) without rows.
+/// Formats a table: a line of heads and one per row, repeated for the columns that did not fit. Of rows with equal
+/// labels only the first shows them. Omits rows without known values, and headings (rows with only a label) without
+/// rows.
 pub fn lines_in_parts(labels: &[Column], columns: &[Column], style: Style) -> Vec<String> {
     let gap = " ".repeat(GAP);
     let available =
@@ -193,7 +193,7 @@ pub fn lines_in_parts(labels: &[Column], columns: &[Column], style: Style) -> Ve
         let shown = || labels.iter().chain(part);
         if shown().any(|c| !c.head.trim().is_empty()) {
             let heads = shown().map(|c| {
-                // Blanks behind a head are not painted, so that they can be cut at the end of a line.
+                // Trailing blanks stay unpainted, so that they can be cut at the end of a line.
                 let head = c.head_of_decimals();
                 let bare = head.trim_end();
                 paint(bare, Role::Dim, style) + &head[bare.len()..]

@@ -1,11 +1,11 @@
-//! Text that fits a terminal: made harmless, measured in columns, cut, wrapped, indented, painted.
+//! Text for a terminal: made harmless, measured in columns, cut, wrapped, indented, painted.
 
 use super::Style;
 use iodyno_units::text::{is_hidden, isolated};
 use std::borrow::Cow;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-/// The role of a piece of text, which determines its colour.
+/// Role of a piece of text, which determines its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// The terminal's default.
@@ -22,7 +22,7 @@ pub enum Role {
     Green,
 }
 
-/// `text` in the colour of its role.
+/// Paints text in the colour of its role.
 pub fn paint(text: &str, role: Role, style: Style) -> String {
     let code = match role {
         _ if !style.color || text.trim().is_empty() => return text.to_owned(),
@@ -36,14 +36,14 @@ pub fn paint(text: &str, role: Role, style: Style) -> String {
     format!("\u{1b}[{code}m{text}\u{1b}[0m")
 }
 
-/// The width of a text in columns. It must be clean and not painted.
+/// Width of a text in columns. The text must be clean and unpainted.
 pub fn width(text: &str) -> usize {
     text.width()
 }
 
-/// Foreign text made harmless and cut to `max` columns: control and invisible characters are escaped,
-/// right-to-left text is isolated so that it can't reorder its neighbours, and characters that the terminal
-/// can't show are written in ASCII.
+/// Makes foreign text harmless and cuts it to `max` columns. Control and invisible characters are escaped,
+/// right-to-left text is isolated so that it can't reorder its neighbours, and characters that the terminal can't show
+/// are written in ASCII.
 pub fn clean(text: &str, max: usize, style: Style) -> String {
     let mut out = String::new();
     for c in text.chars() {
@@ -61,7 +61,7 @@ pub fn clean(text: &str, max: usize, style: Style) -> String {
     isolated(cut(&out, max, style))
 }
 
-/// As [`clean`], but keeps the end of the text, the more informative part of a path.
+/// Like [`clean`], but keeps the end of the text, the more informative part of a path.
 pub fn clean_path(text: &str, max: usize, style: Style) -> String {
     let whole = clean(text, usize::MAX, style);
     if width(&whole) <= max {
@@ -86,8 +86,8 @@ fn ellipsis(style: Style) -> &'static str {
     if style.unicode { "…" } else { ".." }
 }
 
-/// The first `max` columns of a text, with an ellipsis if it was longer. Characters without a width can be
-/// stacked without end, so their number is limited too.
+/// Cuts a text to `max` columns, with an ellipsis if it was longer. Zero-width characters can be stacked without end,
+/// so their number is limited too.
 pub fn cut(text: &str, max: usize, style: Style) -> String {
     if width(text) <= max && text.chars().count() / 4 <= max {
         return text.to_owned();
@@ -106,7 +106,7 @@ pub fn cut(text: &str, max: usize, style: Style) -> String {
     out + mark
 }
 
-/// The ASCII form of a character of our own texts.
+/// ASCII form of a character in iodyno's own texts.
 fn ascii(c: char) -> Option<&'static str> {
     Some(match c {
         'µ' | 'μ' => "u",
@@ -122,7 +122,7 @@ fn ascii(c: char) -> Option<&'static str> {
     })
 }
 
-/// Text of our own, which may be painted, with its signs in ASCII where the terminal shows no more.
+/// Writes iodyno's own text, which may be painted, in ASCII if the terminal needs that.
 pub fn shown(text: &str, style: Style) -> Cow<'_, str> {
     if style.unicode || text.is_ascii() {
         return Cow::Borrowed(text);
@@ -137,13 +137,13 @@ pub fn shown(text: &str, style: Style) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// `text` padded to `columns`, on its right or on its left.
+/// Pads text to `columns` with blanks.
 pub fn pad(text: &str, columns: usize, right_aligned: bool) -> String {
     let blanks = " ".repeat(columns.saturating_sub(width(text)));
     if right_aligned { blanks + text } else { format!("{text}{blanks}") }
 }
 
-/// Lines of at most `columns`, broken between words; a longer word is broken anywhere.
+/// Wraps text to at most `columns`, between words; longer words are broken anywhere.
 pub fn wrap(text: &str, columns: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut used = 0;
@@ -170,18 +170,17 @@ pub fn wrap(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// A line: foreign text, made harmless, behind a label that takes `columns`.
+/// A line with a label padded to `columns`, and foreign text made harmless.
 pub fn labelled(label: &str, columns: usize, value: &str, style: Style) -> String {
     format!("  {} {}\n", pad(label, columns, false), clean(value, usize::MAX, style))
 }
 
-/// A text in one role, in lines that fit the terminal.
+/// Wraps a text to the terminal's width and paints it in one role.
 pub fn paragraph(text: &str, role: Role, style: Style) -> Vec<String> {
     wrap(text, style.columns()).iter().map(|line| paint(line, role, style)).collect()
 }
 
-/// A text beside its `start`, in lines that fit the terminal: those after the first are indented by the
-/// `columns` that `start`, which may be painted, takes.
+/// Wraps a text after `start`. Further lines are indented by `columns`, the width of `start`, which may be painted.
 pub fn hanging(start: &str, columns: usize, text: &str, style: Style) -> Vec<String> {
     let indent = " ".repeat(columns);
     let lines = wrap(text, style.columns().saturating_sub(columns)).into_iter().enumerate();

@@ -1,6 +1,6 @@
-//! One figure of each kind with the typical data of a storage test: for tests, and for inspection.
+//! One figure of each kind with typical data of a storage test, for tests and for inspection.
 //!
-//! The numbers are made by closed forms and a small generator of pseudo-random numbers; nothing was measured.
+//! The numbers come from closed forms and a small pseudo-random generator; nothing was measured.
 
 use iodyno_page::figure::{HeatMap, Matrix, Rule, Span};
 use iodyno_page::{Axis, Figure, Mark, Panel, Plot, Point, Quantity, Scale, Series, Shape, Tone};

@@ -1,9 +1,9 @@
-//! Whether another process has a file open for writing, or a device: exclusively (the kernel answers `EBUSY`),
-//! or for writing (`/proc/PID/fd`, as far as this user may read it).
+//! Finds other processes that have a file or device open: exclusively (the kernel answers `EBUSY`), or for writing
+//! (`/proc/PID/fd`, as far as this user may read it).
 //!
-//! An exclusive opening that succeeds is closed again at once; the real one is made when the target is opened.
-//! A process that has the device open without `O_EXCL`, such as a virtual machine that it was passed to, is
-//! invisible to the kernel's check, hence the second check.
+//! A successful exclusive open is closed again at once; the lasting one is made when the target is opened. The kernel's
+//! check can't see a process that opened the device without `O_EXCL`, such as a virtual machine; hence the search of
+//! `/proc`.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -20,15 +20,15 @@ use crate::inspect::{Identity, Inspection, open_path};
 use crate::ioctl;
 use crate::sysroot::DevNo;
 
-/// A device counts as open elsewhere if every one of these checks finds it open: programs that scan devices
-/// (udev, losetup, blkid) have each open for a moment only.
+/// A device counts as open elsewhere only if all of these checks find it open: programs that scan devices (udev,
+/// losetup, blkid) open each only for a moment.
 const CHECKS: u32 = 4;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
-/// Checks of a file, 1 s in all.
+/// Checks of a file; 1 s in all.
 const FILE_CHECKS: u32 = 20;
 
-/// Adds refusals for devices that share data. Those in `explained`, which are mounted or below another device, have a
-/// holder that is known.
+/// Adds refusals for devices that share data with the target. Devices in `explained` have a known holder: they are
+/// mounted, or below another device.
 pub(super) fn check(
     relatives: &[Relative],
     explained: &BTreeSet<DevNo>,
@@ -47,13 +47,13 @@ pub(super) fn check(
 
 fn find_openers(relatives: &[Relative], explained: &BTreeSet<DevNo>) -> Vec<Refusal> {
     let mut refusals = Vec::new();
-    // A claim on a partition is one on its disk, and the reverse.
+    // A claim on a partition is a claim on its disk, and the reverse.
     let is_explained = |node: &BlockNode| {
         explained.contains(&node.dev)
             || node.partitions().iter().any(|part| explained.contains(&part.dev))
             || node.whole_disk().is_some_and(|disk| explained.contains(&disk.dev))
     };
-    // Nor is the disk of a partition a finding: a sibling may be in use.
+    // The disk around a partition doesn't count either: a sibling may be in use.
     let used = relatives.iter().filter(|r| r.relation != Relation::WholeDisk);
     let is_held = |r: &&&Relative| {
         !is_explained(&r.node) && is_held(Path::new(&r.node.node_path()), r.node.dev)
@@ -61,7 +61,7 @@ fn find_openers(relatives: &[Relative], explained: &BTreeSet<DevNo>) -> Vec<Refu
     let held: Vec<&Relative> = used.clone().filter(|r| is_held(&r)).collect();
     for relative in &held {
         let node = &relative.node;
-        // Opening the whole disk meets its partitions' holders as well; checking those shows which.
+        // Opening the whole disk fails for its partitions' holders as well; checking the partitions shows which.
         let parts = node.partitions();
         if held.iter().any(|r| parts.iter().any(|part| part.dev == r.node.dev)) {
             continue;
@@ -93,8 +93,8 @@ fn find_openers(relatives: &[Relative], explained: &BTreeSet<DevNo>) -> Vec<Refu
     refusals
 }
 
-/// Adds a refusal where a file below a loop device is used otherwise, by a lock or a descriptor for writing. The
-/// loop device has it open for writing, so that the kernel can't be asked about others.
+/// Adds a refusal for a file below a loop device that has another user as well, found by a lock or a descriptor for
+/// writing. The loop device itself has the file open for writing, so the kernel's own check is useless.
 pub(super) fn check_backing_file(
     path: &str,
     identity: Option<Identity>,
@@ -131,7 +131,7 @@ fn backing_file_use(path: &str, identity: Option<Identity>) -> Vec<Refusal> {
     found
 }
 
-/// Opens a file for reading, if the path leads to it.
+/// Opens a file for reading, if the path still leads to it.
 pub(crate) fn open_same(path: &Path, identity: Option<Identity>) -> Option<File> {
     let flags =
         OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY;
@@ -142,16 +142,15 @@ pub(crate) fn open_same(path: &Path, identity: Option<Identity>) -> Option<File>
     is_it.then_some(file)
 }
 
-/// True where another process has a lock on a file: on all of it, as iodyno does, or on a part, as a virtual machine
-/// does.
+/// True if another process has a lock on the file: a whole-file lock, as iodyno takes, or a range lock, as a virtual
+/// machine takes.
 fn is_locked(file: &File) -> bool {
     let whole = rustix::fs::flock(file, FlockOperation::NonBlockingLockShared);
     whole == Err(Errno::WOULDBLOCK) || ioctl::has_record_lock(file).unwrap_or(false)
 }
 
-/// Adds a refusal where another process has a file open for writing, or mapped so. Only the file's owner and
-/// root may query the kernel; others, and all on file systems without leases, see the processes that `/proc`
-/// shows them.
+/// Adds a refusal if another process has the file open or mapped for writing. Only the file's owner and root may ask
+/// the kernel. Other users, and everyone on file systems without leases, search the processes that `/proc` shows them.
 pub(super) fn check_file(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
     let path = open_path(inspection);
     let flags =
@@ -164,7 +163,7 @@ pub(super) fn check_file(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
         is_written.then(|| writers_of(&path, identity))
     };
     let mut writers = find();
-    // The kernel closes the files of a ring some time after the process that had it is gone.
+    // The kernel closes the files of an io_uring some time after its process has ended.
     for _ in 1..FILE_CHECKS {
         if writers.is_none() {
             return;
@@ -197,12 +196,12 @@ pub(crate) fn locked(path: &Path) -> Refusal {
     }
 }
 
-/// Processes other than this one that have a file open for writing: `name (process PID)`.
+/// Other processes that have the file open for writing: `name (process PID)`.
 fn writers_of(path: &Path, identity: Option<Identity>) -> Vec<String> {
     processes_where(false, |descriptor| {
         let is_it = fs::read_link(&descriptor.link).is_ok_and(|name| name == path)
-            // By another name, such as one of another mount namespace. Only of a file with the same number is the
-            // file system asked: one on a server may not answer.
+            // The file may have another name, such as one of another mount namespace. Check the inode number first: a
+            // `stat` of a file on an unresponsive server would hang.
             || identity.is_some_and(|identity| {
                 descriptor.inode() == Some(identity.inode)
                     && fs::metadata(&descriptor.link)
@@ -215,7 +214,7 @@ fn writers_of(path: &Path, identity: Option<Identity>) -> Vec<String> {
     .collect()
 }
 
-/// True when an exclusive opening is refused as busy. The node must be the device's own.
+/// True when an exclusive open fails as busy. The node must be the device's own.
 fn is_held(node: &Path, dev: DevNo) -> bool {
     let is_own = fs::metadata(node).is_ok_and(|meta| {
         meta.file_type().is_block_device() && DevNo::from_packed(meta.rdev()) == dev
@@ -224,19 +223,19 @@ fn is_held(node: &Path, dev: DevNo) -> bool {
     is_own && rustix::fs::open(node, flags, Mode::empty()).is_err_and(|errno| errno == Errno::BUSY)
 }
 
-/// Which processes are searched.
+/// Processes to search for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Openers {
-    /// All, whatever they may do with it.
+    /// All processes, for any access.
     All,
-    /// Those other than this one that may write.
+    /// Other processes with write access.
     OtherWriters,
 }
 
 /// Processes that have one of the devices open: `name (process PID)`.
 fn processes_with(devices: &[DevNo], which: Openers) -> Vec<(DevNo, String)> {
     processes_where(which == Openers::All, |descriptor| {
-        // Checking only links below /dev leaves files on servers that don't answer alone.
+        // Only links below /dev are followed, so that files on unresponsive servers can't block the search.
         if !fs::read_link(&descriptor.link).is_ok_and(|path| path.starts_with("/dev")) {
             return None;
         }
@@ -249,7 +248,7 @@ fn processes_with(devices: &[DevNo], which: Openers) -> Vec<(DevNo, String)> {
 
 /// A descriptor of another process.
 struct Descriptor {
-    /// The link that leads to its file.
+    /// Path of the link in `/proc/PID/fd`.
     link: PathBuf,
     info: PathBuf,
 }
@@ -261,19 +260,20 @@ impl Descriptor {
         value.map(|value| value.trim().to_owned())
     }
 
-    /// The number of its file, by a kernel that shows it (5.14).
+    /// Inode number of the open file; needs Linux 5.14.
     fn inode(&self) -> Option<u64> {
         self.field("ino")?.parse().ok()
     }
 
-    /// The flags are octal; the lowest two bits are the access mode.
+    /// True if the access mode allows writing: the lowest two bits of the octal flags.
     fn is_for_writing(&self) -> bool {
         let flags = self.field("flags").and_then(|flags| u32::from_str_radix(&flags, 8).ok());
         flags.is_some_and(|flags| flags & libc::O_ACCMODE as u32 != libc::O_RDONLY as u32)
     }
 }
 
-/// Processes, perhaps this one among them, each with what `of` gives for one of its descriptors.
+/// Processes for which `of` returns a value for one of their descriptors, each with the first such value. `with_own`:
+/// this process is searched as well.
 fn processes_where<T>(with_own: bool, of: impl Fn(&Descriptor) -> Option<T>) -> Vec<(T, String)> {
     let me = std::process::id().to_string();
     let mut found = Vec::new();

@@ -1,15 +1,14 @@
-//! Checks before a purge, beyond those before a write.
+//! Additional checks before a purge.
 //!
-//! A write may go to a device that looks empty; a purge also erases data of unknown kinds, and on some devices
-//! data outside the range that was named. So a device or an export is purged only when it was named, whatever
-//! it holds. And a target that is mounted or held open is never erased: no name lifts that, since unmounting is
-//! easy.
+//! A write may go to a device that looks empty; a purge also erases data of unknown kinds, and on some devices data
+//! outside the named range. So a device or an export must be named for a purge, whatever it holds. A target that is
+//! mounted or held open is never erased: unmounting is easy, so no name lifts that.
 
 use crate::error::{Refusal, RefusalCode, RefusedTarget, TargetError};
 use crate::guard::{Confirm, confirm, shown};
 use crate::inspect::{Inspection, Kind};
 
-/// Refusals that can't be lifted before a purge.
+/// Refusals that can't be lifted for a purge.
 const IN_USE: [RefusalCode; 6] = [
     RefusalCode::Mounted,
     RefusalCode::Swap,
@@ -19,7 +18,7 @@ const IN_USE: [RefusalCode; 6] = [
     RefusalCode::OpenElsewhere,
 ];
 
-/// Refusals for what the target holds. The remedy before a write, another target or none, is not that before a purge.
+/// Refusals for content. Their remedy for a write, to choose another target, does not fit a purge.
 const CONTENT: [RefusalCode; 4] = [
     RefusalCode::PartitionTable,
     RefusalCode::Signature,
@@ -27,10 +26,10 @@ const CONTENT: [RefusalCode; 4] = [
     RefusalCode::HoldsData,
 ];
 
-/// Adds the refusals of a purge to those of the guard, and lifts what the given names lift.
+/// Adds a purge's refusals to those of the guard, and lifts those that the given names allow.
 ///
 /// # Errors
-/// [`TargetError::Refused`].
+/// [`TargetError::Refused`] if the target is in use, or if the given names do not lift all refusals.
 pub(crate) fn allow_purge(
     inspection: &Inspection,
     mut refusals: Vec<Refusal>,

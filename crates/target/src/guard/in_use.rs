@@ -1,9 +1,9 @@
-//! What uses a target now: mounts of all namespaces, swap space, layers, exclusive holders and writers; on the
-//! target, on everything that shares data with it, and on what lies beneath a loop device.
+//! Present users of a target: mounts in all namespaces, swap space, layers, exclusive holders and writers. They are
+//! searched on the target, on everything that shares data with it, and beneath loop devices.
 //!
-//! A mount is looked for twice. The mount tables of all processes name it; and the kernel holds the device of a
-//! mounted file system exclusively, also where no process has that namespace (a file that keeps it, another
-//! thread's).
+//! Mounts are found in two ways: in the mount tables of all processes, and by the kernel's exclusive hold on the device
+//! of a mounted file system. The second also finds a namespace without a process (kept by a file, or by another
+//! thread).
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,21 +17,21 @@ use crate::inspect::topology::{
 use crate::inspect::{Identity, Inspection};
 use crate::sysroot::{DevNo, SysRoot};
 
-/// Mount points of the running system. Overwriting the device below any of these ends the system, and the
-/// measurement with it.
+/// Mount points of the running system. Overwriting the device below one of these ends the system, and with it the
+/// measurement.
 const SYSTEM_MOUNTS: [&str; 6] = ["/", "/usr", "/etc", "/var", "/boot", "/boot/efi"];
 
-/// The uses of this machine's storage, read once for a check.
+/// Storage in use on this machine, read once per check.
 pub(super) struct Uses<'a> {
     root: &'a SysRoot,
     mounts: Vec<Mount>,
-    /// Of other mount namespaces, each with a process that sees it.
+    /// Mounts in other namespaces, each with a process that sees it.
     mounts_elsewhere: Vec<(Mount, String)>,
-    /// Members of file systems on several devices, with a name of the file system.
+    /// Members of multi-device file systems, each with its file system's name.
     members: Vec<(DevNo, String)>,
     swaps: Vec<Swap>,
     swap_devices: Vec<DevNo>,
-    /// Whether holders and writers are searched: not once this process holds the target itself.
+    /// Search for holders and writers. False once this process holds the target itself.
     looks_elsewhere: bool,
 }
 
@@ -85,7 +85,7 @@ impl<'a> Uses<'a> {
         on_it.map(|mount| mount.point.as_str()).collect()
     }
 
-    /// The reason for which a device counts as mounted.
+    /// The refusal for a mounted device; `None` if it is not mounted.
     fn mounted(&self, node: &BlockNode, who: &str) -> Option<Refusal> {
         let points = self.points(node.dev);
         if let Some(system) = points.iter().find(|point| SYSTEM_MOUNTS.contains(point)) {
@@ -118,7 +118,7 @@ impl<'a> Uses<'a> {
         Some(Refusal { code: RefusalCode::Mounted, found: format!("{who} {found}"), mend })
     }
 
-    /// Mounts, swap, layers, holders and writers on these devices. Layers that are known already are left out.
+    /// Adds refusals for mounts, swap, layers, holders and writers of these devices. Skips layers in `known`.
     fn check(&self, relatives: &[Relative], known: &BTreeSet<DevNo>, refusals: &mut Vec<Refusal>) {
         // Devices whose exclusive holder is known.
         let mut explained = BTreeSet::new();
@@ -161,7 +161,7 @@ impl<'a> Uses<'a> {
         }
     }
 
-    /// A refusal for a device that another one is built on. The use of that one is a refusal of its own.
+    /// Refusal for a device that another is built on. That other device's own use is a separate refusal.
     fn member(&self, holder: &BlockNode, who: &str) -> Refusal {
         let points = self.points(holder.dev);
         let mounted = if points.is_empty() {
@@ -187,7 +187,7 @@ impl<'a> Uses<'a> {
         self.swaps.iter().any(|swap| self.is_same(&swap.path, None, path, identity))
     }
 
-    /// True where two names lead to one file or device. An identity decides where it is known.
+    /// True if two names lead to one file or device. Known identities take precedence over paths.
     fn is_same(
         &self,
         other: &str,
@@ -206,7 +206,7 @@ impl<'a> Uses<'a> {
         }
     }
 
-    /// The loop devices on a file, and the use of all that is built on them. True where there are any.
+    /// Adds refusals for loop devices on a file and for all uses above them. True if there is any.
     fn check_loops_on_file(
         &self,
         path: &str,
@@ -228,8 +228,8 @@ impl<'a> Uses<'a> {
         has_any
     }
 
-    /// A device that lies on others writes into the file or device below each loop device among these: everything
-    /// else that uses that file or device would be overwritten. `known` are the devices that were checked.
+    /// Checks what lies beneath loop devices below this device. Writes pass through to the backing file or device, and
+    /// would overwrite the data of its other users. `known` holds the devices already checked.
     fn check_beneath(
         &self,
         node: &BlockNode,
@@ -237,7 +237,7 @@ impl<'a> Uses<'a> {
         refusals: &mut Vec<Refusal>,
     ) {
         for below in node.whole_disk().into_iter().chain(node.slaves(self.root)) {
-            // Of a disk whose partition is the target, and of members, only what is beneath counts.
+            // For the disk of a partition, and for members, only the layers beneath count.
             if known.insert(below.dev) || node.is_partition() {
                 self.check_beneath(&below, known, refusals);
             }

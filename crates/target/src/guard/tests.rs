@@ -60,7 +60,7 @@ fn a_disk_whose_partition_is_mounted() {
         found,
         [(RefusalCode::Mounted, "Its partition sda2 is mounted at /srv/data.".to_owned())]
     );
-    // The sibling shares nothing with it; the partition itself does.
+    // The sibling shares no data with the mounted partition.
     assert_eq!(codes(&tree, "8:1"), []);
     assert_eq!(codes(&tree, "8:2"), [RefusalCode::Mounted]);
 }
@@ -216,7 +216,7 @@ fn a_loop_device_on_a_device_that_is_in_use() {
     let tree = partitioned();
     tree.disk("virtual/block/loop3", "7:3", 8192);
     tree.file("sys/devices/virtual/block/loop3/loop/backing_file", "/dev/sda1\n");
-    // From below: the partition carries the loop device.
+    // The partition carries the loop device.
     assert_eq!(
         refusals(&tree, "8:1"),
         [(RefusalCode::Member, "It is in use below the loop device loop3.".to_owned())]
@@ -279,7 +279,7 @@ fn devices_on_a_loop_device_are_in_use() {
         "The device built on it, the loop device loop4 (on loop3), is mounted at /m."
     );
     assert_eq!(found[1].1, "It is in use below the loop device loop3.");
-    // From above: the partition's other users, and not the target itself.
+    // The other users of the partition count, the target itself does not.
     assert_eq!(codes(&tree, "252:0"), []);
     tree.mounts(&[("8:1", "/m", "ext4", "-")]);
     let found = refusals(&tree, "7:4");
@@ -364,11 +364,11 @@ fn only_the_device_s_own_names_confirm() {
     for name in ["", "sd", "sda1", "sdaa", "SDA", "s3r14l", "S3R14", "/dev/sda ", "yes"] {
         assert!(!lifts(&disk, name), "{name}");
     }
-    // Mounts and swap space are lifted by no name: unmounting is easy.
+    // No name lifts mounts or swap space, since unmounting is easy.
     tree.mounts(&[("8:1", "/srv", "ext4", "/dev/sda1")]);
     assert!(!lifts(&disk, "sda") && !lifts(&block(&tree, "8:1"), "sda1"));
     tree.mounts(&[]);
-    // A name that is no target's is an error, whether or not anything was refused.
+    // A name that fits no target is an error, whether or not anything was refused.
     let both = [&disk, &partition];
     let given = |names: &[&str]| {
         let names = Confirm(names.iter().map(|&name| name.to_owned()).collect());
@@ -408,11 +408,11 @@ fn unreadable_targets_may_hold_anything() {
         check_writable(inspection, &tree.root()).iter().map(|refusal| refusal.code).collect()
     };
     assert_eq!(codes(&file), []);
-    // The mark of a file of ours proves nothing about its present content.
+    // The mark of a file that iodyno made proves nothing about its present content.
     (file.content, file.sampled) = (None, None);
     assert_eq!(codes(&file), [RefusalCode::UnknownContent]);
 
-    // Nor does an export whose signatures were read, and which could not be sampled.
+    // An export whose signatures were read but that could not be sampled is refused as well.
     let mut export = file;
     export.kind = Kind::Nbd;
     assert_eq!(codes(&export), [RefusalCode::UnknownContent]);
@@ -437,7 +437,7 @@ fn a_device_or_an_export_is_purged_by_its_name_alone() {
     }
 }
 
-/// What a device holds is a reason to name it before a purge, and no reason to choose another one.
+/// The content of a device is a reason to name it before a purge, not to choose another device.
 #[test]
 fn a_purge_has_remedies_of_its_own() {
     let tree = partitioned();
@@ -469,7 +469,7 @@ fn targets_without_capacity_are_not_writable() {
     }
 }
 
-/// A read of more than a file has would write to it.
+/// A read beyond the end of a file would have to extend it first.
 #[test]
 fn a_file_that_would_have_to_grow() {
     let tree = Tree::new();

@@ -1,5 +1,5 @@
 //! ATA health through SCSI's ATA PASS-THROUGH (16): the Device Statistics log 04h (ACS-4, section
-//! 9.5), whose fields have standard units, and SMART READ DATA for what older devices leave out.
+//! 9.5), whose fields have standard units, and SMART READ DATA for older devices.
 //!
 //! The written and read totals of SMART attributes 241 and 242 are not used: their unit differs by
 //! vendor, from 512 bytes to 1 GiB.
@@ -11,7 +11,7 @@ use super::Health;
 use crate::ioctl;
 
 const PAGE_BYTES: usize = 512;
-/// Units of "logical sectors" are of the logical sector size, 512 bytes on all but 4Kn drives.
+/// Statistics count logical sectors: 512 bytes on all but 4Kn drives.
 const SECTOR_BYTES: u64 = 512;
 
 /// One page of a log, by READ LOG EXT (2Fh). Bytes of the command block by SAT-4: protocol 4 is
@@ -67,8 +67,8 @@ fn statistic(page: &[u8; PAGE_BYTES], at: usize, bytes: usize) -> Option<u64> {
     Some(u64::from_le_bytes(value))
 }
 
-/// Takes what one page of the statistics log has; false when it is not that page. Byte 2 of a page
-/// repeats its number.
+/// Takes the values of one page of the statistics log. False if it is another page: byte 2 repeats
+/// the number.
 fn take_statistics(health: &mut Health, number: u8, page: &[u8; PAGE_BYTES]) -> bool {
     if page[2] != number {
         return false;
@@ -166,7 +166,7 @@ mod tests {
                 ..Health::default()
             }
         );
-        // A device that answers with another page has no such statistics.
+        // A device that answers with another page does not have these statistics.
         assert!(!take_statistics(&mut health, 7, &page(1)));
     }
 

@@ -1,8 +1,8 @@
 //! Wear, temperature and age that a device reports: NVMe's SMART log, ATA's device statistics and SMART data.
 //! Read before and after a run, to compute the share of a device's life that a writing run costs.
 //!
-//! The commands only read. They need rights that ordinary users lack (`CAP_SYS_ADMIN` for NVMe, `CAP_SYS_RAWIO`
-//! for ATA), so that no health is the usual answer; a run goes on without it.
+//! The commands only read. They need rights that ordinary users lack (`CAP_SYS_ADMIN` for NVMe, `CAP_SYS_RAWIO` for
+//! ATA), so health is usually missing; a run continues without it.
 
 mod ata;
 mod nvme;
@@ -13,60 +13,58 @@ use serde::{Deserialize, Serialize};
 use crate::error::TargetError;
 use crate::inspect::BlockDevice;
 
-/// A device's report on itself. `None` is what it does not report.
+/// A device's report on itself. `None` means not reported.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Health {
-    /// Its source: `NVMe SMART log`, `ATA device statistics`, `ATA SMART data`, joined by
-    /// ` and `.
+    /// Source of the report: `NVMe SMART log`, `ATA device statistics`, `ATA SMART data`, joined by ` and `.
     pub source: String,
     /// Share of the rated life that is used up, in per cent; above 100 when it is exceeded (255
     /// stands for anything above 254).
     pub percentage_used: Option<u64>,
-    /// Bytes that hosts wrote over its life.
+    /// Bytes written by hosts over the device's life.
     pub data_written_bytes: Option<u64>,
-    /// Bytes that hosts read over its life.
+    /// Bytes read by hosts over the device's life.
     pub data_read_bytes: Option<u64>,
-    /// Temperature now, in degrees Celsius.
+    /// Present temperature, in degrees Celsius.
     pub temperature_c: Option<i64>,
     /// Hours under power.
     pub power_on_hours: Option<u64>,
-    /// Times that power was switched on.
+    /// Power cycles.
     pub power_cycles: Option<u64>,
-    /// Losses of power without a shutdown command before.
+    /// Power losses without a preceding shutdown command.
     pub unsafe_shutdowns: Option<u64>,
-    /// Errors of the medium that could not be corrected.
+    /// Uncorrectable errors of the medium.
     pub media_errors: Option<u64>,
-    /// Sectors that were replaced by spare ones.
+    /// Sectors replaced by spare ones.
     pub reallocated_sectors: Option<u64>,
     /// Spare capacity left, in per cent.
     pub available_spare: Option<u64>,
     /// Spare capacity below which the device warns, in per cent.
     pub available_spare_threshold: Option<u64>,
-    /// NVMe's warning bits; 0 is no warning.
+    /// NVMe's critical warning bits; 0 means no warning.
     pub critical_warning: Option<u64>,
     /// Minutes spent above the warning temperature.
     pub warning_temperature_minutes: Option<u64>,
 }
 
 impl Health {
-    /// Bytes that the device is rated to take, estimated from the bytes that it took and the share of its life
-    /// that it reports as used up. `None` below 1 %, where the division would be by noise. The share is a whole
-    /// per cent, so that at `p` % the estimate is only good to about 1/`p`, and it holds for the write
-    /// amplification of the device so far.
+    /// Rated endurance in bytes written, estimated from the bytes written so far and the share of life used. `None`
+    /// below 1 %, where the quotient would be noise. The share is a whole per cent, so at `p` % the estimate is only
+    /// good to about 1/`p`. It assumes that the write amplification stays the same.
     pub fn rated_endurance_bytes(&self) -> Option<u64> {
         let used = self.percentage_used.filter(|&used| used >= 1)?;
         let written = u128::from(self.data_written_bytes?);
         u64::try_from(written * 100 / u128::from(used)).ok()
     }
 
-    /// Share of the rated endurance that writing `bytes` costs; an estimate like
+    /// Share of the rated endurance that writing `bytes` costs, estimated as in
     /// [`rated_endurance_bytes`](Self::rated_endurance_bytes).
     pub fn endurance_share(&self, bytes: u64) -> Option<f64> {
         let rated = self.rated_endurance_bytes().filter(|&rated| rated > 0)?;
         Some(bytes as f64 / rated as f64)
     }
 
-    /// Problems, as sentences; none when nothing is wrong.
+    /// Problems, as sentences; empty if there are none.
     pub fn warnings(&self) -> Vec<String> {
         const CRITICAL: [(u64, &str); 6] = [
             (0x01, "Its spare capacity is below the threshold."),
@@ -91,12 +89,11 @@ impl Health {
     }
 }
 
-/// Reads a device's health. `device` is a disk at the bottom
-/// ([`Inspection::physical`](crate::Inspection::physical)).
+/// Reads a device's health. `device` is a physical disk ([`Inspection::physical`](crate::Inspection::physical)).
 ///
 /// # Errors
-/// [`TargetError::Unsupported`] for devices that are neither NVMe nor ATA or SCSI,
-/// [`TargetError::Permission`] without the rights, [`TargetError::Io`] when the command fails.
+/// [`TargetError::Unsupported`] for devices other than NVMe, ATA and SCSI; [`TargetError::Permission`] without the
+/// rights; [`TargetError::Io`] when the command fails.
 pub fn health(device: &BlockDevice) -> Result<Health, TargetError> {
     let path = device.node_path();
     let is_nvme = device.kernel_name.starts_with("nvme");

@@ -21,7 +21,7 @@ pub(super) fn read(fd: &OwnedFd) -> Result<Health> {
 fn parse(page: &[u8; LOG_BYTES]) -> Health {
     let le16 = |at: usize| u16::from_le_bytes([page[at], page[at + 1]]);
     let le32 = |at: usize| u32::from_le_bytes([page[at], page[at + 1], page[at + 2], page[at + 3]]);
-    // Counters have 16 bytes; none that a device reaches in its life needs more than 8.
+    // Counters have 16 bytes, but no device's values exceed 8 bytes in its life.
     let counter = |at: usize| {
         let mut bytes = [0; 16];
         bytes.copy_from_slice(&page[at..at + 16]);
@@ -31,7 +31,7 @@ fn parse(page: &[u8; LOG_BYTES]) -> Health {
     Health {
         source: "NVMe SMART log".to_owned(),
         critical_warning: Some(u64::from(page[0])),
-        // 0 K stands for a controller that does not report its temperature.
+        // 0 K means that the controller does not report its temperature.
         temperature_c: (kelvin != 0).then(|| i64::from(kelvin) - 273),
         available_spare: Some(u64::from(page[3])),
         available_spare_threshold: Some(u64::from(page[4])),
@@ -51,8 +51,8 @@ fn parse(page: &[u8; LOG_BYTES]) -> Health {
 mod tests {
     use super::*;
 
-    /// A page built field by field from the specification's table, with neighbours that would show
-    /// if an offset or width were off.
+    /// A page built field by field from the specification's table. Distinct neighbours expose a
+    /// wrong offset or width.
     #[test]
     fn every_field_lies_where_the_specification_says() {
         let mut page = [0xEE_u8; LOG_BYTES];

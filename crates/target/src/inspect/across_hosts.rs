@@ -1,5 +1,5 @@
-//! What a file of a network or cluster file system is recognised by on several hosts, each of which may mount the file
-//! system in another place, by another name of its server.
+//! Identity of a file on a network or cluster file system, comparable across hosts. Hosts may mount the file system at
+//! different places, under different names of its server.
 
 use super::file_system::FileSystem;
 use super::{Inspection, Kind};
@@ -11,7 +11,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-/// File systems that several hosts can mount at once, as the kernel names them. Those of FUSE are `fuse.` and a name.
+/// File systems that several hosts can mount at once, by the kernel's names. FUSE ones are recognised by `fuse.` and a
+/// name.
 const OF_SEVERAL_HOSTS: [&str; 23] = [
     "nfs",
     "nfs4",
@@ -37,11 +38,11 @@ const OF_SEVERAL_HOSTS: [&str; 23] = [
     "glusterfs",
     "quobyte",
 ];
-/// Of these, those on a block device that all hosts reach. Each host may have another name for it.
+/// The file systems among these that lie on a shared block device. Its name may differ between hosts.
 const ON_SHARED_DEVICES: [&str; 2] = ["gfs2", "ocfs2"];
 
 impl FileSystem {
-    /// Whether another host may have mounted the same one.
+    /// True if another host may have mounted the same file system.
     fn is_of_several_hosts(&self) -> bool {
         OF_SEVERAL_HOSTS.contains(&self.fs_type.as_str()) || self.is_fuse()
     }
@@ -52,7 +53,7 @@ impl FileSystem {
 }
 
 impl Inspection {
-    /// Where a file is; of one that is still to be created, its folder and its name there.
+    /// Path of an existing file; for one that is still to be created, its folder and its name there.
     pub fn place(&self) -> Option<(&Path, Option<&str>)> {
         let path = Path::new(self.canonical_path.as_ref().or(self.path.as_ref())?);
         if self.exists {
@@ -63,25 +64,25 @@ impl Inspection {
     }
 }
 
-/// A file of such a file system, as one host sees it; or the folder in which one is to be created.
+/// A file, or the folder for a new one, on a file system of several hosts as one host sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileAcrossHosts {
     fs_type: String,
-    /// By the server or the volume; None where the host made it up.
+    /// Id given by the server or the volume; `None` if the host made it up.
     fs_id: Option<String>,
-    /// What was mounted, where that says something: FUSE's programs name it as they like.
+    /// Mounted source; `None` for FUSE, whose programs choose any name.
     source: Option<String>,
     inode: u64,
     size_bytes: u64,
-    /// When its inode was changed and created, ns; the second where the file system keeps it.
+    /// Change and creation times of the inode, ns; creation only where the file system keeps it.
     changed_ns: i128,
     created_ns: Option<i128>,
-    /// The name of the file to be created.
+    /// Name of the file that is still to be created.
     new: Option<String>,
 }
 
 impl FileAcrossHosts {
-    /// None for what no other host can see.
+    /// Reads a file's identity. `None` if no other host can see the file.
     pub fn of(root: &SysRoot, inspection: &Inspection) -> Option<Self> {
         let file_system = inspection.file_system.as_ref().filter(|fs| fs.is_of_several_hosts())?;
         if inspection.kind != Kind::File {
@@ -108,8 +109,8 @@ impl FileAcrossHosts {
         })
     }
 
-    /// Whether both hosts see one and the same. Numbers of inodes are equal on many file systems, so more must agree: what
-    /// was mounted, or the times of the inode to the nanosecond.
+    /// True if two hosts see the same file. Many file systems use the same inode numbers, so more must agree: the
+    /// mounted source, the creation time, or the size and change time, to the nanosecond.
     pub fn is_same_as(&self, other: &Self) -> bool {
         let family = |file: &Self| match file.fs_type.as_str() {
             "nfs4" => "nfs".to_owned(),
@@ -119,7 +120,7 @@ impl FileAcrossHosts {
         if (family(self), self.inode, &self.new) != (family(other), other.inode, &other.new) {
             return false;
         }
-        // Each version of a protocol has its own form of them.
+        // Each protocol version has its own form of ids.
         let differ = self.fs_type == other.fs_type
             && self.fs_id.is_some()
             && other.fs_id.is_some()
@@ -135,21 +136,21 @@ impl FileAcrossHosts {
     }
 }
 
-/// The file system's id that is the same on all hosts.
+/// File system id that is the same on all hosts.
 fn fs_id(root: &SysRoot, at: &Path, meta: &Metadata, fs_type: &str) -> Option<String> {
     let dev = DevNo::from_packed(meta.dev());
     if fs_type.starts_with("nfs") {
         return nfs_id(&root.read("proc/fs/nfsfs/volumes")?, dev);
     }
     let id = statvfs(at).ok()?.f_fsid;
-    // The kernel makes one of its own device number where the file system has none.
+    // Without an id of the file system's own, the kernel makes one from the device number.
     let own = (u64::from(dev.minor) & 0xff)
         | (u64::from(dev.major) << 8)
         | ((u64::from(dev.minor) & !0xff) << 12);
     (id != 0 && id != own).then(|| format!("{id:x}"))
 }
 
-/// The server's id of the file system that the client mounted as this device, from the client's list of volumes.
+/// The server's id of the NFS file system with this device number, from the client's list of volumes.
 fn nfs_id(volumes: &str, dev: DevNo) -> Option<String> {
     let of_line = |line: &str| {
         let mut fields = line.split_whitespace().skip(3);
@@ -184,7 +185,7 @@ mod tests {
         let stale = FileAcrossHosts { changed_ns: 1, ..file() };
         assert!(file().is_same_as(&stale));
         assert!(!by_address.is_same_as(&stale), "nothing but the inode agrees");
-        // A version of the protocol has its own ids.
+        // Each protocol version has its own ids.
         let by_v3 = FileAcrossHosts {
             fs_type: "nfs".to_owned(),
             fs_id: Some("9:0".to_owned()),
@@ -201,7 +202,7 @@ mod tests {
     fn other_files_are_not_taken_for_it() {
         let others = [
             FileAcrossHosts { inode: 78, ..file() },
-            // A clone of the file system, exported beside it: all else may be equal.
+            // A clone of the file system on the same server: all else may be equal.
             FileAcrossHosts { fs_id: Some("7b2:0".to_owned()), ..file() },
             FileAcrossHosts { new: Some("f".to_owned()), ..file() },
             FileAcrossHosts { fs_type: "ceph".to_owned(), ..file() },
@@ -242,7 +243,7 @@ mod tests {
         for fs_type in ["nfs4", "lustre", "ceph", "fuse.glusterfs", "gfs2", "9p"] {
             assert!(of(fs_type), "{fs_type}");
         }
-        // They have no device either, and their sources are the same words on every host.
+        // These have no device either, and their source reads the same on every host.
         for fs_type in ["overlay", "zfs", "btrfs", "tmpfs", "ext4", "fuseblk"] {
             assert!(!of(fs_type), "{fs_type}");
         }

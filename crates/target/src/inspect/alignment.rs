@@ -1,8 +1,8 @@
-//! Alignment of offsets, lengths and addresses that direct I/O needs.
+//! Alignment of offsets, lengths and addresses for direct I/O.
 //!
-//! Since Linux 6.1 `statx` reports it (`STATX_DIOALIGN`); before, and where a file system leaves it out, the
-//! logical block of the device underneath is taken. An opened file is probed on top ([`open`](crate::open)),
-//! because both can be wrong.
+//! Since Linux 6.1 `statx` reports it (`STATX_DIOALIGN`). Older kernels and some file systems don't; then the logical
+//! block of the underlying device is used. Both can be wrong, so an opened file is probed as well
+//! ([`open`](crate::open)).
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -10,10 +10,10 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, statx};
 use serde::{Deserialize, Serialize};
 
-/// linux/stat.h; a file may be read at a finer alignment than it is written.
+/// linux/stat.h: the alignment of reads may be finer than that of writes.
 const STATX_DIO_READ_ALIGN: u32 = 0x0002_0000;
 
-/// Alignment that I/O on a target needs, and sizes that suit it.
+/// Required alignment of I/O on a target, and its preferred sizes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Alignment {
     /// Logical block: the smallest I/O.
@@ -22,11 +22,11 @@ pub struct Alignment {
     pub physical_block_bytes: Option<u64>,
     /// Preferred I/O for throughput.
     pub io_optimal_bytes: Option<u64>,
-    /// Multiple of a direct I/O's offset and length. 0: no direct I/O.
+    /// Required multiple of a direct I/O's offset and length. 0: no direct I/O.
     pub direct_offset_bytes: Option<u64>,
-    /// The same for reads, where the file system reports that they may be finer.
+    /// Required multiple for direct reads, if the file system reports a finer one.
     pub direct_read_offset_bytes: Option<u64>,
-    /// Multiple of a direct I/O's memory address. 0: no direct I/O.
+    /// Required multiple of a direct I/O's memory address. 0: no direct I/O.
     pub direct_memory_bytes: Option<u64>,
     /// Source of the direct alignment: `statx` or `logical block`.
     pub source: Option<String>,

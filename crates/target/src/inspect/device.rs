@@ -1,8 +1,8 @@
-//! A block device in sysfs: identity, queue settings, position in the machine, and its counters. These are the
-//! facts that a report must disclose; "unknown" is `None`.
+//! A block device in sysfs: identity, queue settings, position in the machine, and counters. A report must disclose
+//! these facts; `None` means unknown.
 //!
-//! A partition has no queue or model of its own: its disk's are taken. Sizes of sysfs come in
-//! sectors of 512 bytes whatever the device's own block is.
+//! A partition has no queue or model of its own, so its disk's are taken. Sizes in sysfs are in sectors of 512 bytes,
+//! whatever the device's block size.
 
 use std::path::PathBuf;
 
@@ -11,23 +11,23 @@ use serde::{Deserialize, Serialize};
 use super::topology::BlockNode;
 use crate::sysroot::{self, DevNo, SysRoot};
 
-/// The link of a PCIe device: its present state and its capability.
+/// PCIe link of a device: present state and capability.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PcieLink {
     /// Bus address, such as `0000:3b:00.0`.
     pub address: String,
-    /// Speed now, such as `16.0 GT/s PCIe`.
+    /// Present speed, such as `16.0 GT/s PCIe`.
     pub current_speed: Option<String>,
-    /// The highest speed of the device.
+    /// Highest speed of the device.
     pub max_speed: Option<String>,
-    /// Lanes now.
+    /// Present number of lanes.
     pub current_width: Option<u64>,
-    /// The highest number of lanes of the device.
+    /// Highest number of lanes of the device.
     pub max_width: Option<u64>,
 }
 
 impl PcieLink {
-    /// True when the link runs below the device's capability.
+    /// True when the link runs slower or narrower than the device can.
     pub fn is_below_capability(&self) -> bool {
         let speed = |text: &Option<String>| -> Option<f64> {
             text.as_ref()?.split_whitespace().next()?.parse().ok()
@@ -40,31 +40,31 @@ impl PcieLink {
     }
 }
 
-/// One reading of a device's I/O counters, from `/sys/class/block/NAME/stat` and `inflight`. The
-/// difference of two readings shows I/O that is not ours.
+/// One reading of a device's I/O counters, from `/sys/class/block/NAME/stat` and `inflight`. The difference of two
+/// readings reveals I/O by others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskStats {
     /// Reads completed.
     pub reads: u64,
-    /// Reads that the kernel merged with others before it issued them.
+    /// Reads merged with others by the kernel before it issued them.
     #[serde(default)]
     pub read_merges: u64,
     /// Bytes read.
     pub read_bytes: u64,
-    /// Milliseconds that reads took, summed over reads.
+    /// Time spent on reads, ms, summed over reads.
     pub read_ms: u64,
     /// Writes completed.
     pub writes: u64,
-    /// Writes that the kernel merged with others before it issued them.
+    /// Writes merged with others by the kernel before it issued them.
     #[serde(default)]
     pub write_merges: u64,
     /// Bytes written.
     pub written_bytes: u64,
-    /// Milliseconds that writes took, summed over writes.
+    /// Time spent on writes, ms, summed over writes.
     pub write_ms: u64,
-    /// Milliseconds with at least one I/O in flight.
+    /// Time with at least one I/O in flight, ms.
     pub busy_ms: u64,
-    /// Milliseconds that all I/Os were in flight, summed over I/Os.
+    /// Time in flight, ms, summed over I/Os.
     #[serde(default)]
     pub queue_ms: u64,
     /// Discards completed.
@@ -73,14 +73,14 @@ pub struct DiskStats {
     pub discarded_bytes: u64,
     /// Flushes completed.
     pub flushes: u64,
-    /// Reads in flight at this moment.
+    /// Reads in flight at the time of the reading.
     pub reads_in_flight: u64,
-    /// Writes in flight at this moment.
+    /// Writes in flight at the time of the reading.
     pub writes_in_flight: u64,
 }
 
 impl DiskStats {
-    /// Reads the counters of a device; `None` when it is gone or keeps none.
+    /// Reads the counters of a device; `None` if it is gone or keeps none.
     pub fn read(root: &SysRoot, dev: DevNo) -> Option<Self> {
         BlockNode::by_number(root, dev).and_then(|node| Self::of(&node))
     }
@@ -115,7 +115,7 @@ impl DiskStats {
         })
     }
 
-    /// The difference to an earlier reading. In-flight counts are the later reading's own.
+    /// The change since an earlier reading. In-flight counts are those of the later reading.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let mut delta = *self;
@@ -134,7 +134,7 @@ impl DiskStats {
             (&mut delta.discarded_bytes, earlier.discarded_bytes),
             (&mut delta.flushes, earlier.flushes),
         ] {
-            // The counters wrap, and start anew when a device is replaced.
+            // The counters wrap, and restart when a device is replaced.
             *now = now.saturating_sub(then);
         }
         delta
@@ -152,29 +152,29 @@ impl DiskStats {
 pub struct BlockDevice {
     /// The kernel's name: `nvme0n1`, `sda2`, `dm-0`.
     pub kernel_name: String,
-    /// Its number.
+    /// Device number.
     pub dev: DevNo,
-    /// The disk's kernel name, where this is a partition.
+    /// Kernel name of the disk, for a partition.
     pub partition_of: Option<String>,
     /// Capacity in bytes.
     pub size_bytes: Option<u64>,
-    /// How it is attached, as far as name and position show: nvme, scsi, virtio, loop, zram, dm, md, …
+    /// Attachment, as far as name and position show: nvme, scsi, virtio, loop, zram, dm, md, …
     pub transport: Option<String>,
-    /// Model.
+    /// Model name.
     pub model: Option<String>,
-    /// Vendor.
+    /// Vendor name.
     pub vendor: Option<String>,
     /// Serial number.
     pub serial: Option<String>,
-    /// World-wide name.
+    /// World-wide identifier.
     pub wwid: Option<String>,
-    /// Identity of exactly this device, partition or volume beyond a restart; `None` where there is none.
+    /// Identity of this very device, partition or volume that survives a restart, if any.
     pub lasting_id: Option<String>,
     /// Firmware revision.
     pub firmware: Option<String>,
-    /// A rotating disk.
+    /// True for a rotating disk.
     pub rotational: Option<bool>,
-    /// Removable medium.
+    /// The medium is removable.
     pub removable: Option<bool>,
     /// Set read-only in the kernel.
     pub read_only: Option<bool>,
@@ -184,27 +184,27 @@ pub struct BlockDevice {
     pub physical_block_bytes: Option<u64>,
     /// Preferred smallest I/O.
     pub io_min_bytes: Option<u64>,
-    /// Preferred I/O for throughput; `None` when the device names none.
+    /// Preferred I/O for throughput, if the device names one.
     pub io_optimal_bytes: Option<u64>,
-    /// Mask that a buffer's address must be clear of, plus one.
+    /// Required alignment of a buffer's address for DMA.
     pub dma_alignment_bytes: Option<u64>,
     /// I/O scheduler in use.
     pub scheduler: Option<String>,
-    /// Requests that the scheduler's queue holds.
+    /// Capacity of the scheduler's queue, in requests.
     pub nr_requests: Option<u64>,
-    /// Read-ahead of buffered reads.
+    /// Read-ahead of buffered reads, KiB.
     pub read_ahead_kib: Option<u64>,
-    /// Largest request that the kernel makes.
+    /// Largest request that the kernel makes, KiB.
     pub max_sectors_kib: Option<u64>,
-    /// Largest request that the hardware takes.
+    /// Largest request that the hardware takes, KiB.
     pub max_hw_sectors_kib: Option<u64>,
-    /// 0: merge freely, 1: only simple merges, 2: never.
+    /// Merging of requests: 0 any, 1 only simple ones, 2 none.
     pub nomerges: Option<u64>,
     /// Where completions run: 0 anywhere, 1 same group of cores, 2 the submitting core.
     pub rq_affinity: Option<u64>,
-    /// Polled completions are set up.
+    /// Polled completions are enabled.
     pub io_poll: Option<bool>,
-    /// Write-back throttling target in µs; 0 is off.
+    /// Target latency of write-back throttling, µs; 0 means off.
     pub wbt_lat_usec: Option<u64>,
     /// Volatile write cache as the kernel treats it: `write back` or `write through`.
     pub write_cache: Option<String>,
@@ -214,34 +214,34 @@ pub struct BlockDevice {
     pub discard: Option<bool>,
     /// The device itself writes zeroes without receiving them.
     pub write_zeroes_offload: Option<bool>,
-    /// `none`, `host-aware` or `host-managed`.
+    /// Zone model: `none`, `host-aware` or `host-managed`.
     pub zoned: Option<String>,
-    /// Direct access by load and store.
+    /// Direct access by load and store (DAX) is supported.
     pub dax: Option<bool>,
-    /// Memory node that the device is attached to.
+    /// NUMA node that the device is attached to.
     pub numa_node: Option<u64>,
     /// PCIe link.
     pub pcie: Option<PcieLink>,
     /// Hottest sensor, in degrees Celsius.
     pub temperature_c: Option<f64>,
-    /// The temperature at which that sensor warns, in degrees Celsius.
+    /// Temperature at which the hottest sensor warns, in degrees Celsius.
     #[serde(default)]
     pub temperature_warning_c: Option<f64>,
-    /// Kernel names of the devices built on it.
+    /// Kernel names of the devices built on this one.
     pub holders: Vec<String>,
-    /// Kernel names of the devices it is built on.
+    /// Kernel names of the devices that this one is built on.
     pub slaves: Vec<String>,
-    /// Kernel names of its partitions.
+    /// Kernel names of the device's partitions.
     pub partitions: Vec<String>,
     /// The backing file or device of a loop device.
     pub loop_backing_file: Option<String>,
-    /// A loop device that itself bypasses the page cache of its file.
+    /// The loop device bypasses the page cache of its backing file.
     pub loop_direct: Option<bool>,
     /// Name and uuid of a device-mapper device, joined by a space.
     pub device_mapper: Option<String>,
     /// Level and state of a RAID set, joined by a space.
     pub raid: Option<String>,
-    /// Compression algorithm in use of a zram device.
+    /// Compression algorithm of a zram device.
     pub zram_algorithm: Option<String>,
     /// Counters at the time of inspection.
     pub stats: Option<DiskStats>,
@@ -253,7 +253,7 @@ fn selected(text: &str) -> String {
     chosen.map_or(text, |(chosen, _)| chosen).to_owned()
 }
 
-/// How the disk is attached, by its position in the device tree or the name its driver always uses.
+/// Attachment of the disk, by its position in the device tree or its driver's naming.
 fn transport(disk: &BlockNode) -> Option<String> {
     const BY_NAME: [(&str, &str); 11] = [
         ("nvme", "nvme"),
@@ -296,7 +296,7 @@ fn pcie(disk: &BlockNode) -> Option<PcieLink> {
     })
 }
 
-/// The hottest of the sensors in the drive's own hwmon, and the temperature at which that one warns.
+/// The hottest sensor in the drive's own hwmon, and that sensor's warning temperature, in degrees Celsius.
 fn temperature_c(disk: &BlockNode) -> Option<(f64, Option<f64>)> {
     let device = disk.dir.join("device");
     let folders = [device.clone(), device.join("hwmon"), device.join("device/hwmon")];
@@ -395,7 +395,7 @@ impl BlockDevice {
         }
     }
 
-    /// The device's node.
+    /// Path of the device node.
     pub fn node_path(&self) -> PathBuf {
         PathBuf::from(format!("/dev/{}", self.kernel_name.replace('!', "/")))
     }

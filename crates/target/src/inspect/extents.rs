@@ -1,7 +1,7 @@
-//! The share of a file that was really written.
+//! Share of a file that was really written.
 //!
-//! A read of a hole or of an unwritten extent never reaches the device: the file system answers with zeroes,
-//! and the figure is that of memory. FIEMAP lists extents and their flags; where a file system has none
+//! A read of a hole or of an unwritten extent never reaches the device: the file system answers with zeroes from
+//! memory, and that speed would be measured. FIEMAP lists extents and their flags; where a file system lacks it
 //! (tmpfs), `SEEK_DATA` separates data from holes.
 
 use std::os::fd::AsFd;
@@ -16,15 +16,15 @@ use crate::ioctl;
 const FIEMAP_EXTENT_UNWRITTEN: u32 = 0x800;
 /// linux/fiemap.h: the file's last extent.
 const FIEMAP_EXTENT_LAST: u32 = 0x1;
-/// A file in more pieces than this is not walked to its end.
+/// Files with more extents than this are not walked to the end.
 const EXTENTS_MAX: u64 = 4_000_000;
 
-/// The layout of a file on its file system.
+/// A file's layout on its file system.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Extents {
     /// Share of the range that is allocated and written, 0 to 1.
     pub written_share: f64,
-    /// Pieces that the range lies in; `None` where only data and holes are known.
+    /// Number of extents in the range; `None` if only data and holes are known.
     pub count: Option<u64>,
 }
 
@@ -80,7 +80,7 @@ fn by_seek(fd: &impl AsFd, range_bytes: u64) -> Option<Extents> {
         at = hole;
         pieces += 1;
     }
-    // The descriptor may be used for sequential reads later; leave it where it was.
+    // Later sequential reads may use this descriptor, so restore its position.
     seek(fd, SeekFrom::Start(0)).ok()?;
     Some(Extents { written_share: written as f64 / range_bytes as f64, count: None })
 }
@@ -109,7 +109,7 @@ mod tests {
         assert!((half.written_share - 0.5).abs() < 1e-9, "{half:?}");
         let third = extents(&file, 3 << 19).unwrap();
         assert!((third.written_share - 1.0 / 3.0).abs() < 1e-9, "{third:?}");
-        // Allocated but never written is not data either. Both queries must show that.
+        // Allocated but unwritten space is not data either. Both methods must show that.
         let mode = rustix::fs::FallocateFlags::empty();
         if rustix::fs::fallocate(&file, mode, 2 << 20, 2 << 20).is_ok() {
             let still = extents(&file, 4 << 20).unwrap();

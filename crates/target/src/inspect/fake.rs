@@ -20,7 +20,7 @@ impl Tree {
         SysRoot::at(self.dir.path())
     }
 
-    /// A file with its folders.
+    /// Writes a file and creates its folders.
     pub(crate) fn file(&self, path: &str, content: impl AsRef<[u8]>) {
         let path = self.dir.path().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -33,7 +33,7 @@ impl Tree {
         symlink(self.dir.path().join(to), path).unwrap();
     }
 
-    /// A block device at `sys/devices/PLACE`, found by name and by number as the kernel presents it.
+    /// Adds a block device at `sys/devices/PLACE`, linked by name and by number as in the kernel.
     pub(crate) fn disk(&self, place: &str, dev: &str, sectors: u64) {
         let dir = format!("sys/devices/{place}");
         let name = place.rsplit('/').next().unwrap();
@@ -46,13 +46,13 @@ impl Tree {
         self.link(&format!("sys/dev/block/{dev}"), &dir);
     }
 
-    /// A partition of the disk at `PLACE`'s parent.
+    /// Adds a partition of the disk at the parent of `PLACE`.
     pub(crate) fn partition(&self, place: &str, dev: &str, number: u32) {
         self.disk(place, dev, 4096);
         self.file(&format!("sys/devices/{place}/partition"), format!("{number}\n"));
     }
 
-    /// `upper` is built on `lower`.
+    /// Records that `upper` is built on `lower`.
     pub(crate) fn stack(&self, upper: &str, lower: &str) {
         let name = |place: &str| place.rsplit('/').next().unwrap().to_owned();
         self.link(
@@ -65,7 +65,7 @@ impl Tree {
         );
     }
 
-    /// `(device number, mount point, type, source)` for each mount.
+    /// Sets the mounts: `(device number, mount point, type, source)` each.
     pub(crate) fn mounts(&self, mounts: &[(&str, &str, &str, &str)]) {
         let lines = mounts.iter().enumerate().map(|(i, (dev, point, fs_type, source))| {
             format!("{} 1 {dev} / {point} rw,relatime shared:1 - {fs_type} {source} rw\n", i + 20)

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::mounts::{self, Mount};
 use crate::sysroot::{DevNo, SysRoot};
 
-/// `STATX_ATTR_*` does not cover these; the magic numbers are those of linux/magic.h and of each file system's
-/// own sources. Used where mountinfo does not show the mount.
+/// File system types by `f_type`, for paths whose mount mountinfo does not show. Numbers from linux/magic.h and each
+/// file system's own sources.
 const MAGIC: [(i64, &str); 22] = [
     (0xEF53, "ext4"),
     (0x5846_5342, "xfs"),
@@ -36,7 +36,7 @@ const MAGIC: [(i64, &str); 22] = [
     (0x0027_E0EB, "cgroup"),
 ];
 
-/// File systems that hold no user's files. A file created there would be memory, or an error.
+/// File systems that hold no user files. Creating a file there fails, or makes one in memory.
 const NOT_FOR_FILES: [&str; 14] = [
     "proc",
     "sysfs",
@@ -67,25 +67,25 @@ pub struct FileSystem {
     pub options: Option<String>,
     /// Options of the file system.
     pub super_options: Option<String>,
-    /// Mounted read-only.
+    /// True if mounted read-only.
     pub read_only: Option<bool>,
-    /// Its preferred block.
+    /// Preferred block size.
     pub block_bytes: Option<u64>,
-    /// Its size.
+    /// Total size.
     pub total_bytes: Option<u64>,
-    /// Space that an unprivileged user may still take.
+    /// Space available to an unprivileged user.
     pub free_bytes: Option<u64>,
-    /// The block device that it reports; `None` for network and memory file systems.
+    /// Block device under the mount; `None` for network and memory file systems.
     pub dev: Option<DevNo>,
 }
 
 impl FileSystem {
-    /// True when its files are memory: the medium is RAM, and space is memory.
+    /// True if files are kept in memory, so that its space counts as memory.
     pub fn is_memory(&self) -> bool {
         matches!(self.fs_type.as_str(), "tmpfs" | "ramfs")
     }
 
-    /// True for `/proc`, `/dev` and the like, where iodyno creates no file.
+    /// True for `/proc`, `/dev` and the like, where iodyno creates no files.
     pub fn is_pseudo(&self) -> bool {
         NOT_FOR_FILES.contains(&self.fs_type.as_str())
     }
@@ -107,8 +107,7 @@ fn mount_of(root: &SysRoot, path: &Path, dev: DevNo) -> Option<Mount> {
     holding.max_by_key(|mount| mount.point.len())
 }
 
-/// Share (0 to 1) of the file system under a path that is in use, as in `df`: of the space that ordinary users
-/// may have.
+/// Used share (0 to 1) of the file system under a path. Like `df`, relative to the space for ordinary users.
 pub fn used_share(path: &Path) -> Option<f64> {
     let stat = statfs(path).ok()?;
     let used = stat.f_blocks.checked_sub(stat.f_bfree)?;
@@ -116,7 +115,7 @@ pub fn used_share(path: &Path) -> Option<f64> {
     (all > 0).then(|| used as f64 / all as f64)
 }
 
-/// The file system that a line of mountinfo describes, as far as that goes.
+/// Converts a line of mountinfo; sizes stay unknown.
 pub(crate) fn of_mount(root: &SysRoot, mount: Mount) -> FileSystem {
     let has_ro = |options: &str| options.split(',').any(|option| option == "ro");
     FileSystem {

@@ -1,9 +1,8 @@
-//! Identity of a block device beyond a restart of the machine, whatever number or name the kernel gives it
-//! then.
+//! Identity of a block device that survives a restart, whatever number or name the kernel then assigns.
 //!
-//! Names such as `sdb1` and `dm-3` are assigned anew at each boot, so they identify nothing. No two devices
-//! share an identity while each is unique in itself: a partition has its disk's with its position, a loop
-//! device that of its file or device with the range that it shows.
+//! Names such as `sdb1` and `dm-3` are assigned anew at each boot, so they identify nothing. Identities are unique per
+//! device: a partition's is its disk's plus its position, a loop device's is its backing file's or device's plus the
+//! range shown.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -12,10 +11,10 @@ use super::topology::BlockNode;
 use super::topology::device_of_path;
 use crate::sysroot::SysRoot;
 
-/// Devices are followed to this depth; a deeper one has no identity.
+/// Maximum depth of layers; a deeper device has no identity.
 const DEPTH_MAX: u32 = 32;
 
-/// The identity of a device; `None` where it has no lasting one.
+/// Identity of a device; `None` if it has no lasting one.
 pub(super) fn lasting_id(root: &SysRoot, node: &BlockNode) -> Option<String> {
     of(root, node, 0)
 }
@@ -57,8 +56,8 @@ fn of(root: &SysRoot, node: &BlockNode, depth: u32) -> Option<String> {
     known.filter(|id| says_anything(id))
 }
 
-/// cryptsetup gives devices without a header, such as those of plain dm-crypt, a uuid that has only the name
-/// that the user chose: `CRYPT-PLAIN-name`, beside `CRYPT-LUKS2-(32 digits)-name`.
+/// False for uuids of cryptsetup that hold only the name that the user chose: `CRYPT-PLAIN-name` of a device without a
+/// header, unlike `CRYPT-LUKS2-(32 digits)-name`.
 fn is_unique(dm_uuid: &str) -> bool {
     let mut parts = dm_uuid.split('-');
     parts.next() != Some("CRYPT")
@@ -67,7 +66,7 @@ fn is_unique(dm_uuid: &str) -> bool {
             .is_some_and(|id| id.len() == 32 && id.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
-/// Some devices have a serial number of zeroes alone.
+/// False for a serial number of zeroes alone, as some devices have.
 fn says_anything(id: &str) -> bool {
     id.bytes().any(|byte| byte.is_ascii_alphanumeric() && byte != b'0')
 }

@@ -1,8 +1,8 @@
 //! Inspection of a target, without opening anything for writing.
 //!
-//! An [`Inspection`] is plain data that goes into the notebook: a report discloses it and a later reader judges
-//! by it. What can't be known is `None`. The [`guard`](crate::guard) decides from an inspection whether the
-//! target may be written; [`open`](crate::open) opens it.
+//! An [`Inspection`] is plain data for the notebook: reports disclose it, and a later version can judge by it again.
+//! `None` means unknown. From an inspection the [`guard`](crate::guard) decides whether the target may be written;
+//! [`open`](crate::open) opens it.
 
 mod across_hosts;
 mod alignment;
@@ -50,7 +50,7 @@ use stack::{End, Stack};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// Completes every operation at once.
+    /// Completes every operation at once without storage.
     Null,
     /// Memory of this process.
     Ram,
@@ -68,7 +68,7 @@ pub enum Kind {
     Other,
 }
 
-/// Identity of a file or device, against another that takes its name.
+/// Identity of a file or device, to detect another one under the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     /// Device number of the file system that holds the file or node.
@@ -103,56 +103,55 @@ pub struct Capabilities {
 /// All facts about a target before it is opened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Inspection {
-    /// The canonical name.
+    /// Canonical name.
     pub name: TargetName,
-    /// Its kind.
+    /// Kind of target.
     pub kind: Kind,
-    /// The path as given; for a scratch file its directory.
+    /// Path as given; the directory of a scratch file.
     pub path: Option<String>,
-    /// The path without symbolic links.
+    /// Path without symbolic links.
     pub canonical_path: Option<String>,
     /// False for a file that is still to be created.
     pub exists: bool,
-    /// Bytes that would be measured: the requested size, else all there is. `None` for a character device
-    /// without a size.
+    /// Bytes to be measured: the requested size, or else the whole target. `None` for a character device without a
+    /// size.
     pub size_bytes: Option<u64>,
-    /// Bytes that the file or device has now.
+    /// Present size of the file or device, bytes.
     pub whole_bytes: Option<u64>,
-    /// Its identity, against another of the same name.
+    /// Identity, to detect another file or device under the same name.
     pub identity: Option<Identity>,
     /// Alignment for direct I/O.
     pub alignment: Alignment,
-    /// The file system that the file lies on.
+    /// File system that holds the file.
     pub file_system: Option<FileSystem>,
-    /// How much of the range was ever written.
+    /// Share of the range that was ever written.
     pub extents: Option<Extents>,
     /// iodyno's own mark on a file.
     pub marker: Option<Marker>,
-    /// The signatures of its content; `None` where it could not be read, see `unreadable`.
+    /// Signatures in the content; `None` if it could not be read (see `unreadable`).
     pub content: Option<Content>,
-    /// The content of samples of it; `None` where it was not sampled: a signature names it already, a file is
-    /// not iodyno's, or it could not be read.
+    /// Result of sampling; `None` if the target was not sampled: it has a signature, it is a file that iodyno did not
+    /// make, or it could not be read.
     #[serde(default)]
     pub sampled: Option<Sampled>,
-    /// Why its bytes could not be read.
+    /// Reason why the content could not be read.
     pub unreadable: Option<String>,
     /// The block device itself, or the one directly under a file.
     pub device: Option<BlockDevice>,
-    /// The devices at the bottom: disks under partitions, members under dm and md, the disk under
-    /// a loop device's file.
+    /// Devices at the bottom: disks below partitions, members below dm and md, the disk below a loop device's file.
     pub physical: Vec<BlockDevice>,
-    /// The layers down to the storage of its bytes; `None` for a target that lies on none, and in records of
-    /// versions that did not inspect it.
+    /// Layers down to the storage. `None` for a target without any, and in records of versions that did not inspect
+    /// them.
     #[serde(default)]
     pub stack: Option<Stack>,
-    /// The character device that commands go to, where the target is one of an NVMe namespace.
+    /// Character device that takes the commands, for an NVMe namespace's generic device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generic: Option<NvmeGeneric>,
-    /// An NBD server's description of the export.
+    /// Description of the export by its NBD server.
     pub nbd: Option<NbdExport>,
-    /// Operations that it supports beyond read, write and flush.
+    /// Supported operations beyond read, write and flush.
     pub capabilities: Capabilities,
-    /// Remarks, as sentences. None is a reason to refuse.
+    /// Remarks, as sentences. They are never reasons to refuse.
     pub notes: Vec<String>,
 }
 
@@ -203,20 +202,18 @@ impl Inspection {
 /// Inspects a target of the running system.
 ///
 /// # Errors
-/// [`TargetError::NotFound`] for a path without a file and without a size to create one,
-/// [`TargetError::Unsupported`] for a size beyond the device's, [`TargetError::NoSpace`] for more memory or
-/// scratch space than there is, [`TargetError::Permission`] and [`TargetError::Io`] when the path can't be
-/// read. For an NBD export, [`TargetError::BadName`] where the server does not have it, and
-/// [`TargetError::Unreachable`] where none answers.
+/// [`TargetError::NotFound`] for a path without a file and without a size to create one, [`TargetError::Unsupported`]
+/// for a size beyond the device's, [`TargetError::NoSpace`] for more memory or scratch space than is free,
+/// [`TargetError::Permission`] and [`TargetError::Io`] when the path can't be read. For an NBD export,
+/// [`TargetError::BadName`] if the server lacks it, and [`TargetError::Unreachable`] if no server answers.
 pub fn inspect(name: &TargetName) -> Result<Inspection, TargetError> {
     inspect_in(name, &SysRoot::real())
 }
 
-/// The same for a name whose relative paths begin at `folder`. The inspection shows the name and the path as
-/// they are given.
+/// Like [`inspect`], with relative paths resolved against `folder`. The inspection keeps name and path as given.
 ///
 /// # Errors
-/// As [`inspect`], with the whole path.
+/// As [`inspect`], with the resolved path.
 pub fn inspect_from(name: &TargetName, folder: &Path) -> Result<Inspection, TargetError> {
     let mut inspection = inspect(&name.under(folder))?;
     if let TargetName::Path { path, .. } = name {
@@ -226,7 +223,7 @@ pub fn inspect_from(name: &TargetName, folder: &Path) -> Result<Inspection, Targ
     Ok(inspection)
 }
 
-/// The same with `/proc` and `/sys` from another root; the path itself is always the real one.
+/// Like [`inspect`], with `/proc` and `/sys` below another root. The path itself is always that of the real system.
 ///
 /// # Errors
 /// As [`inspect`].
@@ -234,14 +231,14 @@ pub fn inspect_in(name: &TargetName, root: &SysRoot) -> Result<Inspection, Targe
     let mut inspection = inspect_by_kind(name, root)?;
     inspection.stack = stack::stack_of(root, &inspection);
     if let (Some(_), Some(stack)) = (&inspection.generic, &mut inspection.stack) {
-        // The kernel's counters of the block device do not show such commands.
+        // Passthrough commands bypass the block device's counters.
         stack.uncounted = true;
     }
     note_stack(&mut inspection);
     Ok(inspection)
 }
 
-/// Notes in words where a stack is not what its name promises.
+/// Adds a note where a stack differs from what the target's name suggests.
 fn note_stack(inspection: &mut Inspection) {
     let Some(stack) = &inspection.stack else { return };
     let mut notes = Vec::new();
@@ -306,14 +303,14 @@ fn ram(name: &TargetName, size_bytes: u64, root: &SysRoot) -> Result<Inspection,
     Ok(inspection)
 }
 
-/// The size of a block device or a file, by the offset of its end.
+/// Size of a block device or file, from the offset of its end.
 pub(crate) fn capacity_bytes(fd: impl AsFd) -> Result<u64, Errno> {
     let end = rustix::fs::seek(&fd, SeekFrom::End(0))?;
     rustix::fs::seek(&fd, SeekFrom::Start(0))?;
     Ok(end)
 }
 
-/// Probes both ends of an open file or device.
+/// Reads signatures at both ends of an open file or device.
 pub(crate) fn probe_content(file: &File, size_bytes: u64) -> io::Result<Content> {
     signature::probe(size_bytes, &mut |offset, buf| {
         let mut aligned = AlignedBuf::zeroed(buf.len());
@@ -323,8 +320,8 @@ pub(crate) fn probe_content(file: &File, size_bytes: u64) -> io::Result<Content>
     })
 }
 
-/// Samples an open file or device for data that iodyno did not write, past the page cache where possible: the
-/// cache is not filled, and does not answer for the device.
+/// Samples an open file or device for data that iodyno did not write. Bypasses the page cache where possible, so that
+/// the device itself answers.
 pub(crate) fn sample_content(fd: &OwnedFd, size_bytes: u64, depth: Depth) -> io::Result<Sampled> {
     let file = File::from(fd.try_clone()?);
     let try_sample = || {
@@ -346,18 +343,18 @@ pub(crate) fn sample_content(fd: &OwnedFd, size_bytes: u64, depth: Depth) -> io:
     }
 }
 
-/// The layout of the first `range_bytes` of an open file on its file system.
+/// Extents of the first `range_bytes` of an open file.
 pub(crate) fn extents_of(fd: impl AsFd, range_bytes: u64) -> Option<Extents> {
     extents::extents(fd, range_bytes)
 }
 
-/// The path that a target's node or file is opened by.
+/// Path for opening the target's file or node.
 pub(crate) fn open_path(inspection: &Inspection) -> PathBuf {
     let path = inspection.canonical_path.as_ref().or(inspection.path.as_ref());
     PathBuf::from(path.map(String::as_str).unwrap_or_default())
 }
 
-/// The page cache setting in the name.
+/// The name's page cache setting.
 pub(crate) fn direct_of(name: &TargetName) -> Direct {
     match name {
         TargetName::Path { direct, .. } | TargetName::Scratch { direct, .. } => *direct,

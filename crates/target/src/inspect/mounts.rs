@@ -1,9 +1,7 @@
-//! Mounts and swap space, read from `/proc/self/mountinfo`, those of processes in other mount namespaces, and
-//! `/proc/swaps`.
+//! Mounts of this process and of other mount namespaces (`/proc/PID/mountinfo`), and swap space (`/proc/swaps`).
 //!
-//! Mounts are compared by device number, never by name: a name can be a symbolic link, a mapper alias or
-//! another namespace's. [`topology`](super::topology) finds the devices that a target's device shares data
-//! with.
+//! Mounts are compared by device number, never by name: a name can be a symbolic link, a mapper alias or one of another
+//! namespace. [`topology`](super::topology) finds the devices that share data with a target's device.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -50,7 +48,7 @@ pub(crate) fn unescape(text: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue`: the optional
+/// Parses a line such as `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue`. The optional
 /// fields end at the lone dash (proc(5)).
 fn parse_mount(line: &str) -> Option<Mount> {
     let (left, right) = line.split_once(" - ")?;
@@ -78,13 +76,13 @@ pub(crate) fn mounts(root: &SysRoot) -> Vec<Mount> {
     text.lines().filter_map(parse_mount).collect()
 }
 
-/// Mounts that only other mount namespaces have, such as containers', each with a process that sees it:
-/// `name (process PID)`. A namespace without a process shows nowhere.
+/// Mounts that exist only in other mount namespaces, such as containers, each with a process that sees it: `name
+/// (process PID)`. Namespaces without a process are not found.
 pub(crate) fn mounts_elsewhere(root: &SysRoot) -> Vec<(Mount, String)> {
     let namespace =
         |process: &str| std::fs::read_link(root.path("proc").join(process).join("ns/mnt")).ok();
     let mut seen: BTreeSet<_> = namespace("self").into_iter().collect();
-    // A mount has one number in the whole system.
+    // A mount's number is unique in the whole system.
     let mut known: BTreeSet<u64> = mounts(root).iter().map(|mount| mount.id).collect();
     let mut found = Vec::new();
     for pid in root.list("proc").into_iter().filter(|n| n.bytes().all(|b| b.is_ascii_digit())) {
@@ -113,8 +111,8 @@ pub(crate) fn swaps(root: &SysRoot) -> Vec<Swap> {
 }
 
 impl Mount {
-    /// The block devices that this mount keeps busy, as far as mountinfo lists them. File systems that span
-    /// devices or have subvolumes (btrfs) show an anonymous number here and one member as their source.
+    /// Block devices that this mount keeps busy, as far as mountinfo lists them. For file systems that span devices or
+    /// have subvolumes (btrfs), mountinfo shows an anonymous number and one member as the source.
     pub(crate) fn devices(&self, root: &SysRoot) -> Vec<DevNo> {
         if self.dev.major != 0 {
             return vec![self.dev];
@@ -123,8 +121,7 @@ impl Mount {
     }
 }
 
-/// Members of mounted btrfs and bcachefs file systems, which mountinfo does not list:
-/// `(device, file system)`.
+/// Members of mounted btrfs and bcachefs file systems, which mountinfo does not list: `(device, file system)`.
 pub(crate) fn multi_device_members(root: &SysRoot) -> Vec<(DevNo, String)> {
     let mut members = Vec::new();
     let number =
@@ -166,7 +163,7 @@ mod tests {
         assert_eq!(parse_mount("not a mount line"), None);
     }
 
-    /// One process of our namespace, two of another, and one whose namespace can't be read.
+    /// One process in this namespace, two in another, and one whose namespace can't be read.
     #[test]
     fn mounts_of_other_namespaces_count_once() {
         let tree = crate::inspect::fake::Tree::new();

@@ -1,9 +1,9 @@
 //! Inspection of an NBD export: the server's description, and the export's content.
 //!
-//! One connection answers all of it and ends: the server's promises, the allocated blocks (`base:allocation`,
-//! where the server has it), and the content of both ends. An export counts as empty when its block status
-//! reports that all of it reads as zeroes; where the server can't report that, when both ends and samples
-//! between them do. The [`guard`](crate::guard) decides whether it may be written.
+//! One connection queries the server's promises, the allocation (`base:allocation`, if the server has it) and the
+//! content of both ends. An export counts as empty if its block status reports zeroes throughout; if the server can't
+//! report that, then if both ends and the samples in between are zeroes. The [`guard`](crate::guard) decides whether it
+//! may be written.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -20,13 +20,13 @@ use crate::name::{SIZE_STEP_BYTES, TargetName};
 use crate::secrets::shared_secret;
 use crate::signature;
 
-/// Time limit to connect, and of one request.
+/// Time limit for connecting, and for each request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time limit of the block status of the whole export; beyond it, allocation is unknown.
+/// Time limit for the block status of the whole export; beyond it, allocation is unknown.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(10);
-/// Most bytes of one block status request: a multiple of any smallest block.
+/// Maximum length of one block status request; a multiple of any smallest block.
 const STATUS_BYTES: u64 = (1 << 32) - (64 << 10);
-/// An export in more pieces than this is not walked to its end.
+/// Exports with more extents than this are not walked to the end.
 const EXTENTS_MAX: u64 = 1 << 20;
 
 /// An NBD server's description of an export.
@@ -35,7 +35,7 @@ const EXTENTS_MAX: u64 = 1 << 20;
 pub struct NbdExport {
     /// The server's address: the path of a socket, or host and port.
     pub address: String,
-    /// Name of the export; empty for the default one.
+    /// Name of the export; empty for the default export.
     pub export: String,
     /// The server's description text.
     pub description: String,
@@ -45,15 +45,15 @@ pub struct NbdExport {
     pub min_block_bytes: u32,
     /// Preferred block, bytes.
     pub preferred_block_bytes: u32,
-    /// Most payload of one request, bytes.
+    /// Maximum payload of one request, bytes.
     pub max_payload_bytes: u32,
     /// The connection is encrypted.
     pub tls: bool,
-    /// Reads are answered in chunks.
+    /// Reads are answered in chunks (structured replies).
     pub structured_replies: bool,
-    /// Block status is answered.
+    /// Block status is supported.
     pub block_status: bool,
-    /// Writes are refused.
+    /// The export is read-only.
     pub read_only: bool,
     /// Seeks cost time.
     pub rotational: bool,
@@ -65,9 +65,9 @@ pub struct NbdExport {
     pub trim: bool,
     /// WRITE_ZEROES is supported.
     pub write_zeroes: bool,
-    /// A flush on one connection covers what the others wrote.
+    /// A flush on one connection covers writes on all others.
     pub multi_conn: bool,
-    /// Whether anything but zeroes is in it; `None` where it could not be read.
+    /// The export holds other data than zeroes; `None` if unknown.
     pub holds_data: Option<bool>,
 }
 
@@ -119,7 +119,7 @@ pub(super) fn export(name: &TargetName, uri: &Uri) -> Result<Inspection, TargetE
             let found = blank::sample(size_bytes, data, Depth::REMOTE, seed, &mut read);
             match found {
                 Ok(found) => inspection.sampled = Some(found),
-                // An export that could not be sampled may hold anything, and is not known to hold data.
+                // An export that could not be sampled may hold anything, but is not known to hold data.
                 Err(error) => inspection.unreadable = Some(error.to_string()),
             }
         }
@@ -159,16 +159,16 @@ pub(super) fn export(name: &TargetName, uri: &Uri) -> Result<Inspection, TargetE
     Ok(inspection)
 }
 
-/// The allocation of an export, by its block status.
+/// Allocation of an export, by its block status.
 struct Allocation {
-    /// Bytes that are stored and not known to be zero.
+    /// Bytes that are stored and not reported as zero.
     written_bytes: u64,
     extents: u64,
-    /// Ranges that do not read as zeroes for sure: start and length of each.
+    /// Ranges that are not reported as zeroes: start and length of each.
     data: Vec<(u64, u64)>,
 }
 
-/// Walks the block status from end to end; `None` where it does not reach the end.
+/// Walks the block status of the export; `None` if it does not reach the end.
 fn allocation(client: &mut Blocking, size_bytes: u64) -> io::Result<Option<Allocation>> {
     let deadline = Instant::now() + STATUS_TIMEOUT;
     let mut found = Allocation { written_bytes: 0, extents: 0, data: Vec::new() };
@@ -177,7 +177,7 @@ fn allocation(client: &mut Blocking, size_bytes: u64) -> io::Result<Option<Alloc
         let len = (size_bytes - at).min(STATUS_BYTES) as u32;
         let extents = client.block_status(at, len, CmdFlags::NONE)?;
         for extent in &extents {
-            // The last extent may go beyond the request.
+            // The last extent may extend beyond the request.
             let bytes = u64::from(extent.len_bytes).min(size_bytes - at);
             if extent.state & (STATE_HOLE | STATE_ZERO) == 0 {
                 found.written_bytes += bytes;
@@ -198,12 +198,12 @@ fn allocation(client: &mut Blocking, size_bytes: u64) -> io::Result<Option<Alloc
     Ok(Some(found))
 }
 
-/// Reads in requests that the server accepts.
+/// Reader that splits requests as the server requires.
 struct ExportReader<'a> {
     client: &'a mut Blocking,
-    /// Offsets and lengths are multiples of this.
+    /// Required multiple of offsets and lengths.
     step: u64,
-    /// Most bytes of one read.
+    /// Maximum bytes of one read.
     most: u32,
 }
 
@@ -218,7 +218,7 @@ impl ExportReader<'_> {
     }
 }
 
-/// Classifies a client's failure, with the remedy.
+/// Converts a client's failure, with a remedy.
 fn failure(name: &TargetName, uri: &Uri, error: &ClientError) -> TargetError {
     let target = name.to_string();
     let problem = format!("{error}.");
@@ -262,7 +262,7 @@ fn failure(name: &TargetName, uri: &Uri, error: &ClientError) -> TargetError {
     }
 }
 
-/// The server negotiated, and then did not answer a request.
+/// The error of a server that negotiated but did not answer a request.
 fn silent(name: &TargetName) -> TargetError {
     TargetError::Unreachable {
         target: name.to_string(),

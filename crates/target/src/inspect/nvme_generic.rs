@@ -1,5 +1,5 @@
-//! The character device of an NVMe namespace (`/dev/ng0n1`), by which commands go to it past the block layer, and the
-//! block device of the same namespace, by which everything is found out about it and which guards it.
+//! Character device of an NVMe namespace (`/dev/ng0n1`), which takes commands past the block layer. Inspection and
+//! guard use the block device of the same namespace.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -11,22 +11,22 @@ use super::Identity;
 use crate::error::TargetError;
 use crate::sysroot::{DevNo, SysRoot};
 
-/// The character device of a target that is an NVMe namespace. All else that its inspection says is of the
-/// namespace's block device.
+/// Character device of a target that is an NVMe namespace. All other facts of the inspection describe the namespace's
+/// block device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NvmeGeneric {
-    /// Its path without symbolic links.
+    /// Path without symbolic links.
     pub path: String,
-    /// Its identity.
+    /// Identity of the character device.
     pub identity: Identity,
-    /// The longest transfer of one command, bytes, as the kernel has it of the block device.
+    /// Longest transfer of one command, bytes, as the kernel has it for the block device.
     pub transfer_bytes_max: Option<u64>,
 }
 
-/// The path of the block device of the namespace that a character device is; None where it is no namespace.
+/// Path of the block device of the same namespace; `None` if the character device is not a namespace.
 ///
 /// # Errors
-/// [`TargetError::Unsupported`] where the namespace has no block device: nothing can tell what is on it then.
+/// [`TargetError::Unsupported`] if the namespace has no block device, since its content is then unknown.
 pub(super) fn block_device(
     path: &Path,
     meta: &Metadata,

@@ -1,4 +1,4 @@
-//! Inspects a path: a file, a device, or the folder that a file is to be created in.
+//! Inspects a path: a file, a device, or the folder for a new file.
 
 use std::fs::{self, File, Metadata};
 use std::io;
@@ -116,7 +116,7 @@ fn on_file_system(
     Ok(())
 }
 
-/// Support of `fallocate`, by the kernel's file systems as of Linux 6.18.
+/// Support of `fallocate` modes by file systems as of Linux 6.18.
 fn file_capabilities(fs_type: &str) -> Capabilities {
     let (trim, write_zeroes) = match fs_type {
         "ext4" | "xfs" | "btrfs" | "f2fs" | "bcachefs" => (Some(true), Some(true)),
@@ -136,11 +136,11 @@ fn on_device(inspection: &mut Inspection, node: &BlockNode, root: &SysRoot) {
     inspection.device = Some(device);
 }
 
-/// The devices at the bottom of a block device, also through a loop device's file.
+/// Physical devices below a block device, also through a loop device's file.
 fn bottom(root: &SysRoot, node: &BlockNode) -> Vec<BlockDevice> {
     let mut found: Vec<BlockDevice> = Vec::new();
     let mut open = vec![node.clone()];
-    // Loop devices can be stacked, but not without end.
+    // Loop devices can be stacked; this bounds the walk.
     for _ in 0..32 {
         let Some(next) = open.pop() else { break };
         for node in topology::physical(root, &next) {
@@ -156,7 +156,7 @@ fn bottom(root: &SysRoot, node: &BlockNode) -> Vec<BlockDevice> {
     found
 }
 
-/// The block device that holds a loop device's file, or that the file is.
+/// The block device that holds a loop device's backing file, or that is the backing.
 fn under_file(root: &SysRoot, file: &str) -> Option<BlockNode> {
     let meta = fs::metadata(root.path(file.strip_prefix('/')?)).ok()?;
     let dev = if meta.file_type().is_block_device() { meta.rdev() } else { meta.dev() };
@@ -267,7 +267,7 @@ fn block_device(
     let mut whole = device.and_then(|device| device.size_bytes);
     inspection.capabilities =
         Capabilities { trim: device.and_then(|device| device.discard), write_zeroes: Some(true) };
-    // Without O_DIRECT the page cache of another of the device's nodes could hide its content.
+    // Without O_DIRECT, stale pages of the device's other nodes could hide its content.
     let opened = open_to_read(canonical, OFlags::DIRECT)
         .or_else(|_| open_to_read(canonical, OFlags::empty()));
     match opened {
@@ -317,7 +317,7 @@ fn block_device(
     Ok(())
 }
 
-/// Remarks on content that is not what its reader may expect.
+/// Notes if the file is a disk image or another container.
 fn note_container(inspection: &mut Inspection) {
     let container = inspection.content.as_ref().and_then(Content::container);
     if let Some(Signature { kind, name, .. }) = container {
@@ -329,7 +329,7 @@ fn note_container(inspection: &mut Inspection) {
 }
 
 fn open_to_read(path: &Path, extra: OFlags) -> Result<OwnedFd, Errno> {
-    // Without O_NONBLOCK the opening of a drive without a medium may wait for one.
+    // Without O_NONBLOCK, opening a drive without a medium may block.
     let flags =
         OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY;
     rustix::fs::open(path, flags | extra, Mode::empty())
@@ -339,8 +339,8 @@ fn read_content(inspection: &mut Inspection, fd: &OwnedFd, size_bytes: u64) {
     read_through(inspection, fd, size_bytes, Depth::FULL);
 }
 
-/// Reads signatures and samples through an open descriptor. A file that is not iodyno's, and a target with a
-/// signature, are refused for that already: they are not sampled.
+/// Reads signatures and samples through an open descriptor. Files that iodyno did not make, and targets with a
+/// signature, are refused anyway, so they are not sampled.
 pub(crate) fn read_through(
     inspection: &mut Inspection,
     fd: &OwnedFd,

@@ -1,25 +1,25 @@
-//! How large a scratch file is by default, and whether there is room for it.
+//! Default size of a scratch file, and the check for free space.
 
 use super::{FileSystem, Inspection};
 use crate::error::TargetError;
 use iodyno_units::human;
 
 const MIB: u64 = 1 << 20;
-/// The size where nothing else limits it.
+/// Size if nothing else limits it.
 const DEFAULT_BYTES: u64 = 1 << 30;
-/// Below this a file fits the caches of nearly every device, and a figure says little.
+/// Minimum: a smaller file fits the caches of nearly every device, and figures say little.
 const LEAST_BYTES: u64 = 64 * MIB;
-/// At most this part of the free space is used by default.
+/// Divisor of the free space: the default takes at most a tenth.
 const SHARE_OF_FREE: u64 = 10;
-/// At most this part of the available memory is used by default, where files are memory.
+/// Divisor of the available memory: on a memory file system the default takes at most a quarter.
 const SHARE_OF_MEMORY: u64 = 4;
 
-/// The size of a scratch file: as asked, or 1 GiB but at most a tenth of the free space (and a
-/// quarter of the available memory where files are memory), in whole MiB.
+/// Size of a scratch file in whole MiB: as requested, or 1 GiB but at most a tenth of the free space. On a memory file
+/// system also at most a quarter of the available memory.
 ///
 /// # Errors
-/// [`TargetError::NoSpace`] when what was asked for, or 64 MiB, is not free; [`TargetError::Unsupported`] when the default
-/// would be less than 64 MiB.
+/// [`TargetError::NoSpace`] when the requested size, or 64 MiB, is not free; [`TargetError::Unsupported`] when the
+/// default would be less than 64 MiB.
 pub(crate) fn size(
     inspection: &Inspection,
     asked_bytes: Option<u64>,
@@ -33,7 +33,7 @@ pub(crate) fn size(
     let by_memory = memory.map_or(u64::MAX, |bytes| bytes / SHARE_OF_MEMORY);
     let chosen = DEFAULT_BYTES.min(by_free).min(by_memory) / MIB * MIB;
     if chosen < LEAST_BYTES {
-        // Where the least is not free either, the remedy is not a size.
+        // If even the minimum is not free, a smaller size is no remedy.
         check_room(inspection, LEAST_BYTES, memory_bytes)?;
         let path = inspection.canonical_path.clone().unwrap_or_default();
         let (part, of, bytes) = if by_free <= by_memory {
@@ -59,14 +59,14 @@ pub(crate) fn size(
     Ok(chosen)
 }
 
-/// Free space of the file system, and available memory where its files are memory.
+/// Free space of the file system, and available memory if its files are in memory.
 fn room(inspection: &Inspection, memory_bytes: Option<u64>) -> (Option<u64>, Option<u64>) {
     let fs = inspection.file_system.as_ref();
     let memory = memory_bytes.filter(|_| fs.is_some_and(FileSystem::is_memory));
     (fs.and_then(|fs| fs.free_bytes), memory)
 }
 
-/// Refuses a new file that there is no room for, before anything is made.
+/// Refuses a new file without enough free space, before anything is created.
 ///
 /// # Errors
 /// [`TargetError::NoSpace`].
@@ -76,7 +76,7 @@ pub(crate) fn check_room(
     memory_bytes: Option<u64>,
 ) -> Result<(), TargetError> {
     let (free, memory) = room(inspection, memory_bytes);
-    // ramfs has no limit of its own and says that nothing is free.
+    // ramfs has no limit of its own and reports zero free space.
     let free = free.filter(|&bytes| bytes > 0 || memory.is_none());
     let free_bytes = free.unwrap_or(u64::MAX).min(memory.unwrap_or(u64::MAX));
     if wanted_bytes <= free_bytes {

@@ -1,4 +1,4 @@
-//! Facts of simulated machines, and of properties of every machine.
+//! Facts of simulated machines, and properties of every machine.
 
 use super::fake::Tree;
 use super::*;
@@ -76,7 +76,7 @@ fn an_nvme_drive_is_read_whole() {
     assert_eq!(device.discard, Some(true));
     assert_eq!(device.write_zeroes_offload, Some(false));
     assert_eq!(device.vendor, None);
-    // The hottest sensor, and not a limit.
+    // The hottest sensor, not a limit.
     assert_eq!(device.temperature_c, Some(52.1));
     let pcie = device.pcie.as_ref().unwrap();
     assert_eq!(pcie.address, "0000:01:00.0");
@@ -91,7 +91,7 @@ fn an_nvme_drive_is_read_whole() {
     assert_eq!(partition.model, device.model);
 }
 
-/// Different storage has different identities, and a device whose name holds for this boot only has none.
+/// Identities differ between devices; a device whose name holds only for this boot has none.
 #[test]
 fn lasting_properties_identify_a_device() {
     let tree = nvme();
@@ -185,7 +185,7 @@ fn counters_show_the_io_of_others() {
     let after = DiskStats::read(&tree.root(), dev).unwrap();
     assert!(!after.since(&quiet).is_idle());
     assert_eq!(after.since(&quiet).flushes, 1);
-    // A device that was replaced starts counting anew.
+    // A replaced device restarts its counters.
     assert_eq!(before.since(&after).flushes, 0);
 }
 

@@ -1,7 +1,7 @@
-//! Relations between block devices: partitions of disks, holders (dm, md, bcache) on members,
-//! loop devices on what backs them, and the physical devices at the bottom.
+//! Relations between block devices: partitions and disks, holders (dm, md, bcache) and members, loop devices and their
+//! backing, and the physical devices at the bottom.
 //!
-//! Only sysfs is read. The guard decides what the relations mean for safety.
+//! Reads only sysfs, and the loop driver. The guard decides what the relations mean for safety.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt as _;
@@ -16,23 +16,23 @@ use crate::sysroot::{self, DevNo, SysRoot};
 /// A block device, or a partition of one, in sysfs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BlockNode {
-    /// Its folder, without symbolic links.
+    /// Folder in sysfs, without symbolic links.
     pub(crate) dir: PathBuf,
-    /// The kernel's name, such as `nvme0n1p2`.
+    /// Kernel name, such as `nvme0n1p2`.
     pub(crate) name: String,
     pub(crate) dev: DevNo,
 }
 
-/// How a device shares data with the target.
+/// Relation of a device to the target whose data it shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Relation {
-    /// It is the target.
+    /// The target itself.
     Itself,
-    /// It is a partition of the target.
+    /// A partition of the target.
     Partition,
-    /// It is the disk that the target is a partition of.
+    /// The disk that the target is a partition of.
     WholeDisk,
-    /// It is built on the target, on a part of it, or on something built on that.
+    /// A device built on the target, on a part of it, or on another holder.
     Holder,
 }
 
@@ -41,12 +41,12 @@ pub(crate) enum Relation {
 pub(crate) struct Relative {
     pub(crate) node: BlockNode,
     pub(crate) relation: Relation,
-    /// The device it is built on, for a holder: the kernel's name.
+    /// For a holder, the kernel name of the device below it.
     pub(crate) on: Option<String>,
 }
 
 impl Relative {
-    /// Its name at the beginning of a sentence.
+    /// Name for the beginning of a sentence.
     pub(crate) fn subject(&self) -> String {
         let name = &self.node.name;
         match self.relation {
@@ -81,7 +81,7 @@ impl BlockNode {
         Self::from_dir(&root.path("sys/class/block").join(name))
     }
 
-    /// The device's node; the kernel writes the slash of `cciss/c0d0` as `!`.
+    /// Path of the device node; the kernel writes the slash of `cciss/c0d0` as `!`.
     pub(crate) fn node_path(&self) -> String {
         format!("/dev/{}", self.name.replace('!', "/"))
     }
@@ -103,7 +103,7 @@ impl BlockNode {
         self.dir.to_string_lossy().contains("/virtual/block/")
     }
 
-    /// The disk that this is a partition of.
+    /// The disk that contains this partition.
     pub(crate) fn whole_disk(&self) -> Option<Self> {
         if self.is_partition() { Self::from_dir(self.dir.parent()?) } else { None }
     }
@@ -127,18 +127,17 @@ impl BlockNode {
             .collect()
     }
 
-    /// The devices built directly on this one.
+    /// Devices built directly on this one.
     pub(crate) fn holders(&self, root: &SysRoot) -> Vec<Self> {
         self.linked(root, "holders")
     }
 
-    /// The devices that this one is directly built on.
+    /// Devices that this one is built on directly.
     pub(crate) fn slaves(&self, root: &SysRoot) -> Vec<Self> {
         self.linked(root, "slaves")
     }
 
-    /// The devices that this one is directly built on and that take its I/O: without failed members and idle spares of a
-    /// RAID set.
+    /// Devices directly below that take this one's I/O; leaves out failed members and idle spares of a RAID set.
     pub(crate) fn members(&self, root: &SysRoot) -> Vec<Self> {
         let is_idle = |slave: &Self| {
             let of = |file: &str| self.attr(&format!("md/dev-{}/{file}", slave.name));
@@ -150,7 +149,7 @@ impl BlockNode {
         all
     }
 
-    /// The kind of device, for a sentence: `LVM volume vg-home`, `RAID set md0 (raid1)`.
+    /// Kind and name, for a sentence: `LVM volume vg-home`, `RAID set md0 (raid1)`.
     pub(crate) fn describe(&self) -> String {
         let name = &self.name;
         if let Some(uuid) = self.attr("dm/uuid") {
@@ -181,24 +180,23 @@ impl BlockNode {
         name.clone()
     }
 
-    /// True for a loop device, and not for a partition of one.
+    /// True for a loop device; false for a partition of one.
     pub(crate) fn is_loop(&self) -> bool {
         self.name.strip_prefix("loop").is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()))
     }
 }
 
-/// What the blocks of a loop device lie in.
+/// Backing file or device of a loop device.
 #[derive(Clone, Debug)]
 pub(crate) struct Backing {
-    /// Its path, as the kernel shows it: a process in another mount namespace may have attached it by a path that
-    /// leads elsewhere here.
+    /// Path as the kernel shows it. If another mount namespace attached it, the path may lead elsewhere here.
     pub(crate) path: String,
-    /// Its identity. `None` where only the path is known: the device can't be asked.
+    /// Identity; `None` if neither the driver nor the path yields it.
     pub(crate) identity: Option<Identity>,
 }
 
 impl Backing {
-    /// What a loop device lies in; `None` for another device, and for one that is not attached.
+    /// Backing of a loop device; `None` for other devices, and for one that is not attached.
     pub(crate) fn of(root: &SysRoot, node: &BlockNode) -> Option<Self> {
         let path = node.attr("loop/backing_file").filter(|_| node.is_loop())?;
         let told = root.is_real().then(|| ask(node)).flatten();
@@ -210,7 +208,7 @@ impl Backing {
         Some(Self { path, identity })
     }
 
-    /// The block device that it is; `None` for a file.
+    /// The backing block device; `None` for a file.
     pub(crate) fn device(&self, root: &SysRoot) -> Option<DevNo> {
         match self.identity {
             Some(identity) => identity.device,
@@ -219,7 +217,7 @@ impl Backing {
     }
 }
 
-/// Asks the driver of a loop device for its backing.
+/// Asks the loop driver for a device's backing.
 fn ask(node: &BlockNode) -> Option<Identity> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let fd = rustix::fs::open(node.node_path(), flags, Mode::empty()).ok()?;
@@ -230,15 +228,14 @@ fn ask(node: &BlockNode) -> Option<Identity> {
     Some(Identity { dev: DevNo::from_packed(dev), inode, device })
 }
 
-/// The loop devices in use, each with its backing.
+/// Attached loop devices, each with its backing.
 pub(crate) fn loop_devices(root: &SysRoot) -> Vec<(BlockNode, Backing)> {
     let names = root.list("sys/class/block");
     let nodes = names.iter().filter_map(|name| BlockNode::by_name(root, name));
     nodes.filter_map(|node| Backing::of(root, &node).map(|backing| (node, backing))).collect()
 }
 
-/// The block device that a path such as `/dev/sdb2` names: by its node where there is one, else by
-/// the kernel's name.
+/// The block device that a path such as `/dev/sdb2` names: by the node if it exists, or else by the kernel name.
 pub(crate) fn device_of_path(root: &SysRoot, path: &str) -> Option<DevNo> {
     let relative = path.strip_prefix('/')?;
     if let Ok(meta) = std::fs::metadata(root.path(relative))
@@ -250,20 +247,20 @@ pub(crate) fn device_of_path(root: &SysRoot, path: &str) -> Option<DevNo> {
     BlockNode::by_name(root, &name.replace('/', "!")).map(|node| node.dev)
 }
 
-/// What is built directly on this device: its holders, and the loop devices whose blocks lie in it.
+/// Devices built directly on this one: its holders, and loop devices that it backs.
 pub(crate) fn built_on(root: &SysRoot, node: &BlockNode) -> Vec<BlockNode> {
     let loops = loop_devices(root).into_iter();
     let on_it = loops.filter(|(_, backing)| backing.device(root) == Some(node.dev));
     node.holders(root).into_iter().chain(on_it.map(|(upper, _)| upper)).collect()
 }
 
-/// Every device that shares data with `target`, itself first: its partitions, the disk that it is a partition
-/// of, and the devices built on any of these, up to the top.
+/// Every device that shares data with `target`, itself first: its partitions, its whole disk, and the devices built on
+/// any of these, up to the top.
 pub(crate) fn relatives(root: &SysRoot, target: &BlockNode) -> Vec<Relative> {
     relatives_but(root, target, &BTreeSet::new())
 }
 
-/// The same, without these devices and the devices reached only through them.
+/// Like [`relatives`], without the devices in `known` and those reached only through them.
 pub(crate) fn relatives_but(
     root: &SysRoot,
     target: &BlockNode,
@@ -277,7 +274,7 @@ pub(crate) fn relatives_but(
     up_from(root, found, known)
 }
 
-/// These devices, whose blocks lie in one file, and the devices built on them.
+/// Loop devices on one file, and the devices built on them.
 pub(crate) fn relatives_on_file(
     root: &SysRoot,
     loops: Vec<BlockNode>,
@@ -317,8 +314,8 @@ fn up_from(root: &SysRoot, mut found: Vec<Relative>, known: &BTreeSet<DevNo>) ->
     found
 }
 
-/// The devices at the bottom of `node` that take its I/O: the disk of a partition, the members of dm and md. A
-/// device on nothing is its own bottom.
+/// Devices at the bottom of `node` that take its I/O: the disk of a partition, the members of dm and md. A device on
+/// nothing is its own bottom.
 pub(crate) fn physical(root: &SysRoot, node: &BlockNode) -> Vec<BlockNode> {
     let mut seen = BTreeSet::new();
     let mut open = vec![node.clone()];
@@ -335,7 +332,7 @@ pub(crate) fn physical(root: &SysRoot, node: &BlockNode) -> Vec<BlockNode> {
         if slaves.is_empty() {
             bottom.push(node);
         } else {
-            // The stack is last in, first out; members should come in their own order.
+            // A stack is last in, first out; reversing keeps the members' order.
             open.extend(slaves.into_iter().rev());
         }
     }

@@ -1,6 +1,6 @@
-//! Names of emulated arrays, the word before `*`, `@` and `?` of a `model:` name: `raid5(DEVICE*N)`, with
-//! `strip=` and `layout=` after commas, and arrays of arrays, `raid1(raid0(DEVICE*N)*2)`. Whether there can be such an
-//! array is the emulator's question.
+//! Names of emulated arrays, the part before `*`, `@` and `?` of a `model:` name: `raid5(DEVICE*N)`, with `strip=` and
+//! `layout=` after commas, and nested arrays, `raid1(raid0(DEVICE*N)*2)`. The emulator decides whether such an array is
+//! possible.
 
 use iodyno_raid::{Level, MAX_MEMBERS, Rotation};
 use iodyno_units::human::exact_size;
@@ -11,34 +11,34 @@ use super::{MODEL_COUNT_MAX, TargetError, bad};
 const FORMS: &str = "write raid5(exflash-400g*8), or raid6(exflash-400g*8,strip=64KiB): the levels are raid0, \
                      raid1, raid5, raid6, raid10 and jbod. (A shell wants quotes around it.)";
 
-/// The most arrays below one another.
+/// Maximum depth of nested arrays.
 pub const ARRAY_DEPTH_MAX: usize = 4;
 
-/// An array of equal devices, or of equal arrays.
+/// An array of equal devices or equal arrays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ArrayName {
-    /// Its level.
+    /// RAID level.
     pub level: Level,
-    /// Its members.
+    /// Number of members.
     pub members: u32,
-    /// Bytes of a strip; None leaves it to what makes the array: Linux md, or an adapter.
+    /// Strip size, bytes; `None`: the default of the array's maker, Linux md or an adapter.
     pub strip_bytes: Option<u64>,
-    /// The order of its parity.
+    /// Parity rotation.
     pub rotation: Rotation,
 }
 
-/// What an array's name begins with.
+/// An array's name, parsed.
 pub(super) struct Taken<'a> {
-    /// The arrays, from that of devices to the outermost.
+    /// Arrays, from the innermost to the outermost.
     pub arrays: Vec<ArrayName>,
-    /// The device.
+    /// Name of the device.
     pub device: &'a str,
-    /// What follows the last parenthesis.
+    /// Text after the last parenthesis.
     pub after: &'a str,
 }
 
 impl ArrayName {
-    /// Takes an array off the begin of a name's body. None: the body names no array.
+    /// Parses an array at the beginning of a name's body. `None`: the body names no array.
     pub(super) fn take<'a>(name: &str, body: &'a str) -> Result<Option<Taken<'a>>, TargetError> {
         Self::take_below(name, body, ARRAY_DEPTH_MAX)
     }
@@ -50,7 +50,7 @@ impl ArrayName {
     ) -> Result<Option<Taken<'a>>, TargetError> {
         let Some((word, rest)) = body.split_once('(') else { return Ok(None) };
         if !word.chars().all(|c| c.is_ascii_alphanumeric()) {
-            // A path.
+            // A path with a parenthesis.
             return Ok(None);
         }
         let Some(level) = Level::ALL.into_iter().find(|level| level.word() == word) else {
@@ -93,12 +93,12 @@ impl ArrayName {
         Ok(Some(Taken { arrays, device, after }))
     }
 
-    /// Devices of an array of arrays.
+    /// Number of devices in nested arrays.
     pub fn devices(arrays: &[Self]) -> u32 {
         arrays.iter().map(|array| array.members).product()
     }
 
-    /// One option.
+    /// Sets one option.
     fn set(&mut self, name: &str, word: &str) -> Result<(), TargetError> {
         match word.split_once('=') {
             Some(("strip", size)) => match parse_size(size) {
@@ -137,7 +137,8 @@ impl ArrayName {
         Ok(())
     }
 
-    /// `raid5(MEMBER*8)`, with the options that are not the default. A member is a device, or such a text.
+    /// Formats as `raid5(MEMBER*8)`, with options that differ from the default. The member is a device or a nested
+    /// array.
     pub fn text(&self, member: &str) -> String {
         let strip = self.strip_bytes.map(|bytes| format!(",strip={}", exact_size(bytes)));
         let layout =

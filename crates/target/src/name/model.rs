@@ -1,6 +1,6 @@
-//! Names of emulated storage: `model:DEVICE[*N][@SYSTEM][?OPTIONS]` (`live:` for real time), the same with an array
-//! in place of the device, and `model:SYSTEM` for a system that lists its own volumes. Whether the first word is a device or a system is not known here:
-//! the catalog decides that.
+//! Names of emulated storage: `model:DEVICE[*N][@SYSTEM][?OPTIONS]` (`live:` for real time), an array in place of the
+//! device, or `model:SYSTEM` for a system that lists its own volumes. The catalog decides whether the first word is a
+//! device or a system.
 //!
 //! ```text
 //! model:exflash-400g                         one device in its default host
@@ -13,10 +13,10 @@
 //! | option | values |
 //! |---|---|
 //! | `state` | `auto` (as each cell's workload would leave it), `fresh`, `sequential`, `random`, `random:16KiB` |
-//! | `fill` | the share of the capacity that was written before: `50%`; `100%` where absent |
-//! | `occupancy` | `max` gives each flash DIMM a driver thread of its own, `shared` is the device file's number |
-//! | `cache` | `off` turns the write cache of the system's RAID adapters off; as in the system's file where absent |
-//! | `workers` | `near` their device, on its socket, or `anywhere`; the host's own way where absent |
+//! | `fill` | the share of the capacity written beforehand: `50%`; default `100%` |
+//! | `occupancy` | `max`: a driver thread for each flash DIMM; `shared`: the device file's number of threads |
+//! | `cache` | `off`: the write cache of the system's RAID adapters is off; default: as in the system's file |
+//! | `workers` | `near` their device (on its socket) or `anywhere`; default: the host decides |
 
 use core::fmt;
 
@@ -25,7 +25,7 @@ use iodyno_units::{Precondition, PreconditionError, parse_percent};
 use super::array::{ArrayName, Taken};
 use super::{MODEL_COUNT_MAX, TargetError, bad, once_each};
 
-/// `100%`.
+/// 100 % in millionths.
 const FILL_ALL_PPM: u32 = 1_000_000;
 
 const FORMS: &str = "write model:exflash-400g, model:exflash-400g*32@x3850-x6, or a path in place \
@@ -34,31 +34,30 @@ const FORMS: &str = "write model:exflash-400g, model:exflash-400g*32@x3850-x6, o
 /// Emulated storage, as named by the user.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ModelName {
-    /// In real time (`live:`) rather than in virtual time.
+    /// Real time (`live:`) rather than virtual time.
     pub live: bool,
-    /// A device, or a system that lists its own volumes: a name of the catalog, or a path.
+    /// A device, or a system that lists its own volumes: a name in the catalog, or a path.
     pub what: String,
-    /// The array that such devices make, then the array of such arrays, and so on; none: each device is a volume.
+    /// Nested arrays, innermost first; empty: each device is a volume.
     pub arrays: Vec<ArrayName>,
-    /// How many such devices, or arrays, 1 to [`MODEL_COUNT_MAX`].
+    /// Number of devices, or of arrays; 1 to [`MODEL_COUNT_MAX`].
     pub count: u32,
-    /// The system that they are in: a name of the catalog, or a path. The device's default host
-    /// where absent.
+    /// System that holds the devices: a name in the catalog, or a path. `None`: the device's default host.
     pub system: Option<String>,
-    /// What was done to the devices before.
+    /// Precondition of the devices.
     pub state: Precondition,
-    /// The share of the capacity that was written before, in millionths: 1 to 1 000 000.
+    /// Share of the capacity written beforehand, in millionths: 1 to 1 000 000.
     pub fill_ppm: u32,
-    /// Each flash DIMM has a driver thread of its own; otherwise as the device file has it.
+    /// Each flash DIMM has its own driver thread; otherwise as in the device's file.
     pub max_occupancy: bool,
-    /// The write cache of the system's RAID adapters is off.
+    /// Turns off the write cache of the system's RAID adapters.
     pub cache_off: bool,
-    /// Workers run on their device's socket (or on any); None leaves it to the host.
+    /// True: workers run on their device's socket; false: on any; `None`: the host decides.
     pub workers_near: Option<bool>,
 }
 
 impl ModelName {
-    /// Parses the part after `model:` or `live:`; `name` is the whole, for errors.
+    /// Parses the part after `model:` or `live:`. `name` is the whole name, for errors.
     pub(super) fn parse(name: &str, rest: &str, live: bool) -> Result<Self, TargetError> {
         let (body, query) = rest.rsplit_once('?').unwrap_or((rest, ""));
         let (body, system) = match body.split_once('@') {
@@ -118,7 +117,7 @@ impl ModelName {
         Ok(model)
     }
 
-    /// One option.
+    /// Sets one option.
     fn set(&mut self, name: &str, pair: &str) -> Result<(), TargetError> {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
         match (key, value) {
@@ -175,19 +174,19 @@ impl ModelName {
         Ok(())
     }
 
-    /// The share of the capacity that was written before, above 0, at most 1.
+    /// Share of the capacity written beforehand, above 0 and at most 1.
     pub fn fill(&self) -> f64 {
         f64::from(self.fill_ppm) / f64::from(FILL_ALL_PPM)
     }
 
-    /// The name of one volume in results: this name, for one of several. `number` distinguishes volumes of the
-    /// same name, from 1; None where there is only one.
+    /// Name of one volume in results. `number`, from 1, distinguishes volumes of the same name; `None` if there is only
+    /// one.
     pub fn volume(&self, number: Option<u32>) -> String {
         let number = number.map_or(String::new(), |number| format!("#{number}"));
         self.text(&number)
     }
 
-    /// The canonical form, with the count or the number after the first name.
+    /// The canonical form, with `suffix` (count or number) after the first name.
     fn text(&self, suffix: &str) -> String {
         let scheme = if self.live { "live" } else { "model" };
         let what = self.arrays.iter().fold(self.what.clone(), |what, array| array.text(&what));
@@ -222,7 +221,7 @@ impl ModelName {
     }
 }
 
-/// An exact percentage: `50%`, `33.3333%`.
+/// Formats millionths as an exact percentage: `50%`, `33.3333%`.
 fn percent_text(ppm: u32) -> String {
     let text = format!("{}.{:04}", ppm / 10_000, ppm % 10_000);
     format!("{}%", text.trim_end_matches('0').trim_end_matches('.'))

@@ -1,4 +1,4 @@
-//! Names of targets: what each form means, and what a wrong one says.
+//! Target names: the meaning of each form, and the errors of wrong ones.
 
 use super::*;
 use iodyno_nbd::client::Address;
@@ -143,7 +143,7 @@ fn errors_name_the_remedy() {
     }
 }
 
-/// A volume's name is its target's, plus its number where there are several.
+/// A volume's name is its target's, plus a number if there are several.
 #[test]
 fn volumes_of_one_name_are_numbered() {
     let TargetName::Model(model) = TargetName::parse("model:a*4@b?state=fresh").unwrap() else {
@@ -209,7 +209,7 @@ fn models() -> impl Strategy<Value = ModelName> {
             strip_bytes: strip.filter(|_| level.has_strips()).map(|units| units * 4096),
             rotation: if level.parities() > 0 { rotation } else { Rotation::default() },
         });
-    // At most as many devices as a system has.
+    // No more devices than a system can hold.
     let arrays = proptest::collection::vec(array, 0..=ARRAY_DEPTH_MAX)
         .prop_filter("too many", |of| {
             of.iter().try_fold(1_u32, |n, a| n.checked_mul(a.members)).is_some_and(|n| n <= 1024)

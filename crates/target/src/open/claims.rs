@@ -1,5 +1,5 @@
-//! Claims what a loop device lies on, at any depth: the file by a lock, the device exclusively. Without them the file
-//! and the loop device, or two loop devices on one file, could be opened at once.
+//! Claims what a loop device lies on, at any depth: a file by a lock, a device exclusively. Otherwise a file and its
+//! loop device, or two loop devices on one file, could be opened at the same time.
 
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
@@ -15,7 +15,7 @@ use crate::inspect::Inspection;
 use crate::inspect::topology::{Backing, BlockNode};
 use crate::sysroot::SysRoot;
 
-/// The refusal of a device that another one holds.
+/// Error for a device that another process holds.
 pub(super) fn taken(inspection: &Inspection, path: &Path) -> TargetError {
     let refusal = Refusal {
         code: RefusalCode::Held,
@@ -25,17 +25,17 @@ pub(super) fn taken(inspection: &Inspection, path: &Path) -> TargetError {
         ),
         mend: format!("Find the holder with `lsof {}` and end it.", path.display()),
     };
-    // Never lifted, so that this is an error.
+    // `Held` is never lifted, so this always gives an error.
     match guard::confirm(inspection, vec![refusal], &Confirm::default()) {
         Err(error) => error,
         Ok(_) => unreachable!("no name is given"),
     }
 }
 
-/// Claims everything below the loop devices that a device is or is built on.
+/// Claims everything below the loop devices that a device is, or is built on.
 ///
 /// # Errors
-/// [`TargetError::Refused`] where another process has one of them.
+/// [`TargetError::Refused`] if another process holds one of them.
 pub(super) fn beneath(
     inspection: &Inspection,
     lifted: &[Refusal],
@@ -60,7 +60,7 @@ pub(super) fn beneath(
             match rustix::fs::open(&path, flags, Mode::empty()) {
                 Ok(fd) => claims.push(fd),
                 Err(Errno::BUSY) if !is_member => return Err(taken(inspection, Path::new(&path))),
-                // Its node is not here, or may not be opened.
+                // The node is missing here, or must not be opened.
                 Err(_) => {}
             }
             open.push(below);

@@ -1,9 +1,9 @@
-//! Bypassing the page cache of an open target, and the alignment that this needs; or going through it and leaving
-//! nothing there.
+//! Page cache of an open target: bypassing it, with the alignment that this needs, or using it without leaving data in
+//! it.
 //!
-//! `O_DIRECT` is set on the open descriptor rather than at opening: a file system that refuses it at creation
-//! may leave the file behind. The alignment of `statx` is then tried with one read, because kernels and network
-//! file systems have been wrong about it.
+//! `O_DIRECT` is set on the open descriptor rather than when opening: a file system that refuses it at creation may
+//! leave the file behind. The alignment from `statx` is then tried with one read, since kernels and network file
+//! systems have reported wrong values.
 
 use std::io::IoSliceMut;
 use std::os::fd::OwnedFd;
@@ -18,10 +18,10 @@ use crate::error::TargetError;
 use crate::inspect::{self, Inspection, Kind};
 use crate::name::Direct;
 
-/// Where neither `statx` nor a block device states one: the page size of nearly every file system.
+/// Alignment if neither `statx` nor a block device states one: the page size of nearly every file system.
 const FALLBACK_ALIGN_BYTES: u64 = 4096;
 
-/// The state of the page cache.
+/// Page cache state of an open target, and its alignment.
 pub(super) struct PageCache {
     pub(super) direct: bool,
     pub(super) why_not: Option<String>,
@@ -37,7 +37,7 @@ impl PageCache {
     }
 }
 
-/// The requested setting: the target's own name goes before the options.
+/// The requested setting; one in the target's name takes precedence over the options.
 pub(super) fn requested(inspection: &Inspection, options: &OpenOptions) -> Direct {
     match inspect::direct_of(&inspection.name) {
         Direct::Auto => options.direct,
@@ -65,8 +65,7 @@ pub(super) fn refused_uncached(path: &Path, why: &str) -> TargetError {
     }
 }
 
-/// Reads a byte as all later reads are to be done; the kernel and the file system decide about the flag before
-/// they look for the byte.
+/// Tries an uncached read of one byte. Kernel and file system reject the flag before they look for the byte.
 fn try_uncached(fd: &OwnedFd, place: &str, path: &Path) -> Result<PageCache, TargetError> {
     let dontcache = ReadWriteFlags::from_bits_retain(libc::RWF_DONTCACHE as u32);
     let mut byte = [0];
@@ -77,7 +76,7 @@ fn try_uncached(fd: &OwnedFd, place: &str, path: &Path) -> Result<PageCache, Tar
             let why = format!("{place} of Linux {kernel} refuses RWF_DONTCACHE.");
             Err(refused_uncached(path, &why))
         }
-        // A medium error is the measurement's to count.
+        // The measurement counts medium errors.
         _ => Ok(PageCache {
             uncached: true,
             ..PageCache::used("Uncached buffered I/O was requested.".to_owned())
@@ -90,7 +89,7 @@ fn set_flag(fd: &OwnedFd, on: bool) -> Result<(), Errno> {
     fcntl_setfl(fd, if on { flags | OFlags::DIRECT } else { flags - OFlags::DIRECT })
 }
 
-/// Bypasses the page cache of an open file or device as requested and possible.
+/// Bypasses the page cache as requested and possible.
 pub(super) fn set(
     fd: &OwnedFd,
     inspection: &mut Inspection,
@@ -118,8 +117,8 @@ pub(super) fn set(
     match outcome {
         Ok(align_bytes) => {
             let memory = inspection.alignment.direct_memory_bytes.unwrap_or(align_bytes);
-            // A block device takes buffers at its DMA alignment, but a file system in between, or
-            // a stacked device, may copy to its own block; more alignment is never wrong.
+            // A block device accepts its DMA alignment, but a file system or stacked device may need its own block. A
+            // larger alignment is never wrong.
             let mem_align_bytes = memory.max(1).next_power_of_two();
             Ok(PageCache {
                 direct: true,
@@ -145,25 +144,24 @@ pub(super) fn set(
     }
 }
 
-/// The alignment that the system states. Reads may have a finer one, which counts only when
-/// nothing is written.
+/// Alignment that the system states. A finer one for reads applies only if nothing is written.
 fn stated_bytes(inspection: &Inspection, options: &OpenOptions) -> Option<u64> {
     let alignment = &inspection.alignment;
     let for_reads =
         alignment.direct_read_offset_bytes.filter(|_| options.access == Access::ReadOnly);
     let stated = for_reads.or(alignment.direct_offset_bytes);
-    // A block device never takes less than its logical block.
+    // A block device accepts no less than its logical block.
     if inspection.kind == Kind::Block { stated.max(alignment.logical_block_bytes) } else { stated }
 }
 
-/// The first alignment from `from` on at which a read succeeds; an empty file answers at once.
+/// Smallest alignment, starting at `from`, at which a read succeeds. A read of an empty file always does.
 fn aligned_by_trial(fd: &OwnedFd, from: u64) -> Option<u64> {
     let mut buf = AlignedBuf::zeroed(BUFFER_ALIGN_BYTES);
     let mut align = from.next_power_of_two().min(BUFFER_ALIGN_BYTES as u64);
     while align <= BUFFER_ALIGN_BYTES as u64 {
         match rustix::io::pread(fd, &mut buf[..align as usize], 0) {
             Err(Errno::INVAL) => align *= 2,
-            // A medium error is the measurement's to count; it proves nothing about alignment.
+            // The measurement counts medium errors; they prove nothing about alignment.
             _ => return Some(align),
         }
     }
@@ -175,7 +173,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::FileExt;
 
-    /// Nothing is stated here, so that the trial itself must find the file system's alignment.
+    /// The system states nothing here, so the trial itself must find the alignment.
     #[test]
     fn the_trial_finds_the_smallest_alignment_that_works() {
         let file = tempfile::tempfile().unwrap();

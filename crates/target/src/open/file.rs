@@ -1,5 +1,5 @@
-//! Opens regular files: existing ones, ones to be created, and scratch space. Decides which part of a file must
-//! be written before it can be measured; [`lay_out`](crate::lay_out()) writes it.
+//! Opens regular files: existing, new and scratch files. Decides which part must be written before measurement;
+//! [`lay_out`](crate::lay_out()) writes it.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -19,7 +19,7 @@ use crate::inspect::{self, Identity, Inspection};
 use crate::marker::{self, Marker};
 use crate::sysroot::SysRoot;
 
-/// The length of a file that iodyno makes is a multiple of this, so that its last page is whole.
+/// The length of a file made by iodyno is a multiple of this, so that its last page is whole.
 const FILE_STEP_BYTES: u64 = 4096;
 
 pub(super) fn existing(
@@ -86,13 +86,13 @@ pub(super) fn existing(
     Ok(opened(inspection, options, ready))
 }
 
-/// The length of a file in which `wanted_bytes` can be used.
+/// Length of a file in which `wanted_bytes` can be used.
 fn file_len(wanted_bytes: u64, align_bytes: u64) -> u64 {
     wanted_bytes.next_multiple_of(FILE_STEP_BYTES.max(align_bytes))
 }
 
-/// The part of an existing file that must be written: nothing when every byte already was, the rest when it is
-/// to grow, all of it when it has holes or its creation was cut short.
+/// Part of an existing file that must be written: nothing if it is complete, the rest if it is to grow, all of it if it
+/// has holes or its creation was cut short.
 fn needed(
     inspection: &Inspection,
     is_ours: bool,
@@ -116,15 +116,15 @@ fn needed(
     }
 }
 
-/// Number and interval of the attempts to lock a file: 1 s in all.
+/// Number and interval of attempts to lock a file: 1 s in all.
 const LOCK_TRIES: u32 = 20;
 const LOCK_TRY_EVERY: std::time::Duration = std::time::Duration::from_millis(50);
 
-/// Two runs on one file would measure each other.
+/// Locks a file, since two runs on one file would measure each other.
 pub(super) fn lock(fd: &OwnedFd, inspection: &Inspection, path: &Path) -> Result<(), TargetError> {
     let take = || rustix::fs::flock(fd, FlockOperation::NonBlockingLockExclusive);
     let mut taken = take();
-    // The kernel closes the files of a ring some time after the process that had it is gone.
+    // The kernel closes the files of an io_uring some time after its process has ended.
     for _ in 0..LOCK_TRIES {
         if taken != Err(Errno::WOULDBLOCK) {
             break;
@@ -137,7 +137,7 @@ pub(super) fn lock(fd: &OwnedFd, inspection: &Inspection, path: &Path) -> Result
             let refusals = vec![guard::locked(path)];
             guard::confirm(inspection, refusals, &Confirm::default()).map(|_| ())
         }
-        // Some network file systems have no locks; then two runs do not see each other.
+        // Some network file systems have no locks; two runs then can't detect each other.
         _ => Ok(()),
     }
 }
@@ -163,7 +163,7 @@ pub(super) fn create(
         let wanted_bytes = inspection.size_bytes.unwrap_or(0);
         let cache = direct::set(&fd, &mut inspection, options, &path)?;
         let to_bytes = file_len(wanted_bytes, cache.align_bytes);
-        // From here on a run that is killed leaves a file that is marked as iodyno's.
+        // From here on a killed run leaves a file that is marked as iodyno's.
         marker::write(&fd, &path, Marker::Making(to_bytes))
             .map_err(|errno| TargetError::from_errno("mark it as made by iodyno", &path, errno))?;
         inspection.marker = Some(Marker::Making(to_bytes));

@@ -1,4 +1,4 @@
-//! Opens the character device of an NVMe namespace beside its block device, which stays claimed as long.
+//! Opens the character device of an NVMe namespace; its block device stays claimed meanwhile.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -10,27 +10,27 @@ use crate::error::{TargetError, errno_of};
 use crate::inspect::{Identity, Inspection};
 use crate::ioctl;
 
-/// Identify, by which the namespace describes its format.
+/// Opcode of Identify, which returns the namespace's format.
 const IDENTIFY: u8 = 0x06;
-/// How long it may take, ms.
+/// Timeout, ms.
 const IDENTIFY_MS: u32 = 5_000;
-/// Bytes that it returns.
+/// Length of the returned page.
 const IDENTIFY_BYTES: usize = 4096;
 
-/// The way past the block layer.
+/// Passthrough access to an NVMe namespace, bypassing the block layer.
 #[derive(Debug)]
 pub struct NvmePassthrough {
-    /// The character device.
+    /// Descriptor of the character device.
     pub fd: OwnedFd,
-    /// The namespace's number.
+    /// Namespace number.
     pub namespace: u32,
-    /// Its logical block, bytes.
+    /// Logical block, bytes.
     pub block_bytes: u32,
-    /// The longest transfer of one command, bytes.
+    /// Longest transfer of one command, bytes.
     pub transfer_bytes_max: u64,
 }
 
-/// Opens it, and checks that it is the same namespace as the block device.
+/// Opens the character device, and checks that it is the block device's namespace. `None` for other targets.
 pub(super) fn open(
     block: &OwnedFd,
     inspection: &Inspection,
@@ -67,7 +67,7 @@ pub(super) fn open(
     Ok(Some(NvmePassthrough { fd, namespace, block_bytes, transfer_bytes_max }))
 }
 
-/// Bytes of a logical block and of its metadata, by the namespace's own description.
+/// Bytes of a logical block and of its metadata, from Identify Namespace.
 fn format(fd: &OwnedFd, namespace: u32, path: &Path) -> Result<(u32, u16), TargetError> {
     let mut page = [0; IDENTIFY_BYTES];
     let command = ioctl::NvmeAdmin {
@@ -86,7 +86,7 @@ fn format(fd: &OwnedFd, namespace: u32, path: &Path) -> Result<(u32, u16), Targe
     Ok(format_of(&page))
 }
 
-/// The format in use of an Identify Namespace page: FLBAS has its number, in bits 3:0 and 6:5.
+/// Parses the format in use from an Identify Namespace page; FLBAS holds its number in bits 3:0 and 6:5.
 fn format_of(page: &[u8; IDENTIFY_BYTES]) -> (u32, u16) {
     let number = usize::from(page[26] & 0xF) | usize::from(page[26] >> 5 & 3) << 4;
     let at = 128 + 4 * number;

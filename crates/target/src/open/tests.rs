@@ -1,5 +1,5 @@
-//! Files, harmless devices and scratch space, as an ordinary user may use them. Loop devices and
-//! full file systems need root: `tests/real.rs`.
+//! Files, harmless devices and scratch space, as an ordinary user may use them. Tests with loop devices and full file
+//! systems need root: `tests/real`.
 
 use super::*;
 use crate::lay_out;
@@ -14,8 +14,7 @@ fn name(path: &Path, rest: &str) -> TargetName {
     TargetName::parse(&format!("{}{rest}", path.display())).unwrap()
 }
 
-/// The content of a byte, by its offset, so that a piece at the wrong offset shows; marked as a run's content
-/// is.
+/// Fills with content that depends on the offset, so that misplaced pieces show, and marks it like a run's content.
 fn fill(buf: &mut [u8], offset: u64) {
     for (i, piece) in buf.chunks_mut(4096).enumerate() {
         let number = offset / 4096 + i as u64;
@@ -44,7 +43,7 @@ fn make(name: &TargetName) -> Opened {
     opened
 }
 
-/// Access mode and flags from the kernel.
+/// Access mode and flags of the descriptor, from the kernel.
 fn kernel_flags(opened: &Opened) -> u32 {
     let info =
         std::fs::read_to_string(format!("/proc/self/fdinfo/{}", opened.fd.as_raw_fd())).unwrap();
@@ -81,11 +80,11 @@ fn a_new_file_is_written_whole_and_then_reused() {
     assert!(std::fs::read(&path).unwrap() == expected);
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
 
-    // Ours, complete: opened as it is.
+    // A complete file of iodyno's opens unchanged.
     let again = open(&name, &OpenOptions::read_write()).unwrap();
     assert_eq!((again.made_here, &again.lay_out), (false, &LayOut::Complete));
     assert_eq!(again.capacity_bytes, 9 * MIB);
-    // While that one holds it, no other opening for writing succeeds.
+    // While it is open, a second open for writing fails.
     is_refused(open(&name, &OpenOptions::read_write()), RefusalCode::Locked);
     drop(again);
 
@@ -117,7 +116,7 @@ fn a_file_of_ours_with_holes_is_written_again() {
     drop(file);
     let opened = open(&name(&path, ""), &OpenOptions::read_write()).unwrap();
     assert_eq!(opened.lay_out, LayOut::Needed { from_bytes: 0, to_bytes: MIB });
-    // Reading leaves it as it is and reports how much is there.
+    // Reading leaves the file unchanged and reports its written share.
     drop(opened);
     let read = open(&name(&path, ""), &OpenOptions::read_only()).unwrap();
     assert_eq!(read.lay_out, LayOut::NotNeeded);
@@ -146,11 +145,11 @@ fn a_lay_out_that_is_stopped_leaves_nothing_new() {
     );
     assert_eq!(crate::sysroot::list(dir.path()), [""; 0]);
 
-    // Dropped before it was laid out, by a panic say.
+    // Dropped before its lay-out, as after a panic.
     drop(open(&name(&path, "?size=12MiB"), &OpenOptions::read_write()).unwrap());
     assert_eq!(crate::sysroot::list(dir.path()), [""; 0]);
 
-    // An old file of ours gets its length back and stays ours.
+    // An existing file of iodyno's gets its length back and stays iodyno's.
     drop(make(&name(&path, "?size=1MiB")));
     let mut grown = open(&name(&path, "?size=12MiB"), &OpenOptions::read_write()).unwrap();
     stop_after(&mut grown, 4 * MIB);
@@ -162,7 +161,7 @@ fn a_lay_out_that_is_stopped_leaves_nothing_new() {
     );
 }
 
-/// Undoing identifies the file, not its name.
+/// The undo identifies the file, not its name.
 #[test]
 fn a_foreign_file_that_took_the_name_in_the_lay_out_stays() {
     let dir = tempfile::tempdir().unwrap();
@@ -182,7 +181,7 @@ fn a_foreign_file_that_took_the_name_in_the_lay_out_stays() {
     assert_eq!(crate::sysroot::list(dir.path()), ["moved", "t"]);
 }
 
-/// By descriptor and by mapping, as a database or a virtual machine holds its file.
+/// Writers by descriptor and by mapping, as databases and virtual machines have them.
 #[test]
 fn a_file_that_another_process_writes_is_refused() {
     let dir = tempfile::tempdir().unwrap();
@@ -238,16 +237,16 @@ fn a_foreign_file_is_refused_until_it_is_named() {
         assert_eq!(opened.lifted[0].code, RefusalCode::ForeignFile);
         assert_eq!(pwrite(&opened.fd, &direct_buf(&opened), 0), Ok(4096));
     }
-    // It was not adopted: the next run refuses it again.
+    // The file was not adopted: the next run refuses it again.
     is_refused(open(&plain, &OpenOptions::read_write()), RefusalCode::ForeignFile);
 
-    // A file of ours that a user replaced in place keeps its mark, but not its length.
+    // A file of iodyno's that a user replaced in place keeps its mark, but not its length.
     let ours = dir.path().join("ours");
     drop(make(&name(&ours, "?size=1MiB")));
     File::options().write(true).open(&ours).unwrap().set_len(MIB + 1).unwrap();
     is_refused(open(&name(&ours, ""), &OpenOptions::read_write()), RefusalCode::ForeignFile);
 
-    // One that keeps its length too, as after `cp image ours`, no longer holds what iodyno wrote.
+    // A file that also keeps its length, as after `cp image ours`, no longer holds iodyno's data.
     for at in [0, 512, 700_000, MIB - 512] {
         let refilled = dir.path().join("refilled");
         drop(make(&name(&refilled, "?size=1MiB")));
@@ -262,14 +261,14 @@ fn a_foreign_file_is_refused_until_it_is_named() {
         std::fs::remove_file(&refilled).unwrap();
     }
 
-    // And one that a user formatted is reported as such.
+    // A file that a user formatted is reported as such.
     let disk = dir.path().join("disk");
     drop(make(&name(&disk, "?size=1MiB")));
     File::options().write(true).open(&disk).unwrap().write_all_at(b"XFSB", 0).unwrap();
     is_refused(open(&name(&disk, ""), &OpenOptions::read_write()), RefusalCode::Signature);
 }
 
-/// 4 KiB that suit every alignment.
+/// An aligned buffer of 4 KiB.
 fn direct_buf(opened: &Opened) -> crate::aligned::AlignedBuf {
     assert!(opened.mem_align_bytes <= crate::aligned::BUFFER_ALIGN_BYTES as u64);
     crate::aligned::AlignedBuf::zeroed(4096)
@@ -289,7 +288,7 @@ fn read_only_never_opens_for_writing() {
         open(&TargetName::parse("/dev/zero?size=1MiB").unwrap(), &OpenOptions::read_only())
             .unwrap();
     assert_eq!(kernel_flags(&opened) & libc::O_ACCMODE as u32, libc::O_RDONLY as u32);
-    // Neither makes nor grows.
+    // Opening for reading neither creates nor grows a file.
     for rest in ["2?size=1MiB", "?size=2MiB"] {
         let result = open(&name(&path, rest), &OpenOptions::read_only());
         assert!(matches!(result, Err(TargetError::Unsupported { .. })), "{result:?}");
@@ -338,7 +337,7 @@ fn the_page_cache_is_used_when_asked_and_only_then() {
     drop(buffered);
     let off = OpenOptions { direct: Direct::Off, ..OpenOptions::read_write() };
     assert!(!open(&name(&path, ""), &off).unwrap().direct);
-    // The name goes before the option.
+    // The name takes precedence over the option.
     match open(&name(&path, "?direct=yes"), &off) {
         Ok(opened) => assert!(opened.direct),
         Err(error) => assert!(matches!(error, TargetError::Unsupported { .. }), "{error}"),
@@ -364,7 +363,7 @@ fn the_stated_alignment_works_and_half_of_it_does_not() {
     assert!(mem <= align);
     assert_eq!(pread(&opened.fd, &mut buf[mem..][..align], align as u64), Ok(align));
     assert_eq!(pwrite(&opened.fd, &buf[mem..][..align], align as u64), Ok(align));
-    // Some file systems take anything (tmpfs copies); one that says 512 means it.
+    // Some file systems accept any alignment (tmpfs copies); one whose `statx` states 512 means it.
     if opened.inspection.alignment.source.as_deref() == Some("statx") {
         assert_eq!(pread(&opened.fd, &mut buf[..align / 2], 0), Err(Errno::INVAL));
     }
@@ -393,7 +392,7 @@ fn a_file_that_took_the_name_since_is_not_touched() {
     assert!(matches!(result, Err(TargetError::Changed { .. })), "{result:?}");
     assert_eq!(std::fs::read(dir.path().join("new")).unwrap(), b"mine");
 
-    // Inspected as ours, and replaced in place before it was opened.
+    // A file inspected as iodyno's, replaced in place before it was opened.
     let ours = dir.path().join("ours");
     drop(make(&name(&ours, "?size=1MiB")));
     let inspection = inspect::inspect(&name(&ours, "")).unwrap();

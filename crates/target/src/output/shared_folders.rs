@@ -1,7 +1,7 @@
-//! Rules for folders in which other users may make files, such as `/tmp`: another user's symbolic link is not
-//! followed, and another user's file or pipe is not written. They are the kernel's rules (`fs.protected_symlinks`,
-//! `protected_regular` and `protected_fifos`) for calls to which it does not apply them, such as renaming, and whatever
-//! the machine's settings are.
+//! Rules for folders in which other users may create files, such as `/tmp`: another user's symbolic link is not
+//! followed, and another user's file or pipe is not written. They follow the kernel's `fs.protected_symlinks`,
+//! `protected_regular` and `protected_fifos`, but apply whatever the machine's settings, and also to calls that the
+//! kernel exempts, such as renaming.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -13,23 +13,23 @@ use rustix::io::Errno;
 
 use crate::error::{TargetError, errno_of};
 
-/// Links that a path may lead through, as the kernel has it.
+/// Maximum number of links in a path, as in the kernel.
 const LINKS_MAX: u32 = 40;
-/// Users other than a folder's owner may make files in it.
+/// Mode bits: users other than the folder's owner may create files in it.
 const OTHERS_WRITE: u32 = 0o022;
-/// In such a folder each user may rename and remove only files of his own.
+/// Mode bit: users may rename and remove only their own files.
 const STICKY: u32 = 0o1000;
 
-/// True for a file that belongs to neither this user, the folder's owner, nor root.
+/// True if a file belongs neither to this user, nor to the folder's owner, nor to root.
 fn is_strangers(folder: &Stat, owner: u32) -> bool {
     let own = rustix::process::geteuid().as_raw();
     ![own, folder.st_uid, 0].contains(&owner)
 }
 
-/// The path without links. A part that is not there stays as it is.
+/// Resolves a path's links. Missing parts stay as they are.
 ///
 /// # Errors
-/// [`TargetError::BadOutput`] for another user's link in a folder in which others may write; those of the system.
+/// [`TargetError::BadOutput`] for another user's link in a shared folder, and system errors.
 pub(super) fn resolve(path: &Path) -> Result<PathBuf, TargetError> {
     let failed = |errno| TargetError::from_errno("follow its path", path, errno);
     let mut real = if path.is_absolute() {
@@ -53,7 +53,7 @@ pub(super) fn resolve(path: &Path) -> Result<PathBuf, TargetError> {
             real = next;
             continue;
         };
-        // The links there name what a process has open, such as a pipe.
+        // Links in /proc name open files, such as a pipe.
         if real.starts_with("/proc") {
             return Ok(path.canonicalize().unwrap_or_else(|_| path.to_owned()));
         }
@@ -94,11 +94,11 @@ fn strangers_link(path: &Path, link: &Path, owner: u32) -> TargetError {
     }
 }
 
-/// Opens a folder by a path without links, and fails where a link took a name meanwhile.
+/// Opens a folder by a path without links; fails if a link has taken a name since.
 pub(super) fn open_folder(real: &Path) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     match openat2(CWD, real, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
-        // A kernel before 5.6, or a filter of system calls that does not know it.
+        // A kernel before 5.6, or a seccomp filter that does not know the call.
         Err(Errno::NOSYS | Errno::PERM) => {
             rustix::fs::open(real, flags | OFlags::NOFOLLOW, Mode::empty())
         }
@@ -106,7 +106,7 @@ pub(super) fn open_folder(real: &Path) -> Result<OwnedFd, Errno> {
     }
 }
 
-/// Refuses another user's file or pipe in a folder that is shared as `/tmp` is.
+/// Refuses another user's file or pipe in a shared folder such as `/tmp`.
 ///
 /// # Errors
 /// [`TargetError::BadOutput`].

@@ -1,9 +1,9 @@
 //! ATA: SECURITY ERASE UNIT through SCSI's ATA PASS-THROUGH (16), by ACS-4 (7.45 to 7.50, and words
 //! 82, 89, 90, 128 of IDENTIFY DEVICE) and SAT-4.
 //!
-//! A drive erases only under a password: one is set, which is [`PASSWORD`] so that a drive that lost power
-//! half-way can be unlocked by any reader of this file; the erase removes it. A drive that the firmware has
-//! frozen, or that already has a password, is left alone.
+//! A drive erases only with a password set. It is [`PASSWORD`], so that any reader of this file can unlock a drive that
+//! lost power half-way; the erase removes it. A drive that is frozen by the firmware, or already has a password, is
+//! left alone.
 
 use rustix::fd::OwnedFd;
 use rustix::io::{Errno, Result};
@@ -12,13 +12,13 @@ use super::{Carried, Setback};
 use crate::ioctl::{self, ScsiData};
 
 const PAGE_BYTES: usize = 512;
-/// The password while a drive is erased; the rest of its 32 bytes are zeroes.
+/// Password during an erase; the rest of its 32 bytes are zeroes.
 const PASSWORD: &str = "iodyno";
 const SHORT_MS: u32 = 15_000;
-/// Where the drive gives no estimate.
+/// Assumed duration if the drive gives no estimate.
 const UNKNOWN_MINUTES: u32 = 24 * 60;
 
-/// The receiver of commands.
+/// Receiver of commands: a drive, or a simulated one in tests.
 pub(super) trait Port {
     fn command(&mut self, block: &[u8; 16], data: ScsiData<'_>, timeout_ms: u32) -> Result<()>;
 }
@@ -32,7 +32,7 @@ impl Port for Device<'_> {
     }
 }
 
-/// The Security feature set in IDENTIFY DEVICE.
+/// Security feature set in IDENTIFY DEVICE.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools)] // Each is a bit of word 128.
 pub(super) struct Security {
@@ -42,13 +42,13 @@ pub(super) struct Security {
     pub(super) frozen: bool,
     pub(super) expired: bool,
     pub(super) enhanced: bool,
-    /// The drive's own estimates, minutes.
+    /// The drive's estimates, minutes; `None`: not reported.
     pub(super) erase_minutes: Option<u32>,
     pub(super) enhanced_minutes: Option<u32>,
 }
 
 impl Security {
-    /// Why the drive can't be erased now; None when it can.
+    /// Reason why the drive can't be erased now; `None` if it can.
     pub(super) fn hindrance(&self, enhanced: bool) -> Option<String> {
         let text = if !self.supported {
             "the drive does not have the Security feature set"
@@ -70,9 +70,8 @@ impl Security {
     }
 }
 
-/// A command block of ATA PASS-THROUGH (16). Protocols: 3 no data, 4 PIO in, 5 PIO out. 0Eh says
-/// that the length in 512-byte blocks is in the count field and the data come from the device, 06h
-/// that they go to it.
+/// A command block of ATA PASS-THROUGH (16). Protocols: 3 no data, 4 PIO in, 5 PIO out. Transfer: the count field holds
+/// the length in 512-byte blocks, 0Eh from the device, 06h to the device.
 fn block(protocol: u8, transfer: u8, command: u8) -> [u8; 16] {
     let count = u8::from(transfer != 0);
     [0x85, protocol << 1, transfer, 0, 0, 0, count, 0, 0, 0, 0, 0, 0, 0, command, 0]
@@ -98,9 +97,9 @@ fn disable_password() -> [u8; 16] {
     block(5, 0x06, 0xF6)
 }
 
-/// The page that goes with a password: word 0 is `control` (bit 0 the master password, bit 1 of an
-/// erase the enhanced mode), words 1 to 16 are the password. The level is "high" (bit 8 clear), so
-/// that the master password can unlock it as well.
+/// The page for commands with a password: word 0 is `control` (bit 0: master password; bit 1: enhanced mode of an
+/// erase), words 1 to 16 hold the password. The level is "high" (bit 8 clear), so that the master password can unlock
+/// the drive too.
 fn password_page(control: u16) -> [u8; PAGE_BYTES] {
     let mut page = [0; PAGE_BYTES];
     page[..2].copy_from_slice(&control.to_le_bytes());
@@ -112,16 +111,16 @@ fn word(page: &[u8; PAGE_BYTES], number: usize) -> u16 {
     u16::from_le_bytes([page[2 * number], page[2 * number + 1]])
 }
 
-/// Words 89 and 90: units of two minutes, in 15 bits when bit 15 is set and else in 8; 0 is not reported, and
-/// the highest value stands for anything longer.
+/// Parses word 89 or 90: units of two minutes, in 15 bits if bit 15 is set, otherwise in 8. 0 means not reported, the
+/// highest value means any longer time; both give `None`.
 fn minutes(word: u16) -> Option<u32> {
     let (units, most) =
         if word & 1 << 15 != 0 { (word & 0x7FFF, 0x7FFF) } else { (word & 0xFF, 0xFF) };
     (units != 0 && units != most).then(|| 2 * u32::from(units))
 }
 
-/// Reads words 82 and 128; None for a page that is damaged or of another kind of device. Word 255
-/// has the signature A5h and a sum, where the drive keeps one.
+/// Parses words 82 and 128. `None` for a damaged page or another kind of device. If the drive keeps a checksum, word
+/// 255 holds the signature A5h and the sum.
 fn parse(page: &[u8; PAGE_BYTES]) -> Option<Security> {
     let is_ata = word(page, 0) & 1 << 15 == 0 && page.iter().any(|&byte| byte != 0);
     let sum = page.iter().fold(0_u8, |sum, byte| sum.wrapping_add(*byte));
@@ -142,10 +141,10 @@ fn parse(page: &[u8; PAGE_BYTES]) -> Option<Security> {
     })
 }
 
-/// Queries the drive. Reads only.
+/// Queries the drive. Only reads.
 ///
 /// # Errors
-/// Why it could not be queried, in words.
+/// Reason for the failure, in words.
 pub(super) fn query(port: &mut dyn Port) -> core::result::Result<Security, String> {
     let mut page = [0; PAGE_BYTES];
     port.command(&identify_device(), ScsiData::ToHost(&mut page), SHORT_MS)
@@ -153,9 +152,9 @@ pub(super) fn query(port: &mut dyn Port) -> core::result::Result<Security, Strin
     parse(&page).ok_or_else(|| "its identity page is damaged, or it is not an ATA drive".to_owned())
 }
 
-/// Erases the drive. The command answers when it is done, which takes minutes to hours.
+/// Erases the drive. The command returns when the erase is done, after minutes to hours.
 pub(super) fn carry_out(port: &mut dyn Port, enhanced: bool) -> Carried {
-    // Checked again at the last moment: another program may have set a password since.
+    // Check again: another program may have set a password since.
     let security = query(port).map_err(Setback::Refused)?;
     if let Some(why) = security.hindrance(enhanced) {
         return Err(Setback::Refused(why));

@@ -2,16 +2,16 @@
 
 use super::*;
 
-/// The first word and the password of a page.
+/// First word and password of a page.
 type Page = (u16, Vec<u8>);
 
-/// A drive with the Security feature set.
+/// A simulated drive with the Security feature set.
 struct Fake {
     /// Word 128.
     status: u16,
     words: Vec<(usize, u16)>,
     fails: Option<u8>,
-    /// The commands sent to it: command, first word and password of the page, time.
+    /// Commands received: command, page's first word and password, timeout.
     sent: Vec<(u8, Option<Page>, u32)>,
 }
 
@@ -69,7 +69,7 @@ impl Port for Fake {
         match (command, data) {
             (0xEC, ScsiData::ToHost(to)) => to.copy_from_slice(&self.page()),
             (0xF1, _) => self.status |= ENABLED,
-            // A drive takes the erase only right after its preparation.
+            // A drive accepts the erase only directly after its preparation.
             (0xF4, _) => {
                 assert_eq!(self.sent[self.sent.len() - 2].0, 0xF3);
                 self.status &= !ENABLED;
@@ -82,8 +82,8 @@ impl Port for Fake {
     }
 }
 
-/// Against SAT-4's table of ATA PASS-THROUGH (16) and the command codes of ACS-4; `hdparm` sends
-/// the same blocks but for the protocol's reserved bits.
+/// Expected bytes from SAT-4's table of ATA PASS-THROUGH (16) and the command codes of ACS-4.
+/// `hdparm` sends the same blocks except for the protocol's reserved bits.
 #[test]
 fn command_blocks_are_those_of_the_standards() {
     let bytes = |command: u8, protocol: u8, transfer: u8, count: u8| {

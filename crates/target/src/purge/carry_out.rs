@@ -1,4 +1,4 @@
-//! The sequence of a purge: guard, plan, proof blocks, health, the method, health, proof blocks.
+//! Sequence of a purge: guard, plan, proof blocks, health, method, health, check of the proof blocks.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -18,15 +18,15 @@ use crate::name::TargetName;
 use crate::open::{Access, OpenOptions, Opened, open_inspected};
 use crate::sysroot::SysRoot;
 
-/// Time limit of a server to answer one request.
+/// Timeout of one request to a server.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Purges a target that no other process has open: checks with the guard, opens it, purges it and closes it.
+/// Purges a target that no other process has open: checks with the guard, opens, purges and closes it.
 ///
 /// # Errors
-/// [`TargetError::Refused`] when it must not be erased, or was not named by `--destroy`,
-/// [`TargetError::BadName`] when `--destroy` names something else besides, and those of opening it. An
-/// impossible or a failed purge is no error: the record states it.
+/// [`TargetError::Refused`] when it must not be erased or `--destroy` does not name it, [`TargetError::BadName`] when
+/// `--destroy` names something else as well, and those of opening it. An impossible or failed purge is not an error:
+/// the record states it.
 pub fn purge(
     inspection: Inspection,
     options: &PurgeOptions,
@@ -42,18 +42,18 @@ pub fn purge(
         && inspection.exists
         && !inspection.is_scratch();
     if !is_there {
-        // Nothing is kept: memory, emulated storage, a file that is still to be created.
+        // Targets that keep nothing: memory, emulated storage, a file that is still to be created.
         return Ok(unkept(choose::plan(&inspection, options.method)));
     }
     let open = OpenOptions { confirm: options.confirm.clone(), ..OpenOptions::read_write() };
     purge_opened(&open_inspected(inspection, &open)?, options, progress)
 }
 
-/// Purges a target that is open for writing already, such as one of a run. The names that it was opened by do
-/// not count: `options` must name it again.
+/// Purges a target that is already open for writing, such as one of a run. The confirmation for opening does not count:
+/// `options` must name the target again.
 ///
 /// # Errors
-/// As [`purge`]; [`TargetError::Unsupported`] for what was opened for reading.
+/// As [`purge`]; [`TargetError::Unsupported`] if the target is open for reading only.
 pub fn purge_opened(
     opened: &Opened,
     options: &PurgeOptions,
@@ -86,7 +86,7 @@ pub fn purge_opened(
     );
     if inspection.kind == Kind::Block && record.method.is_some() {
         let _ = ioctl::block_flush_buffers(&opened.fd);
-        // Nodes of partitions that no longer exist would mislead later users.
+        // Nodes of lost partitions would mislead later users.
         let _ = ioctl::block_reread_partitions(&opened.fd);
     }
     record.evidence.extend(kept(&record, inspection.kind));
@@ -96,7 +96,7 @@ pub fn purge_opened(
     Ok(record)
 }
 
-/// The part of an open target that is erased: all of the target, up to the end of its last whole block.
+/// Length to erase: the target, up to the end of its last whole block.
 fn range_bytes(opened: &Opened) -> u64 {
     let inspection = &opened.inspection;
     let whole = inspection.whole_bytes.unwrap_or(0);
@@ -130,7 +130,7 @@ impl Purge<'_> {
     }
 }
 
-/// Tries the possible methods, best first, until one works; between writing and reading the proof.
+/// Tries the possible methods, best first, until one works. Writes the proof before and checks it afterwards.
 fn try_methods<B: Blocks>(
     plan: PurgePlan,
     lifted: &[Refusal],
@@ -144,7 +144,7 @@ fn try_methods<B: Blocks>(
         record.outcome = PurgeOutcome::NotPossible(plan.why_not.unwrap_or_default());
         return record;
     }
-    // Of this purge alone; a clock that stands still costs no more than that.
+    // Makes the pattern unique to this purge; should the clock stand still, only that is lost.
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let nonce = now.as_nanos() as u64 ^ u64::from(std::process::id()).rotate_left(48);
     let check = EraseCheck::write(blocks, range_bytes, align_bytes, nonce);
@@ -203,7 +203,7 @@ fn begun(target: String, considered: Vec<Choice>, lifted: &[Refusal]) -> PurgeRe
     }
 }
 
-/// A target that is created anew by each run, or that keeps nothing.
+/// Record of a target that each run creates anew, or that keeps nothing.
 fn unkept(plan: PurgePlan) -> PurgeRecord {
     let mut record = begun(plan.target, plan.choices, &[]);
     match plan.chosen {
@@ -246,7 +246,7 @@ fn export(
     record
 }
 
-/// The remedy for content that a purge has left in place, though all commands succeeded.
+/// Remedy if content survived a purge whose commands all succeeded.
 fn kept(record: &PurgeRecord, kind: Kind) -> Option<String> {
     let method = record.method.filter(|_| record.verified == Verified::No)?;
     let text = match (method, kind) {
@@ -269,7 +269,7 @@ fn kept(record: &PurgeRecord, kind: Kind) -> Option<String> {
     Some(text.to_owned())
 }
 
-/// The log of the device that is the target, not of one below a file or a loop device.
+/// Health of the device that is the target; `None` for a device below a file or loop device.
 fn own_health(inspection: &Inspection, root: &SysRoot) -> Option<Health> {
     let own = inspection.device.as_ref().filter(|_| inspection.kind == Kind::Block)?;
     let is_own = |device: &&BlockDevice| {
@@ -279,7 +279,7 @@ fn own_health(inspection: &Inspection, root: &SysRoot) -> Option<Health> {
     health(&BlockDevice::read(root, device.dev)?).ok()
 }
 
-/// The purge as seen in the device's own log.
+/// Life used and medium errors before and after, from the device's own log.
 fn wear(before: Option<&Health>, after: Option<&Health>) -> Option<String> {
     let (before, after) = (before?, after?);
     if after.percentage_used.is_none() && after.media_errors.is_none() {

@@ -1,4 +1,4 @@
-//! Purges of targets that every machine has: files, memory; and the order in which methods are tried.
+//! Purges of targets that exist on every machine (files, memory), and the order of methods.
 
 use super::*;
 use crate::error::RefusalCode;
@@ -20,7 +20,7 @@ fn of(path: &Path, options: &str) -> Inspection {
     inspect(&TargetName::parse(&format!("{}{options}", path.display())).unwrap()).unwrap()
 }
 
-/// A file of 3 MiB that iodyno created, full of data.
+/// A full file of 3 MiB that iodyno created.
 fn ours(dir: &Path) -> std::path::PathBuf {
     let path = dir.join("ours");
     let mut opened = open_inspected(of(&path, "?size=3MiB"), &OpenOptions::read_write()).unwrap();
@@ -56,7 +56,7 @@ fn a_file_that_iodyno_made_is_emptied_and_stays() {
     assert_eq!((after.len(), after.ino()), (3 * MIB, before.ino()));
     assert!(after.blocks() < before.blocks() / 8, "{} {}", after.blocks(), before.blocks());
     assert!(std::fs::read(&path).unwrap().iter().all(|&byte| byte == 0));
-    // It is still ours, and the next run lays it out again.
+    // The file stays iodyno's, and the next run lays it out again.
     let again = open_inspected(of(&path, ""), &OpenOptions::read_write()).unwrap();
     assert_eq!(again.lay_out_bytes(), 3 * MIB);
     drop(again);
@@ -93,7 +93,7 @@ fn a_foreign_file_is_left_alone_until_it_is_named() {
         }
         assert!(std::fs::read(&path).unwrap() == text);
     }
-    // An impossible method leaves it alone too, even confirmed.
+    // An impossible method leaves the file alone too, even if confirmed.
     let confirm = Confirm(vec!["notes".to_owned()]);
     let options =
         PurgeOptions { method: Some(Method::NvmeSanitizeBlock), confirm: confirm.clone() };
@@ -139,7 +139,7 @@ fn targets_made_anew_and_targets_that_keep_nothing() {
     assert!(matches!(refused, Err(TargetError::Refused(_))), "{refused:?}");
 }
 
-/// A store that is erased by what is not refused.
+/// A store that a successful method erases.
 struct Store(Vec<u8>);
 
 impl Blocks for Store {
@@ -158,7 +158,7 @@ impl Blocks for Store {
 
 type Means = Box<dyn FnMut(&mut Store, Method) -> Carried>;
 
-/// A refused method gives way to the next; one that fails does not; one that reports success is checked.
+/// A refused method is followed by the next, a failed one is not; a reported success is checked.
 #[test]
 fn methods_are_tried_in_order() {
     let plan = || PurgePlan {

@@ -1,5 +1,5 @@
-//! The methods of purging that a target has, and why not the others: printed before anything is erased. Only
-//! queries devices; the rules themselves are a pure function of the findings.
+//! Purge methods of a target, and why others are impossible; printed before anything is erased. Devices are only
+//! queried; the rules are a pure function of the findings.
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -10,43 +10,43 @@ use iodyno_units::human;
 use super::{Method, ata, nvme};
 use crate::inspect::{self, Inspection, Kind};
 
-/// A method, and whether this target has it.
+/// A method, and whether it is possible here.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Choice {
     /// The method.
     pub method: Method,
-    /// It can be tried.
+    /// True if the method can be tried.
     pub possible: bool,
-    /// Its effect here and its duration, or why it is impossible, as a sentence.
+    /// Effect and duration here, or why the method is impossible, as a sentence.
     pub remark: String,
 }
 
-/// The plan of a purge.
+/// Plan of a purge.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PurgePlan {
-    /// The target's canonical name.
+    /// Canonical name of the target.
     pub target: String,
-    /// The methods that targets of this kind can have, best first.
+    /// Methods for this kind of target, best first.
     pub choices: Vec<Choice>,
-    /// The method that would be used.
+    /// Method that would be used.
     pub chosen: Option<Method>,
-    /// Why none would be, as a sentence.
+    /// Reason why no method would be used, as a sentence.
     pub why_not: Option<String>,
 }
 
-/// A device's answers.
+/// A device's answers; `None` if it was not queried.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) nvme: Option<Result<nvme::Identified, String>>,
     pub(super) ata: Option<Result<ata::Security, String>>,
 }
 
-/// The plan of a purge of this target. Queries the device, and changes nothing.
+/// Plans a purge. Queries the device and changes nothing.
 pub fn plan(inspection: &Inspection, requested: Option<Method>) -> PurgePlan {
     decide(inspection, &query(inspection), requested)
 }
 
-/// Queries the device, where it supports that.
+/// Queries the device, if it is a whole NVMe or SCSI device.
 pub(super) fn query(inspection: &Inspection) -> Found {
     let mut found = Found::default();
     let name = match &inspection.device {
@@ -69,8 +69,8 @@ pub(super) fn query(inspection: &Inspection) -> Found {
     found
 }
 
-/// Whether the target is a whole device, so that a command which erases a whole device affects nothing but it.
-/// The error names what else it would affect.
+/// Succeeds if the target is a whole device, so that a command that erases a whole device affects nothing else. The
+/// error names what else would be affected.
 fn is_whole(inspection: &Inspection) -> Result<(), String> {
     let Some(device) = inspection.device.as_ref().filter(|_| inspection.kind == Kind::Block) else {
         return Err("it is not a device of its own, and the command erases a whole one.".to_owned());
@@ -121,7 +121,7 @@ pub(super) fn decide(
     PurgePlan { target: inspection.name.to_string(), choices, chosen, why_not }
 }
 
-/// Whether targets of this kind can have this method at all, so that it is worth a line.
+/// True if targets of this kind can have the method, so that it is worth a line.
 fn belongs(method: Method, inspection: &Inspection) -> bool {
     use Method as M;
     let name = inspection.device.as_ref().map_or("", |device| device.kernel_name.as_str());
@@ -147,7 +147,7 @@ fn is_kept_file(inspection: &Inspection) -> bool {
     inspection.kind == Kind::File && inspection.exists
 }
 
-/// The effect of a method here, or why it is impossible.
+/// Effect of a method here; the error says why it is impossible.
 fn possible(method: Method, inspection: &Inspection, found: &Found) -> Result<String, String> {
     if method.is_whole_device() {
         is_whole(inspection)?;
@@ -246,7 +246,7 @@ fn discard(inspection: &Inspection) -> Result<String, String> {
     let size = human::size(inspection.size_bytes.unwrap_or(0));
     let zoned = inspection.device.as_ref().and_then(|device| device.zoned.as_deref());
     match (inspection.kind, inspection.capabilities.trim) {
-        // Its write pointers would stay, whatever happened to the data.
+        // A discard leaves the write pointers unchanged.
         (Kind::Block, _) if zoned.is_some_and(|model| model != "none") => Err(
             "it is a zoned device, whose zones begin anew by a reset and not by a discard: `blkzone \
              reset` (util-linux) does that."

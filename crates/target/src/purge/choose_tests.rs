@@ -94,7 +94,7 @@ fn the_best_possible_method_is_chosen() {
 fn nothing_beside_the_target_is_hit() {
     use Method as M;
     let disk = block("259:0");
-    // Sanitize affects every namespace always; a format where the controller reports so.
+    // Sanitize always affects every namespace; a format does so if the controller reports it.
     let shared = |hits_all| {
         with(|c| {
             c.namespaces = vec![1, 2];
@@ -105,8 +105,7 @@ fn nothing_beside_the_target_is_hit() {
     assert_eq!(chosen(&disk, &shared(false)), Some(M::NvmeFormat));
     let plan = decide(&disk, &shared(true), Some(M::NvmeFormat));
     assert!(plan.why_not.unwrap().contains("all namespaces"));
-    // A partition, a part, and a device built on others get no command for a whole device, whatever the device
-    // supports.
+    // A partition, a part of a device, or a device built on others never gets a command for a whole device.
     let partition = block("259:1");
     let mut part = block("259:0");
     part.size_bytes = Some(4096);
@@ -123,7 +122,7 @@ fn nothing_beside_the_target_is_hit() {
         assert_eq!(chosen(inspection, &found), Some(M::Discard));
         assert_eq!(query(inspection), Found::default(), "not even queried");
     }
-    // A file can lie on a device that supports them all.
+    // A file on a device with all methods has none of them.
     let mut file = block("259:0");
     file.kind = Kind::File;
     for method in M::ALL.into_iter().filter(|method| method.is_whole_device()) {

@@ -1,5 +1,5 @@
-//! Discards: of a block device, of a file's blocks, of an NBD export. In pieces, so that progress can be
-//! reported and the work be stopped between two of them.
+//! Discards a block device, a file's blocks or an NBD export. Works in pieces, to report progress and to stop between
+//! two of them.
 
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
@@ -13,7 +13,7 @@ use crate::inspect::{self, Kind};
 use crate::ioctl;
 use crate::open::Opened;
 
-/// One piece: large beside any erase unit, small beside a device.
+/// Length of one discard: far larger than an erase unit, far smaller than a device.
 const PIECE_BYTES: u64 = 1 << 30;
 
 /// Discards the first `range_bytes` of an open file or device.
@@ -44,7 +44,7 @@ pub(super) fn opened(opened: &Opened, range_bytes: u64, progress: &mut Progress<
     Ok(words)
 }
 
-/// Discards an export.
+/// Discards an NBD export.
 pub(super) fn export(
     client: &mut Blocking,
     range_bytes: u64,
@@ -59,8 +59,8 @@ pub(super) fn export(
     Ok(vec![format!("Trims of {} were answered.", human::size(range_bytes))])
 }
 
-/// `one` discards a piece; its error says whether discards are unsupported. The words are the operation's name
-/// here, and where to find the cause of a failure.
+/// Discards a range piece by piece. `one` discards a piece; the flag in its error means that discards are unsupported.
+/// The words are the operation's name, and where to look for the cause of a failure.
 fn in_pieces(
     range_bytes: u64,
     (what, log): (&str, &str),

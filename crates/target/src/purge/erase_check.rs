@@ -1,10 +1,9 @@
-//! The proof of a purge: blocks spread over the target are written with a pattern that nothing else writes, and
-//! read back afterwards. A block that still holds its pattern was not purged.
+//! Proof of a purge: a unique pattern is written to blocks spread over the target, and read back afterwards. A block
+//! that still holds its pattern was not purged.
 //!
-//! The pattern is of this purge alone, so that an earlier one's can't be taken for it, and contains its
-//! address. It is read back once before, past the page cache where possible: a pattern that never arrived
-//! proves nothing by being absent. A sample bounds the share of blocks that were missed, it does not exclude a
-//! few.
+//! The pattern differs for each purge and contains the block's address, so it can't be confused with an earlier one. It
+//! is read back once before the purge, bypassing the page cache where possible: the absence of a pattern that never
+//! arrived proves nothing. Sampling bounds the share of missed blocks; it can't exclude a few.
 
 use rustix::io::Errno;
 
@@ -20,12 +19,12 @@ use crate::inspect::Kind;
 use crate::ioctl;
 use crate::open::Opened;
 
-/// How many blocks are sampled: if none of 64 kept its pattern, less than 5 % of all did, with 95 %
-/// confidence (1 − 0.05^(1/64)).
+/// Number of sampled blocks. If none of 64 kept its pattern, less than 5 % of all blocks did, with 95 % confidence (1 −
+/// 0.05^(1/64)).
 const SAMPLES: u64 = 64;
 const BLOCK_BYTES: u64 = 4096;
 
-/// Reads and writes blocks.
+/// Block access to a target.
 pub(super) trait Blocks {
     fn write(&mut self, at_bytes: u64, from: &[u8]) -> Result<(), Errno>;
     fn read(&mut self, at_bytes: u64, to: &mut [u8]) -> Result<(), Errno>;
@@ -33,7 +32,7 @@ pub(super) trait Blocks {
     fn settle(&mut self);
 }
 
-/// An open file or device.
+/// Blocks of an open file or device.
 pub(super) struct OpenedBlocks<'a>(pub(super) &'a Opened);
 
 impl Blocks for OpenedBlocks<'_> {
@@ -53,7 +52,7 @@ impl Blocks for OpenedBlocks<'_> {
     }
 
     fn settle(&mut self) {
-        // Failures here show when the blocks are read.
+        // Failures here show up when the blocks are read.
         let _ = rustix::fs::fdatasync(&self.0.fd);
         if self.0.inspection.kind == Kind::Block {
             let _ = ioctl::block_flush_buffers(&self.0.fd);
@@ -63,7 +62,7 @@ impl Blocks for OpenedBlocks<'_> {
     }
 }
 
-/// An export, by a connection.
+/// Blocks of an NBD export.
 pub(super) struct ExportBlocks<'a>(pub(super) &'a mut Blocking);
 
 impl Blocks for ExportBlocks<'_> {
@@ -87,13 +86,13 @@ impl Blocks for ExportBlocks<'_> {
 pub(super) struct EraseCheck {
     nonce: u64,
     block_bytes: usize,
-    /// The number of blocks that were to be written.
+    /// Number of blocks that should have been written.
     wanted: usize,
-    /// Blocks whose pattern arrived.
+    /// Offsets of blocks that took the pattern.
     places: Vec<u64>,
 }
 
-/// The result of reading them again.
+/// Blocks by the result of reading them again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Findings {
     kept: u32,
@@ -103,7 +102,7 @@ struct Findings {
 }
 
 impl EraseCheck {
-    /// Writes the pattern to blocks of the first `range_bytes`; those where it can be read back form the proof.
+    /// Writes the pattern to blocks of the first `range_bytes`. Blocks from which it can be read back form the proof.
     pub(super) fn write(
         blocks: &mut dyn Blocks,
         range_bytes: u64,
@@ -130,7 +129,7 @@ impl EraseCheck {
         check
     }
 
-    /// Magic, nonce and address, then numbers that follow from both.
+    /// Fills in the pattern: magic, nonce, address, then random numbers derived from nonce and address.
     fn pattern(&self, at_bytes: u64, block: &mut [u8]) {
         let mut random = stream(self.nonce, "purge witness", at_bytes);
         for piece in block.chunks_mut(8) {
@@ -151,7 +150,7 @@ impl EraseCheck {
         blocks.read(at_bytes, buffer).ok()?;
         let mut expected = vec![0; buffer.len()];
         self.pattern(at_bytes, &mut expected);
-        // A part of a block that is still there is content that is still there.
+        // Even one surviving sector means that content survived.
         let half = buffer.chunks(512).zip(expected.chunks(512)).any(|(a, b)| a == b);
         Some(match (half, buffer.iter().all(|&byte| byte == 0)) {
             (true, _) => Seen::Pattern,
@@ -160,7 +159,7 @@ impl EraseCheck {
         })
     }
 
-    /// Reads the blocks again: the verdict, and the findings as a sentence.
+    /// Reads the blocks again. Returns the verdict, and the findings as a sentence.
     pub(super) fn verify(&self, blocks: &mut dyn Blocks) -> (Verified, String) {
         blocks.settle();
         let mut findings = Findings::default();
@@ -185,8 +184,8 @@ enum Seen {
 }
 
 impl Findings {
-    /// Judges by `wanted` blocks that were to be sampled. Where most took no pattern, as in the zones of a
-    /// device that is written in order only, the few that did prove nothing about the others.
+    /// Judges the findings against `wanted` sampled blocks. If most took no pattern, as in zones that must be written
+    /// in order, the few that did prove nothing about the others.
     fn judge(self, wanted: usize) -> (Verified, String) {
         let all = self.kept + self.zero + self.changed + self.unreadable;
         let few = all == 0 || 2 * (all as usize) < wanted;
@@ -223,8 +222,8 @@ impl Findings {
     }
 }
 
-/// Blocks to sample out of `blocks`: the first, the last, and one at random of each equal part
-/// between; all of them where they are few. Ascending, each once.
+/// Numbers of the blocks to sample: the first, the last, and a random one in each equal part between; all of them if
+/// there are few. Ascending, without duplicates.
 fn spread(blocks: u64, nonce: u64) -> Vec<u64> {
     if blocks <= SAMPLES {
         return (0..blocks).collect();

@@ -1,9 +1,9 @@
-//! Whether the proof distinguishes a purge from a mere claim of one.
+//! The proof distinguishes a purge from a false claim of one.
 
 use super::*;
 use proptest::prelude::*;
 
-/// A store that may ignore writes or fail reads, from some block on.
+/// A store that ignores writes or fails reads from some offset on.
 struct Fake {
     bytes: Vec<u8>,
     lost_from: usize,
@@ -57,13 +57,13 @@ fn erased_and_kept_blocks_are_found() {
         (verified, words.as_str()),
         (Verified::Yes, "Of 64 sampled blocks 64 read as zeroes.")
     );
-    // One sector of one block is still there.
+    // One sector of one block survived.
     let last = *check.places.last().unwrap() as usize;
     store.bytes[last + 512..last + 1024].copy_from_slice(&kept[last + 512..last + 1024]);
     let (verified, words) = check.verify(&mut store);
     assert_eq!(verified, Verified::No);
     assert!(words.contains("1 still hold"), "{words}");
-    // After a change of keys everything reads as something else than it was.
+    // After a change of keys everything reads differently.
     for (byte, old) in store.bytes.iter_mut().zip(&kept) {
         *byte = old ^ 0x99;
     }
@@ -89,7 +89,7 @@ fn a_pattern_that_never_arrived_proves_nothing() {
     let (verified, words) = check.verify(&mut store);
     assert_eq!(verified, Verified::Unknown);
     assert!(words.contains("Only 1 of 64 blocks"), "{words}");
-    // The pattern of an earlier purge is not taken for this one's.
+    // The pattern of an earlier purge does not count.
     let mut store = Fake::of(LEN);
     called(&mut store);
     store.lost_from = 0;
@@ -102,7 +102,7 @@ fn a_pattern_that_never_arrived_proves_nothing() {
 }
 
 proptest! {
-    /// Both ends, one of each part between, ascending, none twice, none outside.
+    /// Both ends, one block in each part between, ascending, no duplicates, none outside.
     #[test]
     fn samples_are_spread(blocks in prop_oneof![0_u64..500, 1_u64..1 << 52], nonce: u64) {
         let places = spread(blocks, nonce);

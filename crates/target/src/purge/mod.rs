@@ -1,19 +1,17 @@
-//! Purging: bringing a target back to the state "as if it had never been written", by its best method, and
-//! proving afterwards as far as possible that it worked.
+//! Purging: brings a target back to a state as if it had never been written, by its best method, and verifies the
+//! result as far as possible.
 //!
-//! The methods, in order of preference, are those of [`Method`]. The ones that a target has form a
-//! [`PurgePlan`], which a command prints before anything happens. A purge is a write and more: the write guard
-//! is checked first, a device must be named even where it seems empty, and one that is in use is refused
-//! whatever was named.
+//! [`Method`] lists the methods in order of preference. Those that a target has form a [`PurgePlan`], which a command
+//! prints before anything happens. A purge needs more than a write: the write guard is checked first, a device must be
+//! named even if it seems empty, and a device in use is refused whatever was named.
 //!
-//! "Not possible" is an outcome with a reason, so that a method can go on and disclose it. The result is
-//! checked: a pattern is written to sampled blocks before, and must be gone after. A write of zeroes is no
-//! purge (a flash device keeps them as data) and is not among the methods; nor is `nvme format` with SES=0,
-//! which by its contract erases nothing. A zoned device is not discarded: its write pointers would stay, and it
-//! would not be as if it had never been written.
+//! "Not possible" is an outcome with a reason, so that a method can continue and disclose it. The result is checked: a
+//! pattern is written to sampled blocks before the purge, and must be gone afterwards. Writing zeroes is not a purge
+//! (flash keeps them as data), nor is `nvme format` with SES=0, which by its contract erases nothing. Zoned devices are
+//! not discarded: their write pointers would stay.
 //!
-//! Here are the types. Commands on the wire are in `nvme` and `ata`, as pure functions; the choice is in
-//! `choose`; the sequence in `carry_out`; the proof in `erase_check`.
+//! This module holds the types. The NVMe and ATA commands are in `nvme` and `ata`, the choice of a method in `choose`,
+//! the sequence in `carry_out`, the proof in `erase_check`.
 
 mod ata;
 mod carry_out;
@@ -34,13 +32,13 @@ use crate::health::Health;
 pub use carry_out::{purge, purge_opened};
 pub use choose::{Choice, PurgePlan, plan};
 
-/// A way to purge, best first.
+/// Purge methods, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
-    /// NVMe Sanitize, block erase: every block of the medium, also those out of reach of the host.
+    /// NVMe Sanitize, block erase: every block of the medium, including those that the host can't reach.
     NvmeSanitizeBlock,
-    /// NVMe Sanitize, crypto erase: the key is changed, and all data encrypted with it is lost.
+    /// NVMe Sanitize, crypto erase: changes the key, so all data encrypted with it is lost.
     NvmeSanitizeCrypto,
     /// NVMe Format with SES=1, user data erase.
     NvmeFormat,
@@ -50,14 +48,14 @@ pub enum Method {
     AtaErase,
     /// ATA Security Erase Unit, enhanced mode.
     AtaEraseEnhanced,
-    /// Discard of the whole range: `BLKDISCARD`, holes in a file, NBD's TRIM. A hint to a device.
+    /// Discard of the whole range: `BLKDISCARD`, holes in a file, NBD's TRIM. Only a hint to the device.
     Discard,
-    /// Memory, and files that are created for one run: each run has them anew.
+    /// No command: memory and scratch files are new for each run.
     Anew,
 }
 
 impl Method {
-    /// All of them, best first.
+    /// All methods, best first.
     pub const ALL: [Self; 8] = [
         Self::NvmeSanitizeBlock,
         Self::NvmeSanitizeCrypto,
@@ -69,7 +67,7 @@ impl Method {
         Self::Anew,
     ];
 
-    /// Its name on the command line and in records.
+    /// Name on the command line and in records.
     pub const fn name(self) -> &'static str {
         match self {
             Self::NvmeSanitizeBlock => "nvme-sanitize-block",
@@ -83,7 +81,7 @@ impl Method {
         }
     }
 
-    /// True for commands that erase a whole device, whatever part of it was named.
+    /// True for commands that erase a whole device, whatever part was named.
     pub const fn is_whole_device(self) -> bool {
         !matches!(self, Self::Discard | Self::Anew)
     }
@@ -110,53 +108,53 @@ impl FromStr for Method {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "state", content = "why")]
 pub enum PurgeOutcome {
-    /// The target reports that it is done.
+    /// The target reports success.
     Purged,
     /// The target has no method, or not the requested one. Nothing was erased.
     NotPossible(String),
-    /// It began and did not end well.
+    /// The purge began and failed.
     Failed(String),
 }
 
-/// Whether the old content is gone, by reading.
+/// Result of reading the sampled blocks again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verified {
-    /// None of the sampled blocks holds what was written to it before, and most took a pattern.
+    /// No sampled block holds its pattern, and most had taken it.
     Yes,
-    /// At least one does.
+    /// At least one block still holds its pattern.
     No,
-    /// It could not be sampled, or in too few places.
+    /// Too few blocks could be sampled, or none.
     Unknown,
 }
 
-/// A purge, for the record.
+/// Record of a purge.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PurgeRecord {
-    /// The target's canonical name.
+    /// Canonical name of the target.
     pub target: String,
-    /// The method used; `None` where none was possible.
+    /// Method used; `None` if none was possible.
     pub method: Option<Method>,
     /// The outcome.
     pub outcome: PurgeOutcome,
-    /// Time from the first command to the last answer, ns; the proof is not in it.
+    /// Time from the first command to the last answer, ns; excludes the proof.
     pub duration_ns: u64,
-    /// Whether the old content is gone.
+    /// Result of the proof.
     pub verified: Verified,
-    /// The findings, in sentences.
+    /// Findings, as sentences.
     pub evidence: Vec<String>,
-    /// The methods that were considered, best first.
+    /// Methods considered, best first.
     pub considered: Vec<Choice>,
     /// Refusals that `--destroy` lifted, as sentences.
     pub lifted: Vec<String>,
-    /// The device's own log before, where it keeps one.
+    /// The device's health log before the purge, if it has one.
     pub health_before: Option<Health>,
-    /// And after.
+    /// The device's health log after the purge.
     pub health_after: Option<Health>,
 }
 
 impl PurgeRecord {
-    /// True when it was purged and nothing contradicts that.
+    /// True if the target was purged and the proof does not contradict.
     pub fn is_purged(&self) -> bool {
         self.outcome == PurgeOutcome::Purged && self.verified != Verified::No
     }
@@ -165,26 +163,26 @@ impl PurgeRecord {
 /// Options of a purge.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PurgeOptions {
-    /// The method; the best that the target has where absent.
+    /// Method; `None`: the best that the target has.
     pub method: Option<Method>,
     /// Names given by `--destroy`.
     pub confirm: Confirm,
 }
 
-/// Receives the progress of a purge: a share from 0 to 1, where the device reports it. Breaking off ends a
-/// discard between two pieces; a device that erases itself goes on, and is only no longer waited for.
+/// Receives the progress of a purge, a share from 0 to 1 if the device reports it. `Break` ends a discard between two
+/// pieces; a device that erases itself continues, unobserved.
 pub type Progress<'a> = dyn FnMut(Option<f64>) -> ControlFlow<()> + 'a;
 
-/// Why a method did not work.
+/// Failure of a method.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Setback {
-    /// The target does not support it, or refused it before anything was erased: the next may work.
+    /// The target does not support the method, or refused it before anything was erased: the next one may work.
     Refused(String),
-    /// It began and failed, or was broken off.
+    /// The method began and failed, or was interrupted.
     Failed(String),
 }
 
-/// The findings of a method that worked, in sentences.
+/// Findings of a successful method, as sentences.
 type Carried = Result<Vec<String>, Setback>;
 
 const STOPPED: &str = "it was broken off; what the device has begun, it ends by itself.";

@@ -2,8 +2,8 @@
 //! NVM, 5.24 Sanitize, 5.16.1.20 Sanitize Status log) and the NVM Command Set Specification 1.0
 //! (Identify Namespace).
 //!
-//! Commands and pages are encoded and parsed by pure functions. The sequence of commands is written over a
-//! [`Port`], so that a simulated controller can replace the device.
+//! Pure functions encode commands and parse pages. The sequence of commands uses a [`Port`], so that tests can simulate
+//! a controller.
 
 use core::time::Duration;
 
@@ -12,18 +12,18 @@ use rustix::fd::OwnedFd;
 use super::{Carried, Method, Progress, STOPPED, Setback};
 use crate::ioctl::{self, NvmeAdmin, NvmeFailure};
 
-/// An identify page.
+/// Length of an identify page.
 const PAGE_BYTES: usize = 4096;
-/// Time limit of a command that only queries.
+/// Timeout of a query.
 const QUERY_MS: u32 = 10_000;
-/// Time limit for Sanitize to be accepted; the erase itself is polled.
+/// Timeout for Sanitize to be accepted; the erase itself is polled.
 const START_MS: u32 = 120_000;
-/// Time limit of Format, which answers only when it is done: large devices take hours.
+/// Timeout of Format, which returns only when it is done: large devices take hours.
 const FORMAT_MS: u32 = 4 * 3600 * 1000;
-/// Consecutive reads of the log page that may fail while the device erases itself.
+/// Maximum consecutive failures to read the log page while the device erases itself.
 const LOG_FAILURES_MAX: u32 = 60;
 
-/// The receiver of admin commands.
+/// Receiver of admin commands: a controller, or a simulated one in tests.
 pub(super) trait Port {
     fn admin(&mut self, command: &NvmeAdmin, data: &mut [u8]) -> Result<(), NvmeFailure>;
     fn namespace(&mut self) -> Result<u32, NvmeFailure>;
@@ -48,25 +48,25 @@ impl Port for Device<'_> {
     }
 }
 
-/// The controller's properties that determine how to purge.
+/// Properties of the controller that determine how to purge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Identified {
     pub(super) nsid: u32,
-    /// Namespaces of the subsystem, this one too.
+    /// All namespaces of the subsystem, including this one.
     pub(super) namespaces: Vec<u32>,
     pub(super) sanitize_block: bool,
     pub(super) sanitize_crypto: bool,
     pub(super) format: bool,
     pub(super) format_crypto: bool,
-    /// A format, or the erase in it, goes to all namespaces.
+    /// A format, or its erase, affects all namespaces.
     pub(super) format_hits_all: bool,
-    /// The namespace's format, so that it is kept.
+    /// Present format of the namespace, to be kept.
     pub(super) layout: Layout,
     pub(super) sanitize: Option<SanitizeStatus>,
 }
 
 impl Identified {
-    /// The namespaces beside this one.
+    /// The other namespaces.
     pub(super) fn others(&self) -> Vec<u32> {
         self.namespaces.iter().copied().filter(|&nsid| nsid != self.nsid).collect()
     }
@@ -77,11 +77,11 @@ impl Identified {
 pub(super) struct Layout {
     /// Index of the LBA format, 0 to 63.
     format_index: u8,
-    /// Metadata are part of an extended LBA.
+    /// Metadata is part of an extended LBA.
     extended_metadata: bool,
-    /// End-to-end protection, type 0 to 3.
+    /// Type of end-to-end protection, 0 to 3.
     protection: u8,
-    /// Protection information comes first in the metadata.
+    /// Protection information is at the start of the metadata.
     protection_first: bool,
 }
 
@@ -93,28 +93,28 @@ fn le32(page: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([page[at], page[at + 1], page[at + 2], page[at + 3]])
 }
 
-/// Identify (06h) of a structure, by its CNS.
+/// Identify (06h); `cns` selects the structure.
 fn identify(cns: u8, nsid: u32) -> NvmeAdmin {
     NvmeAdmin { opcode: 0x06, nsid, cdw10: u32::from(cns), cdw11: 0, timeout_ms: QUERY_MS }
 }
 
-/// Get Log Page (02h), Sanitize Status (81h), 512 bytes, of the subsystem.
+/// Get Log Page (02h): Sanitize Status (81h) of the subsystem, 512 bytes.
 fn sanitize_log() -> NvmeAdmin {
     let dwords = 512 / 4 - 1;
     let cdw10 = 0x81 | dwords << 16;
     NvmeAdmin { opcode: 0x02, nsid: 0xFFFF_FFFF, cdw10, cdw11: 0, timeout_ms: QUERY_MS }
 }
 
-/// Sanitize (84h). SANACT in bits 2:0 (2 block erase, 4 crypto erase); AUSE in bit 3, so that a
-/// device whose sanitize failed can be brought back; NDAS (bit 9) clear, so that all is deallocated.
+/// Sanitize (84h). SANACT in bits 2:0 (2 block erase, 4 crypto erase). AUSE in bit 3 is set, so that a device whose
+/// sanitize failed can be recovered. NDAS (bit 9) is clear, so that everything is deallocated.
 fn sanitize(crypto: bool) -> NvmeAdmin {
     const AUSE: u32 = 1 << 3;
     let action = if crypto { 0b100 } else { 0b010 };
     NvmeAdmin { opcode: 0x84, nsid: 0, cdw10: action | AUSE, cdw11: 0, timeout_ms: START_MS }
 }
 
-/// Format NVM (80h) of one namespace with its format kept and the erase of SES (bits 11:9): 1 user data, 2
-/// cryptographic. SES 0 erases nothing, and can't be requested here.
+/// Format NVM (80h) of one namespace, keeping its format. SES (bits 11:9) is 1 for a user data erase, 2 for a
+/// cryptographic one; 0 would erase nothing.
 fn format(nsid: u32, layout: Layout, crypto: bool) -> NvmeAdmin {
     let ses = if crypto { 2 } else { 1 };
     let index = u32::from(layout.format_index);
@@ -127,7 +127,7 @@ fn format(nsid: u32, layout: Layout, crypto: bool) -> NvmeAdmin {
     NvmeAdmin { opcode: 0x80, nsid, cdw10, cdw11: 0, timeout_ms: FORMAT_MS }
 }
 
-/// Abilities in Identify Controller: OACS in bytes 257:256, SANICAP in 331:328, FNA in 524.
+/// Abilities from Identify Controller: OACS in bytes 257:256, SANICAP in 331:328, FNA in 524.
 struct Controller {
     format: bool,
     namespace_management: bool,
@@ -149,8 +149,8 @@ fn parse_controller(page: &[u8; PAGE_BYTES]) -> Controller {
     }
 }
 
-/// FLBAS in byte 26 of Identify Namespace (index in bits 3:0 and 6:5, extended metadata in bit 4),
-/// DPS in byte 29 (type in bits 2:0, place in bit 3).
+/// Parses Identify Namespace: FLBAS in byte 26 (index in bits 3:0 and 6:5, extended metadata in bit 4), DPS in byte 29
+/// (type in bits 2:0, place in bit 3).
 fn parse_layout(page: &[u8; PAGE_BYTES]) -> Layout {
     let (flbas, dps) = (page[26], page[29]);
     Layout {
@@ -161,7 +161,7 @@ fn parse_layout(page: &[u8; PAGE_BYTES]) -> Layout {
     }
 }
 
-/// A list of namespaces: ascending numbers of 32 bits, ended by 0.
+/// Parses a namespace list: ascending 32-bit numbers, terminated by 0.
 fn parse_list(page: &[u8; PAGE_BYTES]) -> Vec<u32> {
     (0..PAGE_BYTES / 4).map(|i| le32(page, 4 * i)).take_while(|&nsid| nsid != 0).collect()
 }
@@ -179,16 +179,16 @@ pub(super) enum SanitizeState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SanitizeStatus {
     pub(super) state: SanitizeState,
-    /// Done share while in progress, in 65536ths.
+    /// Share done while in progress, in 65536ths.
     progress: u16,
-    /// Nothing was written since, by the device's own word.
+    /// By the device's own report, nothing was written since the sanitize.
     pub(super) global_data_erased: bool,
-    /// The device's own estimate, seconds.
+    /// The device's estimates, seconds.
     pub(super) block_erase_s: Option<u32>,
     pub(super) crypto_erase_s: Option<u32>,
 }
 
-/// SPROG in bytes 1:0, SSTAT in 3:2, estimates for block and crypto erase in 15:12 and 19:16.
+/// Parses SPROG in bytes 1:0, SSTAT in 3:2, and the estimates for block and crypto erase in 15:12 and 19:16.
 fn parse_sanitize(page: &[u8; 512]) -> SanitizeStatus {
     let sstat = le16(page, 2);
     let state = match sstat & 0b111 {
@@ -234,18 +234,18 @@ fn words(failure: NvmeFailure) -> String {
     }
 }
 
-/// Whether a status means that the controller did not begin. After other ones, such as an internal error or one
-/// of the medium, its progress is unknown.
+/// True if a status means that the controller did not begin. After others, such as an internal or a medium error, its
+/// progress is unknown.
 fn did_not_begin(failure: NvmeFailure) -> bool {
     const WITHOUT_EFFECT: [u16; 10] =
         [0x001, 0x002, 0x00B, 0x015, 0x01C, 0x01D, 0x020, 0x10A, 0x10B, 0x123];
     matches!(failure, NvmeFailure::Status(status) if WITHOUT_EFFECT.contains(&(status & 0x7FF)))
 }
 
-/// Queries the controller's abilities. Reads only.
+/// Queries the controller's abilities. Only reads.
 ///
 /// # Errors
-/// Why it could not be queried, in words.
+/// Reason for the failure, in words.
 pub(super) fn query(port: &mut dyn Port) -> Result<Identified, String> {
     let mut page = [0; PAGE_BYTES];
     let mut fetch = |port: &mut dyn Port, command: NvmeAdmin| {
@@ -255,7 +255,7 @@ pub(super) fn query(port: &mut dyn Port) -> Result<Identified, String> {
     let nsid = port.namespace().map_err(words)?;
     let controller = parse_controller(&fetch(port, identify(0x01, 0)).map_err(words)?);
     let layout = parse_layout(&fetch(port, identify(0x00, nsid)).map_err(words)?);
-    // Also namespaces that are attached to no controller hold data.
+    // Namespaces that are attached to no controller hold data as well.
     let allocated = controller.namespace_management.then(|| fetch(port, identify(0x10, 0)).ok());
     let namespaces = match allocated.flatten() {
         Some(page) => parse_list(&page),
@@ -280,7 +280,7 @@ fn read_status(port: &mut dyn Port) -> Result<SanitizeStatus, NvmeFailure> {
     port.admin(&sanitize_log(), &mut page).map(|()| parse_sanitize(&page))
 }
 
-/// Carries one of the NVMe methods out.
+/// Carries out an NVMe method.
 pub(super) fn carry_out(
     port: &mut dyn Port,
     method: Method,
@@ -294,7 +294,7 @@ pub(super) fn carry_out(
     }
 }
 
-/// Format answers when it is done.
+/// Formats the namespace; returns when it is done.
 fn run_format(port: &mut dyn Port, found: &Identified, crypto: bool) -> Carried {
     let command = format(found.nsid, found.layout, crypto);
     match port.admin(&command, &mut []) {
@@ -315,7 +315,7 @@ fn run_format(port: &mut dyn Port, found: &Identified, crypto: bool) -> Carried 
     }
 }
 
-/// Sanitize answers when it has begun; the log reports when it is done.
+/// Starts Sanitize, then polls the log until it is done.
 fn run_sanitize(port: &mut dyn Port, crypto: bool, progress: &mut Progress<'_>) -> Carried {
     match port.admin(&sanitize(crypto), &mut []) {
         Ok(()) => {}
@@ -383,7 +383,7 @@ fn completed(status: &SanitizeStatus) -> String {
     format!("The sanitize log reports completion, {erased}.")
 }
 
-/// A log in this state.
+/// A sanitize log in this state, for tests.
 #[cfg(test)]
 pub(super) fn fixture(state: SanitizeState) -> SanitizeStatus {
     let (block_erase_s, crypto_erase_s) = (Some(90), None);

@@ -4,14 +4,14 @@ use super::*;
 use core::ops::ControlFlow;
 use rustix::io::Errno;
 
-/// A controller that records the commands sent to it.
+/// A simulated controller that records its commands.
 #[derive(Default)]
 struct Fake {
     controller: Vec<(usize, Vec<u8>)>,
     namespace_page: Vec<(usize, Vec<u8>)>,
     active: Vec<u32>,
     allocated: Option<Vec<u32>>,
-    /// SPROG and SSTAT of successive readings; the last one stays. None: the log can't be read.
+    /// SPROG and SSTAT of successive readings; the last one repeats. `None`: the log can't be read.
     log: Vec<Option<(u16, u16)>>,
     reads: usize,
     refuses: Option<(u8, NvmeFailure)>,
@@ -20,7 +20,7 @@ struct Fake {
 }
 
 impl Fake {
-    /// One namespace of 1, sanitize by block and crypto, format with crypto erase.
+    /// A controller with namespace 1, block and crypto sanitize, and format with crypto erase.
     fn able() -> Self {
         Self {
             controller: vec![(256, vec![0b0000_1010]), (328, vec![0b11]), (524, vec![0b100])],
@@ -97,8 +97,8 @@ impl Port for Fake {
     }
 }
 
-/// Dwords as nvme-cli 2.x sends them for `format -n 1 -l 17 -s 1 -i 2 -p 1 -m 1`, `format -s 2`,
-/// `sanitize -a 2 -u` and `sanitize -a 4 -u`, and `get-log -i 0x81 -l 512`.
+/// Dwords as sent by nvme-cli 2.x for `format -n 1 -l 17 -s 1 -i 2 -p 1 -m 1`, `format -s 2`,
+/// `sanitize -a 2 -u`, `sanitize -a 4 -u`, and `get-log -i 0x81 -l 512`.
 #[test]
 fn commands_are_encoded_as_the_specification_has_them() {
     let layout =
@@ -148,7 +148,7 @@ fn identify_pages_are_parsed() {
         }
     );
     assert!(fake.erasing().is_empty(), "a query erases nothing");
-    // A namespace that no controller has attached shows only in the allocated list.
+    // A namespace that no controller has attached is only in the allocated list.
     fake.allocated = Some(vec![1, 2, 7]);
     assert_eq!(query(&mut fake).unwrap().others(), [2, 7]);
     fake.allocated = None;
@@ -178,7 +178,7 @@ fn sanitize_is_not_done_before_its_log_says_so() {
         log: vec![Some((0, 2)), None, Some((32_768, 2)), Some((0xFFFF, erased))],
         ..Fake::able()
     };
-    // A log that fails once is read again.
+    // A failed read of the log is repeated.
     let mut shares = Vec::new();
     let mut progress = |share| {
         shares.push(share);
@@ -234,7 +234,7 @@ fn format_keeps_the_layout_and_names_one_namespace() {
     fake.refuses = Some((0x80, NvmeFailure::Status(0x10A)));
     let refused = carry_out(&mut fake, Method::NvmeFormat, &found, &mut go_on);
     assert!(matches!(&refused, Err(Setback::Refused(why)) if why.contains("invalid format")));
-    // After an error on the way its effect is unknown.
+    // After other errors the effect is unknown.
     for status in [0x006, 0x281, 0x371] {
         fake.refuses = Some((0x80, NvmeFailure::Status(0x4000 | status)));
         match carry_out(&mut fake, Method::NvmeFormat, &found, &mut go_on) {

@@ -1,10 +1,10 @@
-//! Files that wrap other content: disk images of hypervisors, compressed files and archives. Their own bytes are not
-//! those of the disk or file within.
+//! Files that wrap other content: disk images of hypervisors, compressed files and archives. Their bytes are not those
+//! of the disk or file within.
 
 use super::SignatureKind::{Archive, DiskImage};
 use super::{Ends, Found, SignatureKind};
 
-/// `(offset, magic, family, name)`, by the formats' own sources (QEMU's `block/`, VirtualBox's `VDICore.h`).
+/// `(offset, magic, family, name)`, from the formats' own sources (QEMU's `block/`, VirtualBox's `VDICore.h`).
 #[rustfmt::skip]
 const TABLE: [(u64, &[u8], SignatureKind, &str); 27] = [
     (0, b"QFI\xFB", DiskImage, "qcow2"),
@@ -48,7 +48,7 @@ pub(super) fn find(ends: &Ends, found: &mut Found) {
     if ends.has(0, b"BZh") && ends.has(4, BZIP2_BLOCK) {
         found.add(Archive, "bzip2", 0);
     }
-    // A fixed VHD is the disk and a footer, which early versions made a byte shorter.
+    // A fixed VHD is a raw disk plus a footer, one byte shorter in early versions.
     for footer in [512, 511] {
         if let Some(offset) = ends.size.checked_sub(footer) {
             if ends.has(offset, b"conectix") {

@@ -3,13 +3,13 @@
 use super::SignatureKind::PartitionTable;
 use super::{Ends, Found};
 
-/// Formats whose first sector ends in the boot mark without being a partition table.
+/// Formats whose first sector ends with the boot mark but is not a partition table.
 const BOOT_SECTORS: [&str; 5] = ["vfat", "ntfs", "exfat", "refs", "BitLocker"];
 
-/// Looks for partition tables; true when there is a boot sector without any partition.
+/// Looks for partition tables; true if there is a boot sector without any partition.
 pub(super) fn find(ends: &Ends, found: &mut Found) -> bool {
     let boot_sector_of_a_file_system = found.has_named(&BOOT_SECTORS);
-    // The header lies in the second logical sector, whose size is not in the bytes.
+    // The header is in the second logical sector, whose size is unknown here.
     for sector in [512, 4096] {
         if ends.has(sector, b"EFI PART") {
             found.add(PartitionTable, "GPT", sector);
@@ -26,7 +26,7 @@ pub(super) fn find(ends: &Ends, found: &mut Found) -> bool {
         return false;
     }
     match mbr_partitions(ends) {
-        // Random bytes behind the mark, or a boot loader that has another format's label.
+        // Random bytes before the mark, or a boot loader with another format's label.
         None => false,
         Some(0) => true,
         Some(_) if found.has_named(&["GPT"]) => false,
@@ -37,8 +37,8 @@ pub(super) fn find(ends: &Ends, found: &mut Found) -> bool {
     }
 }
 
-/// How many partitions the MBR's four entries hold; `None` when they can't be entries. Each is
-/// 16 bytes from 446 on: boot flag, start and end, type at 4, first sector at 8, sectors at 12.
+/// Number of used entries in the MBR's table; `None` if the four entries are not valid. Each is 16
+/// bytes, from 446 on: boot flag, start and end, type at 4, first sector at 8, sector count at 12.
 fn mbr_partitions(ends: &Ends) -> Option<usize> {
     let mut used = 0;
     for entry in (0..4).map(|i| 446 + 16 * i) {
@@ -54,12 +54,12 @@ fn mbr_partitions(ends: &Ends) -> Option<usize> {
     Some(used)
 }
 
-/// Labels of Apple, Sun, SGI, BSD and Amiga disks, by their sources in Linux's `block/partitions`.
+/// Labels of Apple, Sun, SGI, BSD and Amiga disks, from Linux's `block/partitions`.
 fn other_labels(ends: &Ends, found: &mut Found) {
     if ends.has(0, b"ER") && ends.has(512, b"PM\0\0") {
         found.add(PartitionTable, "Apple partition map", 0);
     }
-    // The 16-bit words of Sun's label, its checksum among them, add up to 0 by exclusive or.
+    // The 16-bit words of Sun's label, including the checksum, XOR to 0.
     if ends.be16(508) == Some(0xDABE) {
         let words = (0..256).filter_map(|i| ends.be16(i * 2));
         if words.fold(0, |sum, word| sum ^ word) == 0 {
@@ -69,7 +69,7 @@ fn other_labels(ends: &Ends, found: &mut Found) {
     if ends.be32(0) == Some(0x0BE5_A941) {
         found.add(PartitionTable, "SGI label", 0);
     }
-    // BSD's magic number stands at the start and again 132 bytes on.
+    // BSD's magic number is at the start and again 132 bytes later.
     for label in [0, 64, 512] {
         if ends.le32(label) == Some(0x8256_4557) && ends.le32(label + 132) == Some(0x8256_4557) {
             found.add(PartitionTable, "BSD label", label);

@@ -1,5 +1,5 @@
-//! Members of layers below a file system: LVM, md, ZFS, DRBD, firmware RAID. Several keep their label at the
-//! end of the device, at an offset that follows from its size.
+//! Members of layers below a file system: LVM, md, ZFS, DRBD, firmware RAID. Several keep their label at the end of the
+//! device, at an offset that depends on its size.
 
 use super::SignatureKind::{Raid, Volume};
 use super::{Ends, Found};
@@ -14,7 +14,7 @@ pub(super) fn find(ends: &Ends, found: &mut Found) {
     firmware_raid(ends, found);
 }
 
-/// LVM's label lies in one of the first four sectors and names its type (LVM2's `label.h`).
+/// LVM's label is in one of the first four sectors and states its type (LVM2's `label.h`).
 fn lvm(ends: &Ends, found: &mut Found) {
     for sector in 0..4 {
         let offset = sector * 512;
@@ -24,9 +24,9 @@ fn lvm(ends: &Ends, found: &mut Found) {
     }
 }
 
-/// md superblocks at the end (versions 1.1 and 1.2, at the start, are in the table). Version 0.90
-/// lies in the last whole 64 KiB block, in the byte order of the machine that made it; 1.0 lies 8
-/// to 12 KiB before the end, on a 4 KiB border.
+/// md superblocks at the end (those of 1.1 and 1.2 are at the start, see the table). Version 0.90 lies in the last
+/// whole 64 KiB block, in the byte order of the machine that made it; 1.0 lies 8 to 12 KiB before the end, on a 4 KiB
+/// border.
 fn md(ends: &Ends, found: &mut Found) {
     if let Some(offset) = (ends.size / 65_536 * 65_536).checked_sub(65_536)
         && (ends.le32(offset) == Some(MD_MAGIC) || ends.be32(offset) == Some(MD_MAGIC))
@@ -41,8 +41,8 @@ fn md(ends: &Ends, found: &mut Found) {
     }
 }
 
-/// ZFS keeps four labels of 256 KiB, two at each end. Each has an XDR list at 16 KiB whose first
-/// key is `version`, and a ring of uberblocks from 128 KiB on, 1 KiB or a power of two more apart.
+/// ZFS keeps four labels of 256 KiB, two at each end. Each has an XDR list at 16 KiB whose first key is `version`, and
+/// a ring of uberblocks from 128 KiB on, spaced by 1 KiB or a larger power of two.
 fn zfs(ends: &Ends, found: &mut Found) {
     const LABEL: u64 = 256 * 1024;
     const UBERBLOCK: u64 = 0x00BA_B10C;
@@ -71,8 +71,7 @@ fn drbd(ends: &Ends, found: &mut Found) {
     }
 }
 
-/// RAID sets of mainboards and adapters: SNIA's DDF in the last sector, Intel's in the last but
-/// one.
+/// RAID sets of mainboards and adapters: SNIA's DDF in the last sector, Intel's in the second to last.
 fn firmware_raid(ends: &Ends, found: &mut Found) {
     for sector in [512, 4096] {
         if let Some(last) = ends.size.checked_sub(sector) {

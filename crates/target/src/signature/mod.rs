@@ -1,10 +1,9 @@
 //! Signatures in a device's or file's content: file systems, RAID and volume-manager members, encryption, swap,
 //! partition tables, disk images and archives.
 //!
-//! Everything is decided from two windows, the first and the last part of the content, so that a probe is two
-//! reads. Offsets and magic numbers are those of each format's own sources; most are also in file(1) and
-//! libblkid. Finding nothing does not prove that nothing is there: a database on a raw device has no signature,
-//! which is why a device that is not blank is remarked on.
+//! Everything is decided from two windows at the start and end of the content, so that a probe takes two reads. Offsets
+//! and magic numbers are from each format's own sources; most are also in file(1) and libblkid. Content without a
+//! signature may still be data, such as a database on a raw device; [`blank`](crate::blank) samples for that.
 //!
 //! The guard decides that a signature forbids writing.
 
@@ -17,16 +16,16 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 
-/// How much of the start is read: the farthest magic at the start is VMFS's at 1 MiB.
+/// Length read at the start: its farthest magic is VMFS's at 1 MiB.
 const HEAD_BYTES: u64 = (1 << 20) + (64 << 10);
-/// How much of the end is read: ZFS keeps its last labels in the last 768 KiB.
+/// Length read at the end: ZFS's last labels are in the last 768 KiB.
 const TAIL_BYTES: u64 = 1 << 20;
-/// How much of the start decides whether a device is called blank.
+/// Length at the start that is checked for zeroes.
 const BLANK_BYTES: usize = 1 << 20;
-/// Windows start on this border, the largest logical block, so that they can be read with O_DIRECT.
+/// Windows start at multiples of the largest logical block, so that they can be read with O_DIRECT.
 const STEP_BYTES: u64 = 64 << 10;
 
-/// The families of signatures.
+/// Family of a signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SignatureKind {
@@ -36,17 +35,17 @@ pub enum SignatureKind {
     FileSystem,
     /// Member of a RAID set.
     Raid,
-    /// Member of a volume manager's or storage pool's group.
+    /// Member of a volume group or storage pool.
     Volume,
     /// Encrypted volume.
     Encryption,
     /// Swap space.
     Swap,
-    /// Backing device or cache of a cache.
+    /// Backing or cache device of a block cache.
     Cache,
-    /// Store of a database or an object store.
+    /// Storage of a database or an object store.
     Store,
-    /// A message log of iodyno's.
+    /// Message log of iodyno.
     MessageLog,
     /// Disk image in a hypervisor's format.
     DiskImage,
@@ -73,25 +72,25 @@ impl SignatureKind {
     }
 }
 
-/// One signature that was found.
+/// A signature that was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signature {
-    /// Its family.
+    /// Family.
     pub kind: SignatureKind,
-    /// Its format: `ext4`, `LVM2`, `GPT`, …
+    /// Format: `ext4`, `LVM2`, `GPT`, …
     pub name: String,
     /// Offset of its magic number.
     pub offset_bytes: u64,
 }
 
-/// The signatures at both ends.
+/// Signatures found at both ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Content {
     /// Every signature found, by offset.
     pub signatures: Vec<Signature>,
-    /// True when the first 1 MiB holds only zeroes.
+    /// The first 1 MiB holds only zeroes.
     pub starts_with_zeroes: bool,
-    /// A boot sector without partitions: no reason to refuse, but worth a remark.
+    /// The boot sector has no partitions: worth a remark, not a reason to refuse.
     pub empty_boot_sector: bool,
 }
 
@@ -103,7 +102,7 @@ impl Content {
     }
 }
 
-/// The two ends of a target.
+/// The contents at both ends of a target.
 struct Ends {
     size: u64,
     head: Vec<u8>,
@@ -112,7 +111,7 @@ struct Ends {
 }
 
 impl Ends {
-    /// `len` bytes at `offset`, where both ends' windows hold them.
+    /// `len` bytes at `offset`; `None` outside both windows.
     fn get(&self, offset: u64, len: usize) -> Option<&[u8]> {
         let slice = |window: &'_ [u8], start: u64| -> Option<core::ops::Range<usize>> {
             let from = usize::try_from(offset.checked_sub(start)?).ok()?;
@@ -150,14 +149,14 @@ impl Ends {
     }
 }
 
-/// Collects the findings of the probes.
+/// Findings of the probes.
 #[derive(Default)]
 struct Found(Vec<Signature>);
 
 impl Found {
     fn add(&mut self, kind: SignatureKind, name: impl Into<String>, offset_bytes: u64) {
         let name = name.into();
-        // A format with several copies of its label is reported once.
+        // A format with several copies of its label is listed once.
         if !self.0.iter().any(|found| found.kind == kind && found.name == name) {
             self.0.push(Signature { kind, name, offset_bytes });
         }
@@ -168,8 +167,8 @@ impl Found {
     }
 }
 
-/// Searches content of `size_bytes` for signatures. `read` fills a buffer from an offset; offsets and lengths
-/// are multiples of 64 KiB, but for the last one, which ends where the content ends.
+/// Searches content of `size_bytes` for signatures. `read` fills a buffer from an offset; offsets and lengths are
+/// multiples of 64 KiB, except that the last read ends with the content.
 ///
 /// # Errors
 /// The error of `read`.

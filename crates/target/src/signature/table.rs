@@ -1,5 +1,5 @@
-//! Signatures that are a magic number at a fixed offset, and the file systems whose magic number is so short
-//! that other fields must agree.
+//! Signatures with a magic number at a fixed offset, and file systems whose magic number is so short that other fields
+//! must agree.
 
 use super::SignatureKind::{Cache, Encryption, FileSystem, MessageLog, Raid, Store, Swap, Volume};
 use super::{Ends, Found, SignatureKind};
@@ -41,11 +41,11 @@ pub(super) const TABLE: [Entry; 53] = [
     (8 * KIB + 1372, &[0x19, 0x01, 0x54, 0x19], FileSystem, "ufs"),
     (64 * KIB + 1372, &[0x19, 0x01, 0x54, 0x19], FileSystem, "ufs"),
     (0, b"ZFOS", FileSystem, "zonefs"),
-    // A UUID each; the first kibibytes of both are free for a boot loader.
+    // UUIDs; the first KiB of both formats are free for a boot loader.
     (4 * KIB + 24, &[0xC6, 0x85, 0x73, 0xF6, 0x66, 0xCE, 0x90, 0xA9, 0xD9, 0x6A, 0x60, 0xCF, 0x80, 0x3D, 0xF7, 0xEF], FileSystem, "bcachefs"),
     (4 * KIB + 24, &[0xC6, 0x85, 0x73, 0xF6, 0x4E, 0x1A, 0x45, 0xCA, 0x82, 0x65, 0xF5, 0x7F, 0x48, 0xBA, 0x6D, 0x81], Cache, "bcache"),
     (0, b"LUKS\xBA\xBE", Encryption, "LUKS"),
-    // LUKS2 keeps a second header, at one of these places by the size of the first.
+    // LUKS2 keeps a second header at one of these offsets, depending on the size of the first.
     (16 * KIB, b"SKUL\xBA\xBE", Encryption, "LUKS"),
     (32 * KIB, b"SKUL\xBA\xBE", Encryption, "LUKS"),
     (64 * KIB, b"SKUL\xBA\xBE", Encryption, "LUKS"),
@@ -68,7 +68,7 @@ pub(super) const TABLE: [Entry; 53] = [
     (4 * KIB - 10, b"S1SUSPEND\0", Swap, "hibernation image"),
 ];
 
-/// Swap signatures end the first page; pages of other machines may be larger.
+/// Swap signatures end the first page, which is larger on some machines.
 const LARGER_PAGES: [u64; 4] = [8 * KIB, 16 * KIB, 32 * KIB, 64 * KIB];
 
 pub(super) fn find(ends: &Ends, found: &mut Found) {
@@ -95,7 +95,7 @@ pub(super) fn find(ends: &Ends, found: &mut Found) {
     if matches!(hfs, (Some(0x482B), Some(4)) | (Some(0x4858), Some(5))) {
         found.add(FileSystem, "hfsplus", KIB);
     }
-    // The volume bitmap of HFS starts at sector 3, and an allocation block is whole sectors.
+    // HFS's volume bitmap starts at sector 3, and allocation blocks are whole sectors.
     if hfs.0 == Some(0x4244)
         && ends.be16(KIB + 14) == Some(3)
         && ends.be32(KIB + 20).is_some_and(|block| block != 0 && block % 512 == 0)
@@ -104,14 +104,14 @@ pub(super) fn find(ends: &Ends, found: &mut Found) {
     }
 }
 
-/// The superblock of ext2, 3 and 4 lies at 1 KiB; its magic number has only two bytes, so block
-/// size, revision and inode count must make sense too. The three differ by their feature flags.
+/// Detects ext2, ext3 and ext4 by the superblock at 1 KiB. Its magic number has only two bytes, so block size, revision
+/// and inode count must make sense too. Feature flags tell the three apart.
 fn ext(ends: &Ends) -> Option<&'static str> {
     const COMPAT_HAS_JOURNAL: u32 = 0x4;
     const INCOMPAT_JOURNAL_DEV: u32 = 0x8;
-    /// filetype, recover, meta_bg: the flags of ext3.
+    /// Flags that ext3 may have: filetype, recover, meta_bg.
     const INCOMPAT_OF_EXT3: u32 = 0x2 | 0x4 | 0x10;
-    /// sparse_super, large_file, btree_dir: the flags of ext3.
+    /// Flags that ext3 may have: sparse_super, large_file, btree_dir.
     const RO_COMPAT_OF_EXT3: u32 = 0x1 | 0x2 | 0x4;
     if ends.le16(KIB + 56)? != 0xEF53 {
         return None;
@@ -134,8 +134,8 @@ fn ext(ends: &Ends) -> Option<&'static str> {
     })
 }
 
-/// A FAT boot sector: a jump, the boot mark, and a BIOS parameter block that is possible. The words "FAT16" and
-/// "FAT32" in it are optional, and some formatters leave them out.
+/// Detects a FAT boot sector: a jump, the boot mark, and a plausible BIOS parameter block. The words "FAT16" and
+/// "FAT32" are optional, and some formatters omit them.
 fn is_fat(ends: &Ends) -> bool {
     let check = || -> Option<bool> {
         let jump = matches!(ends.u8(0)?, 0xEB | 0xE9);

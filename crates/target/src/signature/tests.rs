@@ -1,5 +1,5 @@
-//! Oracles: the formatters themselves, where this machine has them; bytes made by hand from each
-//! format's description where not; and random bytes, in which nothing may be found.
+//! Oracles: the formatters themselves if installed, bytes made by hand from each format's
+//! description otherwise, and random bytes, in which nothing may be found.
 
 use super::*;
 use std::fs::File;
@@ -28,14 +28,14 @@ fn names(content: &Content) -> Vec<&str> {
     content.signatures.iter().map(|signature| signature.name.as_str()).collect()
 }
 
-/// Runs a formatter on a fresh image of 512 MiB (sparse); false when it is not installed.
+/// Runs a formatter on a fresh sparse image of 512 MiB; false if it is not installed.
 fn format(image: &Path, program: &str, args: &[&str], input: &str) -> bool {
     File::create(image).unwrap().set_len(512 << 20).unwrap();
     let mut command = Command::new(program);
     for arg in args {
         command.arg(if *arg == "IMAGE" { image.as_os_str() } else { arg.as_ref() });
     }
-    // Formatters lie in folders that a user's PATH often lacks.
+    // A user's PATH often lacks the formatters' folders.
     let path = std::env::var("PATH").unwrap_or_default();
     command.env("PATH", format!("{path}:/usr/sbin:/sbin"));
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
@@ -49,7 +49,7 @@ fn format(image: &Path, program: &str, args: &[&str], input: &str) -> bool {
     true
 }
 
-/// Each format that its own program makes, and the others by hand.
+/// Formats whose program is installed, and the others by hand.
 #[test]
 fn disk_images_and_archives_are_not_raw() {
     let dir = tempfile::tempdir().unwrap();
@@ -68,7 +68,7 @@ fn disk_images_and_archives_are_not_raw() {
         let kind = content.container().map(|signature| signature.kind);
         assert_eq!(kind, (format != "raw").then_some(SignatureKind::DiskImage), "{format}");
     }
-    // Neither at the start nor on a border of sectors.
+    // The footer is neither at the start nor on a sector border.
     for footer in [512, 511] {
         let content = probe_bytes((8 << 20) + 512, &[((8 << 20) + 512 - footer, b"conectix")]);
         assert_eq!(names(&content), ["vhd"]);
@@ -143,11 +143,11 @@ fn signatures_of_real_formatters_are_recognised() {
             assert_eq!(names(&content), *expected, "{program} {args:?}");
         }
     }
-    // The last table of sfdisk's that had no partitions is remarked on.
+    // sfdisk's last table without partitions gives a remark.
     if format(&image, "sfdisk", &["-q", "IMAGE"], "label: dos\n") {
         assert!(probe_file(&image).empty_boot_sector);
     }
-    // Losing the first megabyte leaves the labels at the end.
+    // The labels at the end survive the loss of the first megabyte.
     if format(&image, "sfdisk", &["-q", "IMAGE"], "label: gpt\n,10M\n") {
         let file = File::options().write(true).open(&image).unwrap();
         file.write_all_at(&vec![0; 1 << 20], 0).unwrap();
@@ -159,7 +159,7 @@ fn signatures_of_real_formatters_are_recognised() {
 fn labels_at_the_end_are_found_by_the_size() {
     let md = 0xA92B_4EFC_u32.to_le_bytes();
     let md_v1 = [md, 1_u32.to_le_bytes()].concat();
-    // Not a multiple of 64 KiB, so that the rounding of each format shows.
+    // Not a multiple of 64 KiB, so that each format's rounding matters.
     let size = (300 << 20) + 5 * 4096 + 512;
     let last_64k = size / 65_536 * 65_536 - 65_536;
     let md_1_0 = (size / 512 - 16) / 8 * 8 * 512;
@@ -201,7 +201,7 @@ fn labels_at_the_start() {
     ] {
         assert_eq!(names(&probe_bytes(size, &[(offset, bytes)])), [name], "at {offset}");
     }
-    // The magic alone, without the other fields, is chance.
+    // The magic alone, without the other fields, must not count.
     for (offset, bytes) in
         [(512, &b"LABELONE"[..]), (1080, &[0x53, 0xEF]), (1024, b"H+"), (1030, &[0x34, 0x34])]
     {
@@ -230,7 +230,7 @@ fn a_boot_sector_counts_by_its_partitions() {
     assert_eq!(names(&probe_bytes(size, &[(0, &sector)])), ["MBR"]);
     assert_eq!(names(&probe_bytes(size, &[(0, &sector), (512, b"EFI PART")])), ["GPT"]);
 
-    // A boot flag that can't be one: these are not partition entries.
+    // An invalid boot flag: these are not partition entries.
     sector[446] = 0x17;
     assert!(probe_bytes(size, &[(0, &sector)]).signatures.is_empty());
 }
@@ -239,7 +239,7 @@ fn a_boot_sector_counts_by_its_partitions() {
 fn every_magic_of_the_table_lies_inside_the_window() {
     for (offset, magic, _, name) in table::TABLE {
         assert!(offset + magic.len() as u64 <= HEAD_BYTES, "{name}");
-        // Where the image is only just large enough, too.
+        // Also if the image is only just large enough.
         let content = probe_bytes(offset + magic.len() as u64, &[(offset, magic)]);
         assert!(names(&content).contains(&name), "{name}");
     }
@@ -251,8 +251,8 @@ fn nothing_is_found_in_nothing_or_in_noise() {
         let content = probe_bytes(size, &[]);
         assert!(content.signatures.is_empty() && content.starts_with_zeroes, "{size}");
     }
-    // Incompressible data is what iodyno itself writes; it must not refuse its own files. A long
-    // search would meet two-byte magics by chance; forty megabytes from fixed seeds do not.
+    // iodyno itself writes random data, and must not refuse its own files. A longer search would
+    // meet two-byte magics by chance; forty megabytes from fixed seeds do not.
     let mut noise = vec![0; 4 << 20];
     for seed in 0..10 {
         let mut stream = rng::stream(seed, "content", 0);

@@ -1,4 +1,4 @@
-//! Writes to a device between two fingerprints are noticed: on loop devices over files in memory, so that
+//! Writes to a device between two fingerprints are noticed. Uses loop devices over files in memory, so that
 //! nothing else is below them.
 
 use std::path::Path;

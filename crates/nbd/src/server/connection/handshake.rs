@@ -1,5 +1,4 @@
-//! The server's negotiation on a socket: plain blocking steps under a deadline, up to an export that is open
-//! and agreed.
+//! The server's negotiation on a socket: plain blocking steps under a deadline, until an export is open and agreed.
 
 use super::{Connection, End, Pipe};
 use crate::server::export::{Peer, Session};
@@ -46,7 +45,7 @@ impl Connection<'_> {
                 Step::Drop(violation) => return Ok(End::Violation(violation)),
             }
         };
-        // Before the client can know it: from here on it is not ended to admit others.
+        // Set before the client knows: from here on the connection is not ended to admit others.
         self.start.phase.agreed();
         self.send_handshake(&mut out, deadline)?;
         self.transmit(agreed, session)
@@ -105,8 +104,8 @@ impl Connection<'_> {
         }
     }
 
-    /// The rest of the input belongs to TLS: options that were sent in the clear together with STARTTLS,
-    /// to be taken for part of the protected stream, are not TLS records and end the connection.
+    /// Treats the rest of the input as TLS records. Options sent in the clear together with STARTTLS, to be taken for
+    /// part of the protected stream, are not TLS records, so they end the connection.
     fn begin_tls(&mut self, deadline: Instant) -> Result<(), End> {
         let Some(tls) = &self.start.tls else { return Err(End::Gone) };
         let early = self.input.bytes().to_vec();

@@ -1,8 +1,8 @@
 //! Transmission: requests in, replies out, until the client leaves.
 //!
-//! **The loop.** One receive takes all requests that the socket has; each is submitted in turn; one send takes
-//! all their replies. No request costs an allocation or a lock. Large payloads are received straight into the
-//! session's memory where it offers some.
+//! **The loop.** One receive takes all available requests; each is submitted in turn; one send takes all replies. No
+//! request costs an allocation or a lock. Large payloads are received directly into the session's memory if it offers
+//! some.
 
 use super::{Connection, End, INPUT_BYTES, Pipe, send_all};
 use crate::server::counters::Tally;
@@ -18,13 +18,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A payload with at least this much still to come is received straight into its place, bytes.
+/// A payload with at least this many bytes outstanding is received directly into its place.
 const PLACE_BYTES_MIN: usize = 16 << 10;
-/// A payload's buffer grows by this much at a time, as the bytes come.
+/// Growth of a payload's buffer while bytes arrive.
 const PAYLOAD_STEP_BYTES: usize = 1 << 20;
-/// A thread that has waited at least this long for its client slept.
+/// A thread that has waited at least this long for its client has slept.
 const ASLEEP: Duration = Duration::from_micros(10);
-/// Polling interval of a thread that has no waker.
+/// Polling interval of a thread without a waker.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 impl Connection<'_> {
@@ -46,7 +46,7 @@ impl Connection<'_> {
         self.tally.hand_in(&self.start.link.counters);
         match end {
             Ok(End::Left) => {
-                // The client gets the answers to all requests before its disconnect.
+                // The client gets the answers to all requests before its disconnect request.
                 self.drain();
                 if let Pipe::Tls(tls) = &mut self.pipe {
                     let _ = tls.close(self.start.link.socket.as_fd());
@@ -61,7 +61,7 @@ impl Connection<'_> {
         }
     }
 
-    /// Waits for pending requests, for at most the time that a leaving client is given.
+    /// Waits for pending requests, at most for the farewell time.
     fn drain(&mut self) {
         let deadline = Instant::now() + self.start.limits.farewell;
         let link = &self.start.link;
@@ -102,7 +102,7 @@ impl Connection<'_> {
         }
     }
 
-    /// Polls for the client's next request as long as the session chooses to. True when there is something.
+    /// Polls for the client's next request as long as the session chooses to. True if something arrived.
     fn poll(&mut self, work: &mut Work) -> Result<bool, End> {
         if !self.start.link.used() || matches!(self.pipe, Pipe::Tls(_)) {
             return Ok(false);
@@ -125,15 +125,15 @@ impl Connection<'_> {
                     self.watch_answer(&mut *work.session);
                     return Ok(true);
                 }
-                // Bytes that the socket did not take before wait for the socket.
+                // Bytes left over from an earlier send wait for the socket.
                 None if self.start.link.has_queued() || self.stopping() => return Ok(false),
                 None => {}
             }
         }
     }
 
-    /// Measures how long an answer takes from its sending until the client has taken it: an answer that was
-    /// sent while all earlier ones were taken.
+    /// Measures the time from sending an answer until the client has taken it. Only answers sent while all earlier ones
+    /// were taken count.
     fn watch_answer(&mut self, session: &mut dyn Session) {
         let Some(watched) = &mut self.watched else { return };
         let link = &self.start.link;
@@ -159,7 +159,7 @@ impl Connection<'_> {
         };
     }
 
-    /// Submits all requests that are there. True when the client leaves.
+    /// Submits all complete requests in the input. True if the client disconnects.
     fn submit_all(&mut self, work: &mut Work) -> Result<bool, End> {
         let limits = &self.start.limits;
         loop {
@@ -197,7 +197,7 @@ impl Connection<'_> {
                     if missing < PLACE_BYTES_MIN && REQUEST_BYTES + payload <= INPUT_BYTES {
                         return Ok(false);
                     }
-                    // The client may wait for these before it sends more.
+                    // The client may wait for these replies before it sends more.
                     work.session.submitted();
                     self.flush(work)?;
                     work.session.may_block();
@@ -230,7 +230,7 @@ impl Connection<'_> {
         }
     }
 
-    /// Receives a payload that does not fit the input, or is large, and submits its write.
+    /// Receives a payload that is large or does not fit the input, and submits its write.
     fn take_payload(&mut self, work: &mut Work, command: Command) -> Result<(), End> {
         let len = command.len_bytes as usize;
         let place = match self.pipe {
@@ -239,8 +239,8 @@ impl Connection<'_> {
         };
         let buffer = if let Some(place) = place.filter(|p| p.len == len) {
             let have = self.input.bytes();
-            // SAFETY: the place is mapped as long as the session, has `len` bytes, and overlaps nothing of
-            // ours; `have` is shorter, or the payload would be complete.
+            // SAFETY: the place is mapped as long as the session, has `len` bytes, and does not overlap the input;
+            // `have` is shorter, since the payload is incomplete.
             unsafe { std::ptr::copy_nonoverlapping(have.as_ptr(), place.start, have.len()) };
             let have = have.len();
             self.input.start = self.input.end;
@@ -259,15 +259,15 @@ impl Connection<'_> {
         Ok(())
     }
 
-    /// Receives the rest of a payload into its place, and what comes behind it into the input, which is empty.
+    /// Receives the rest of a payload into its place, and bytes after it into the input, which is empty.
     fn receive_placed(&mut self, mut start: *mut u8, mut len: usize) -> Result<(), End> {
         while len > 0 {
             let space = self.input.free_space();
             let behind = Span::new(space.as_ptr(), space.len());
             let mut spans = [Span::new(start, len), behind];
             self.wait_readable()?;
-            // SAFETY: the place is as in `take_payload`; the space is a slice of our own, which is not used
-            // until the call is over.
+            // SAFETY: the place is as in `take_payload`; the free space belongs to the input and is not used during the
+            // call.
             let received = unsafe { syscalls::receive(self.fd(), &mut spans, true) }?;
             let n = match received {
                 Some(0) => return Err(End::Gone),
@@ -284,7 +284,7 @@ impl Connection<'_> {
         Ok(())
     }
 
-    /// Receives a payload into a buffer of its own, which grows only as bytes come.
+    /// Receives a payload into its own buffer, which grows only as bytes arrive.
     fn receive_payload(&mut self, len: usize) -> Result<Vec<u8>, End> {
         let mut buffer = Vec::new();
         while buffer.len() < len {
@@ -315,7 +315,7 @@ impl Connection<'_> {
         Ok(())
     }
 
-    /// Receives at least one byte into the input. Sends other threads' replies meanwhile.
+    /// Receives at least one byte into the input. Sends other threads' replies while waiting.
     fn receive(&mut self) -> Result<(), End> {
         let fd = self.fd();
         loop {
@@ -337,7 +337,7 @@ impl Connection<'_> {
                     return Ok(());
                 }
                 None => {
-                    // With TLS a wake-up may bring less than a record; wait for the rest of it.
+                    // A TLS wake-up may bring less than a record; wait for the rest of it.
                     if !self.start.link.used() {
                         syscalls::wait(fd, true, false, None, None)?;
                     }
@@ -346,8 +346,8 @@ impl Connection<'_> {
         }
     }
 
-    /// Returns when there may be something to read; until then sends other threads' replies. Without any
-    /// deferred request it returns at once, and the receive itself may wait.
+    /// Returns when there may be something to read; until then sends other threads' replies. Without any deferred
+    /// request it returns at once, since the receive itself may block.
     fn wait_readable(&mut self) -> Result<(), End> {
         let link = Arc::clone(&self.start.link);
         if !link.used() {
@@ -377,7 +377,7 @@ impl Connection<'_> {
         }
     }
 
-    /// Waits until enough is answered and sent that the limits allow another request.
+    /// Waits until enough is answered and sent for the limits to allow another request.
     fn wait_below_limits(&mut self) -> Result<(), End> {
         let link = Arc::clone(&self.start.link);
         let limits = &self.start.limits;
@@ -401,7 +401,7 @@ impl Connection<'_> {
         Ok(())
     }
 
-    /// Sends other threads' replies, as far as the socket takes them; all of them with TLS.
+    /// Sends other threads' replies: as far as the socket takes them, with TLS all of them.
     pub(super) fn send_others(&mut self) -> io::Result<()> {
         let link = &self.start.link;
         if !link.has_queued() {
@@ -420,7 +420,7 @@ impl Connection<'_> {
         sent
     }
 
-    /// Sends the replies, all of them.
+    /// Sends all replies of this thread.
     pub(super) fn flush(&mut self, work: &mut Work) -> Result<(), End> {
         let out = &mut work.out;
         if out.is_empty() {
@@ -439,8 +439,8 @@ impl Connection<'_> {
                 }
                 syscalls::wait(self.fd(), false, true, None, None)?;
             }
-            // SAFETY: the spans are bytes of `out`, which is not touched meanwhile, and words that
-            // stay mapped as long as the session, which outlives this call.
+            // SAFETY: the spans are bytes of `out`, which is not touched during the call, and words that stay mapped as
+            // long as the session, which outlives this call.
             let sent = unsafe { send_all(link, out.spans(), None) };
             let others = link.end_own();
             sent?;
@@ -455,13 +455,13 @@ impl Connection<'_> {
 /// The state of a connection after negotiation.
 pub(super) struct Work {
     rules: Rules,
-    // Before the session, for it refers to what the session lent.
+    // Declared before the session, since it refers to memory that the session lent.
     pub(super) out: Outgoing,
     pub(super) session: Box<dyn Session>,
 }
 
 impl Work {
-    /// Hands a request to the session.
+    /// Passes a request to the session.
     #[inline]
     fn submit(&mut self, link: &Arc<Link>, command: Command, data: &[u8], placed: bool) {
         link.set_submits(true);
@@ -481,27 +481,27 @@ fn count(tally: &mut Tally, command: &Command) {
     }
 }
 
-/// State of the answer that the connection's thread sent last.
+/// State of the last answer that the connection's thread sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Watch {
-    /// The client has taken all.
+    /// The client has taken all answers.
     Idle,
-    /// The client has not taken the only answer; its sending began then.
+    /// The client has not taken the only answer, sent at this time.
     Sent(Instant),
-    /// There are several.
+    /// Several answers are not taken.
     Behind,
 }
 
-/// The measurement of [`Connection::watch_answer`].
+/// State of [`Connection::watch_answer`].
 #[derive(Debug)]
 pub(super) struct Watched {
-    /// [`Link::sends`](crate::server::link::Link::sends) as it was.
+    /// Earlier value of [`Link::sends`](crate::server::link::Link::sends).
     sends: usize,
     state: Watch,
 }
 
 impl Watched {
-    /// None where the socket cannot show it.
+    /// `None` for sockets other than Unix ones, which can't show what was taken.
     pub(super) fn of(socket: BorrowedFd<'_>) -> Option<Self> {
         syscalls::is_unix(socket).then_some(Self { sends: 0, state: Watch::Idle })
     }

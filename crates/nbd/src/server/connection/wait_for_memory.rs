@@ -1,4 +1,4 @@
-//! Memory for the next request of a connection: available at once, or waited for.
+//! Memory for the next request of a connection: available at once, or after a wait.
 
 use super::transmission::{POLL_INTERVAL, Work};
 use super::{Connection, End, Pipe};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 impl Connection<'_> {
-    /// Whether there is memory for another request: of the connection's own share, or granted.
+    /// True if there is memory for another request, from the connection's own share or a grant.
     #[inline]
     pub(super) fn affords(&self, work: &Work, command: &Command) -> bool {
         let link = &self.start.link;
@@ -21,7 +21,7 @@ impl Connection<'_> {
         link.budget.acquire(link)
     }
 
-    /// Waits until there is memory for another request. Replies that are queued are sent meanwhile.
+    /// Waits for memory for another request. Sends queued replies while waiting.
     #[cold]
     pub(super) fn wait_for_budget(
         &mut self,
@@ -44,7 +44,7 @@ impl Connection<'_> {
         while !link.budget.acquire_in_turn(link) {
             link.budget.end_stalled();
             if matches!(self.pipe, Pipe::Tls(_)) && link.has_queued() {
-                // This may wait for the client.
+                // This send may wait for the client.
                 link.budget.step_aside(link);
                 self.send_others()?;
                 continue;
@@ -54,7 +54,7 @@ impl Connection<'_> {
             let until = Instant::now() + POLL_INTERVAL;
             let woken = syscalls::wait(self.fd(), false, more, link.waker(), Some(until));
             link.woke_up();
-            // No other thread requested it: the client is gone, or the budget ended this connection.
+            // If no other thread woke it, the client has disconnected, or the budget ended this connection.
             if woken?.readable || self.stopping() {
                 return Err(End::Gone);
             }

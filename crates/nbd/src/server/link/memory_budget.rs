@@ -1,15 +1,13 @@
-//! The memory budget of all connections together: payloads that arrive, requests that wait to be answered, and
-//! replies that wait to be sent.
+//! Memory budget of all connections together: arriving payloads, unanswered requests and unsent replies.
 //!
-//! Each connection has a share of its own ([`Limits::own_bytes`](crate::server::Limits::own_bytes)), of which nothing is
-//! counted here: small requests never wait for another connection. What goes beyond it is a *grant* from one
-//! budget. Where the budget is spent, a connection reads no further request until there is some; those that wait
-//! are served in their order. So two connections never wait for each other: one that waits still sends what it
-//! owes its client, and a grant shrinks as answers are taken.
+//! Each connection has its own share ([`Limits::own_bytes`](crate::server::Limits::own_bytes)), which is not counted
+//! here: small requests never wait for another connection. Memory beyond it needs a *grant* from the budget. While the
+//! budget is spent, connections with further requests wait in order. Two connections never wait for each other: a
+//! waiting one still sends what it owes its client, and a grant shrinks as answers are taken.
 //!
-//! A client that takes nothing would keep its grant for ever. While connections wait, one that holds a grant and whose
-//! client has taken and sent less than a step for [`Limits::stall`](crate::server::Limits::stall) is ended. A connection
-//! without a grant counts nothing for that, and takes no lock.
+//! A client that takes nothing would keep its grant for ever. So while connections wait, a grant holder whose client
+//! has taken and sent less than one step for [`Limits::stall`](crate::server::Limits::stall) is ended. A connection
+//! without a grant is not tracked, and takes no lock.
 
 use super::Link;
 use crate::server::Limits;
@@ -19,14 +17,14 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-/// Grants are multiples of this, bytes.
+/// Grants are multiples of this.
 pub(super) const STEP_BYTES: usize = 256 << 10;
-/// A connection keeps a large buffer that it no longer needs for this long at most.
+/// Maximum time that a connection keeps a large unused buffer.
 pub(crate) const TRIM_AFTER: Duration = Duration::from_millis(50);
-/// Interval at which waiting connections check for stalled ones, all of them together.
+/// Interval at which the waiting connections, all together, check for stalled ones.
 const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// The budget; see the module.
+/// The memory budget; see the module.
 #[derive(Debug)]
 pub(crate) struct Budget {
     max_bytes: usize,
@@ -35,26 +33,26 @@ pub(crate) struct Budget {
     state: Mutex<State>,
     /// Wakes the acceptor.
     waker: Arc<Waker>,
-    /// A connection has a large buffer that it may no longer need.
+    /// Some connection may have a large unused buffer.
     to_trim: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 struct State {
     granted_bytes: usize,
-    /// By the connection's number.
+    /// Holders of grants, by connection number.
     holders: HashMap<u64, Holder>,
-    /// Connections that wait for a grant, the first in front.
+    /// Connections waiting for a grant, in order.
     waiting: VecDeque<Waiter>,
-    /// When a waiting connection last checked for stalled ones.
+    /// Time of the last check for stalled connections.
     checked_at: Option<Instant>,
 }
 
 #[derive(Debug)]
 struct Waiter {
-    /// The connection's number.
+    /// Number of the connection.
     id: u64,
-    /// Its thread may be blocked in a send: those behind it do not wait for it.
+    /// The connection's thread may be blocked in a send, so later waiters may pass it.
     sending: bool,
 }
 
@@ -62,10 +60,10 @@ struct Waiter {
 struct Holder {
     link: Weak<Link>,
     bytes: usize,
-    /// It waits for its client: the time of the first check that found it so, and [`Link::moved_bytes`] then. A
-    /// check that finds a step more starts again.
+    /// Set while the connection waits for its client: time of the first check that found so, and [`Link::moved_bytes`]
+    /// then. Restarts when a check finds a step of progress.
     slow: Option<(Instant, isize)>,
-    /// [`Budget::end_stalled`] ended it.
+    /// [`Budget::end_stalled`] ended the connection.
     ended: bool,
 }
 
@@ -80,7 +78,7 @@ impl State {
         self.change_grant(link, bytes);
     }
 
-    /// As [`Self::set_grant`], if the connection has a grant.
+    /// Like [`Self::set_grant`], but only if the connection has a grant.
     fn change_grant(&mut self, link: &Link, bytes: usize) {
         let Some(holder) = self.holders.get_mut(&link.id) else { return };
         self.granted_bytes = self.granted_bytes - holder.bytes + bytes;
@@ -99,8 +97,8 @@ impl Budget {
         Self { max_bytes, own_bytes, stall, state, waker, to_trim }
     }
 
-    /// A connection has a large buffer that it may no longer need. The acceptor trims all connections,
-    /// [`TRIM_AFTER`] after the first call.
+    /// Reports that a connection may have a large unused buffer. The acceptor trims all connections [`TRIM_AFTER`]
+    /// after the first call.
     pub(crate) fn ask_to_trim(&self) {
         if !self.to_trim.load(SeqCst) && !self.to_trim.swap(true, SeqCst) {
             self.waker.wake();
@@ -111,8 +109,7 @@ impl Budget {
         self.to_trim.load(SeqCst)
     }
 
-    /// The acceptor is about to trim all connections. A connection that has a large buffer later requests it
-    /// again.
+    /// Clears the request before the acceptor trims all connections. Later large buffers request a trim again.
     pub(crate) fn begin_to_trim(&self) {
         self.to_trim.store(false, SeqCst);
     }
@@ -126,22 +123,22 @@ impl Budget {
         self.own_bytes
     }
 
-    /// The grant for what a connection holds. A closed one has no share of its own: its client could connect
-    /// again. Called under the lock: a value that was computed before it could undo a grant that another thread
-    /// made meanwhile.
+    /// The grant that covers what a connection holds. A closed connection has no share of its own, since its client
+    /// could connect again. Must be called under the lock: an earlier value could undo a grant that another thread got
+    /// since.
     fn wanted_bytes(&self, link: &Link) -> usize {
         let own_bytes = if link.is_closed() { 0 } else { self.own_bytes };
         link.held_bytes().saturating_sub(own_bytes).next_multiple_of(STEP_BYTES)
     }
 
-    /// Grants what the connection holds, the request included that it is about to read. False where that has to
-    /// wait; then the connection calls [`Self::acquire_in_turn`].
+    /// Grants what the connection holds, including the request that it is about to read. False if it has to wait; it
+    /// then calls [`Self::acquire_in_turn`].
     pub(crate) fn acquire(&self, link: &Arc<Link>) -> bool {
         self.take(&mut self.state(), link)
     }
 
-    /// As [`Self::acquire`], for a connection that calls it until it gets its grant. From the first call on it
-    /// waits in line; [`Self::withdraw`] takes it out.
+    /// Like [`Self::acquire`], for a connection that repeats the call until it gets its grant. The first call puts it
+    /// in the waiting line; [`Self::withdraw`] takes it out.
     pub(crate) fn acquire_in_turn(&self, link: &Arc<Link>) -> bool {
         let mut state = self.state();
         match state.waiting.iter_mut().find(|w| w.id == link.id) {
@@ -160,7 +157,7 @@ impl Budget {
         let has = state.holders.get(&link.id).map_or(0, |h| h.bytes);
         if wanted > has {
             let first = state.waiting.iter().find(|w| !w.sending).is_none_or(|w| w.id == link.id);
-            // A request that is larger than the whole budget goes alone.
+            // A request larger than the whole budget runs alone.
             let alone = state.granted_bytes == has && link.owed_bytes() == 0;
             let fits = state.granted_bytes + (wanted - has) <= self.max_bytes || alone;
             if !(first && fits) {
@@ -171,8 +168,8 @@ impl Budget {
         true
     }
 
-    /// A connection that waits is about to send, and its client may block that: until the connection requests
-    /// its grant again, those behind it need not wait for it. It keeps its place in the line.
+    /// Announces a send by a waiting connection that its client may block: until the connection requests its grant
+    /// again, later waiters may pass it. It keeps its place in the line.
     pub(crate) fn step_aside(&self, link: &Link) {
         let mut state = self.state();
         if let Some(waiter) = state.waiting.iter_mut().find(|w| w.id == link.id) {
@@ -180,12 +177,12 @@ impl Budget {
         }
     }
 
-    /// The connection no longer waits.
+    /// Removes the connection from the waiting line.
     pub(crate) fn withdraw(&self, link: &Link) {
         self.state().waiting.retain(|w| w.id != link.id);
     }
 
-    /// Takes back what the connection no longer holds.
+    /// Takes back the part of a grant that the connection no longer holds.
     pub(crate) fn settle(&self, link: &Link) {
         let mut state = self.state();
         let wanted = self.wanted_bytes(link);
@@ -194,25 +191,25 @@ impl Budget {
         }
     }
 
-    /// The connection is over. Requests that are still to be answered hold memory until they are, whatever the
-    /// budget is.
+    /// Ends a connection's use of the budget. Its unanswered requests hold memory until they are answered, even beyond
+    /// the budget.
     pub(crate) fn leave(&self, link: &Arc<Link>) {
         let mut state = self.state();
         state.waiting.retain(|w| w.id != link.id);
         let bytes = self.wanted_bytes(link);
         state.set_grant(link, bytes);
         drop(state);
-        // Answers that were made meanwhile did not know of the grant.
+        // Answers made in between did not see the grant.
         self.settle(link);
     }
 
-    /// Whether requests of closed connections hold more than the budget.
+    /// True if requests of closed connections hold more than the budget.
     pub(crate) fn is_overdrawn(&self) -> bool {
         self.state().granted_bytes > self.max_bytes
     }
 
-    /// Ends the connection whose client has taken and sent less than a step for longest, if that is too long.
-    /// Called by connections that wait.
+    /// Ends the connection whose client has made no progress for longest, if for too long. Called by waiting
+    /// connections.
     pub(crate) fn end_stalled(&self) {
         if let Some(link) = self.find_stalled(Instant::now()) {
             let _ = rustix::net::shutdown(&link.socket, rustix::net::Shutdown::Both);
@@ -269,7 +266,7 @@ mod tests {
         Arc::new(Link::new(id, socket.into(), true, counters, Arc::clone(budget)))
     }
 
-    /// Another thread's answer settles while the connection's thread gets a grant for its next request.
+    /// Another thread's answer releases memory while the connection's thread gets a grant for its next request.
     #[test]
     fn a_grant_outlasts_what_was_true_before_it() {
         let link = link(1, &budget());
@@ -294,7 +291,7 @@ mod tests {
         assert_eq!(link.budget.state().granted_bytes, 0);
     }
 
-    /// Connections get grants in their order. One that sends is passed over, and keeps its place.
+    /// Connections get grants in order. One that is sending is passed over, and keeps its place.
     #[test]
     fn a_connection_that_sends_lets_the_others_go_first() {
         let budget = budget();
@@ -309,7 +306,7 @@ mod tests {
         assert!(!budget.acquire_in_turn(&waits));
         budget.step_aside(&sends);
         assert!(budget.acquire_in_turn(&waits));
-        // Memory for both that wait now, and the first of them has come back.
+        // Memory suffices for both waiting connections, and the first is back.
         assert!(!budget.acquire_in_turn(&sends));
         waits.set_own_bytes(2 * STEP_BYTES);
         assert!(!budget.acquire(&waits));
@@ -322,7 +319,7 @@ mod tests {
         assert!(budget.acquire(&waits));
     }
 
-    /// An answer of a closed connection is not made, and holds no memory.
+    /// An answer to a closed connection is not made, and holds no memory.
     #[test]
     fn answers_of_one_that_is_over_are_not_made() {
         let link = link(1, &budget());

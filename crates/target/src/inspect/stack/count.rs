@@ -1,4 +1,4 @@
-//! Reads how many bytes the bottom of a stack has moved: the sectors of its devices' counters.
+//! Bytes that the bottom of a stack has moved, from its devices' sector counters.
 
 use super::walk::{is_multipath_head, is_served, memory_device};
 use super::{End, Stack};
@@ -6,7 +6,7 @@ use crate::inspect::DiskStats;
 use crate::inspect::topology::BlockNode;
 use crate::sysroot::{DevNo, SysRoot};
 
-/// Bytes that the bottom of a stack has moved since the machine was started.
+/// Bytes that the bottom of a stack has moved since boot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
     /// Bytes read.
@@ -16,7 +16,7 @@ pub struct Counted {
 }
 
 impl Counted {
-    /// The difference to an earlier reading.
+    /// The change since an earlier reading.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -32,8 +32,8 @@ impl Counted {
 }
 
 impl Stack {
-    /// Reads the counters. `None` where they can't show this target's bytes: the storage is another machine's
-    /// or memory, or a device keeps no counters.
+    /// Reads the counters. `None` if they can't show this target's bytes: the storage is memory or on another machine,
+    /// or a device keeps no counters.
     pub fn count(&self, root: &SysRoot) -> Option<Counted> {
         if !matches!(self.end, End::Device | End::Served | End::Memory) || self.uncounted {
             return None;
@@ -43,7 +43,7 @@ impl Stack {
         if self.anywhere {
             sum = network(root)?;
             for disk in disks(root) {
-                // A driver that does not count hides bytes. A disk without a medium has none.
+                // A driver without counters hides bytes. A disk without a medium has none.
                 if is_without_counts(root, disk.dev)?
                     && disk.attr_u64("size") != Some(0)
                     && disk.attr_u64("removable") != Some(1)
@@ -69,9 +69,9 @@ fn is_without_counts(root: &SysRoot, dev: DevNo) -> Option<bool> {
     counters(root, dev).map(|(_, does_count)| !does_count)
 }
 
-/// The counters of one device, and whether it keeps any: scanning for partitions alone reads, so that a disk
-/// that never did anything does not count. `None` where counting is disabled in the kernel, where the device is
-/// gone, and where a disk counts and a partition of it does not.
+/// Counters of one device, and whether it keeps any. The scan for partitions alone reads, so a disk whose counters are
+/// zero does not count. `None` if counting is disabled in the kernel, if the device is gone, and if a disk counts but
+/// its partition does not.
 fn counters(root: &SysRoot, dev: DevNo) -> Option<(Counted, bool)> {
     let node = BlockNode::by_number(root, dev)?;
     let disk = node.whole_disk().unwrap_or_else(|| node.clone());
@@ -79,7 +79,7 @@ fn counters(root: &SysRoot, dev: DevNo) -> Option<(Counted, bool)> {
         return None;
     }
     let whole = DiskStats::read(root, disk.dev)?;
-    // The kernel counts all I/O of a head under its disk, and none under its partitions.
+    // The kernel counts all I/O of a multipath head under its disk, none under its partitions.
     let stats = if is_multipath_head(&disk) { whole } else { DiskStats::read(root, dev)? };
     let is_used = |stats: &DiskStats| stats.reads + stats.writes > 0;
     if is_used(&whole) && !is_used(&stats) {
@@ -89,12 +89,13 @@ fn counters(root: &SysRoot, dev: DevNo) -> Option<(Counted, bool)> {
     Some((counted, is_used(&whole)))
 }
 
-/// Every disk of the machine that is not made of others, nor of memory, by a process or by the kernel's own target.
+/// All disks of the machine, except those that are composed of others, are memory, or are served by a process or the
+/// kernel's own target.
 fn disks(root: &SysRoot) -> Vec<BlockNode> {
     let names = root.list("sys/class/block");
     let nodes = names.iter().filter_map(|name| BlockNode::by_name(root, name));
     let is_disk = |node: &BlockNode| {
-        // A path of a head is hidden: its I/O is counted at the head.
+        // The paths of a multipath head are hidden: their I/O is counted at the head.
         !node.is_partition()
             && !node.is_virtual()
             && node.attr_u64("hidden") != Some(1)
@@ -105,8 +106,8 @@ fn disks(root: &SysRoot) -> Vec<BlockNode> {
     nodes.filter(is_disk).collect()
 }
 
-/// Bytes that were sent and received over the machine's network: a process may serve data of another machine.
-/// `None` where data may come by ways that the kernel does not count.
+/// Bytes sent and received over the machine's network, since a process may serve data from another machine. `None` if
+/// data may come by ways that the kernel does not count.
 fn network(root: &SysRoot) -> Option<Counted> {
     let has_function = |driver: &str| {
         root.list(format!("sys/bus/pci/drivers/{driver}")).iter().any(|name| name.contains(':'))
@@ -124,7 +125,7 @@ fn network(root: &SysRoot) -> Option<Counted> {
         })
         .filter(|(name, _)| *name != "lo")
         .collect();
-    // Bytes through a bridge to a container of this machine do not come from elsewhere.
+    // Traffic over a bridge to a container stays on this machine.
     let is_real = |name: &str| root.path(format!("sys/class/net/{name}/device")).exists();
     let any_real = interfaces.iter().any(|(name, _)| is_real(name));
     let mut sum = Counted::default();

@@ -1,7 +1,7 @@
-//! Effects of layers on the I/O that passes them: by the type of a device-mapper target, the state of a RAID set, the
-//! mode of a cache, the checksums of a file system.
+//! Effects of layers on I/O, from the type of a device-mapper target, the state of a RAID set, the mode of a cache, or
+//! the checksums of a file system.
 //!
-//! The kernel shows the types of targets to root alone. Without them the uuids that LVM and cryptsetup give are read.
+//! Only root can read the types of device-mapper targets. Without them, the uuids of LVM and cryptsetup give the type.
 
 use std::path::Path;
 
@@ -13,19 +13,19 @@ use crate::inspect::topology::BlockNode;
 use crate::ioctl;
 use crate::sysroot::SysRoot;
 
-/// The node of the device-mapper driver.
+/// Node of the device-mapper driver.
 const CONTROL: &str = "/dev/mapper/control";
-/// The beginnings of uuids, the longest of a kind first, and the driver.
+/// Prefixes of uuids, longer ones first, and the driver.
 const PREFIXES: [(&str, &str); 4] = [
     ("CRYPT-VERITY", "verity"),
     ("CRYPT-INTEGRITY", "integrity"),
     ("CRYPT-", "crypt"),
     ("mpath-", "multipath"),
 ];
-/// The first kernel that passes direct writes to btrfs files with checksums through the page cache.
+/// First kernel that sends direct writes to btrfs files with checksums through the page cache.
 const BTRFS_BUFFERS_SINCE: (u32, u32) = (6, 15);
 
-/// An effect of a layer.
+/// Effect of a layer on I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
@@ -33,53 +33,53 @@ pub enum Effect {
     Delays,
     /// Fails or drops operations on purpose.
     Fails,
-    /// Answers from a second, faster device where that holds the block.
+    /// Answers reads from a faster device if it holds the block.
     Caches,
-    /// Acknowledges writes from a second, faster device.
+    /// Acknowledges writes from a faster device.
     CachesWrites,
-    /// Copies old data at the first write of a block, or reads blocks from another device until then.
+    /// Copies old data on the first write of a block, or reads blocks from another device until then.
     CopiesOnWrite,
     /// Records each write on a second device.
     RecordsWrites,
-    /// Lacks members of a RAID set.
+    /// A RAID set lacks members.
     Degraded,
-    /// Rebuilds or checks members of a RAID set.
+    /// A RAID set rebuilds or checks members.
     Resyncs,
-    /// Allocates a block at its first write; reads of others touch no medium.
+    /// Allocates blocks on first write; reads of unallocated blocks touch no medium.
     Allocates,
     /// Compresses or deduplicates.
     Reduces,
     /// Encrypts.
     Encrypts,
-    /// Keeps checksums of blocks and verifies them.
+    /// Verifies checksums of blocks.
     Verifies,
-    /// Passes direct writes through the page cache, since it keeps checksums.
+    /// Passes direct writes through the page cache, to compute checksums.
     BuffersWrites,
 }
 
-/// An effect, and the layer that has it.
+/// An effect and its layer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerEffect {
-    /// The layer's own name.
+    /// Layer's name.
     pub layer: String,
-    /// Its driver, such as `writecache`.
+    /// Driver, such as `writecache`.
     pub driver: String,
     /// The effect.
     pub effect: Effect,
-    /// Its amount, in words, such as `1 of 2 members`.
+    /// Extent in words, such as `1 of 2 members`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub amount: Option<String>,
 }
 
-/// One target type of a device-mapper device.
+/// A device-mapper target, one row of a device's table.
 struct Target {
     driver: String,
-    /// Parameters of the table; None where they were not read.
+    /// Parameters of the table; `None` if not read.
     table: Option<String>,
     status: String,
 }
 
-/// The drivers of a composed device, such as `crypt` or `raid1`, and their effects.
+/// Drivers of a composed device, such as `crypt` or `raid1`, and their effects.
 pub(super) fn of_device(root: &SysRoot, node: &BlockNode) -> (Option<String>, Vec<LayerEffect>) {
     if let Some(level) = node.attr("md/level") {
         let found = of_raid(node).map(|(effect, amount)| (level.clone(), effect, amount));
@@ -112,7 +112,7 @@ fn named(node: &BlockNode, found: Vec<(String, Effect, Option<String>)>) -> Vec<
     found.into_iter().map(one).collect()
 }
 
-/// The effects of an md set's state.
+/// Effects of an md set's state.
 fn of_raid(node: &BlockNode) -> impl Iterator<Item = (Effect, Option<String>)> {
     let missing = node.attr_u64("md/degraded").filter(|missing| *missing > 0).map(|missing| {
         let of = node.attr_u64("md/raid_disks").map_or(String::new(), |all| format!(" of {all}"));
@@ -123,7 +123,7 @@ fn of_raid(node: &BlockNode) -> impl Iterator<Item = (Effect, Option<String>)> {
     missing.into_iter().chain(journal.map(|_| (Effect::CachesWrites, None)))
 }
 
-/// The effect of a device-mapper target.
+/// Effect of a device-mapper target.
 fn of_target(target: &Target) -> Option<(Effect, Option<String>)> {
     let status: Vec<&str> = target.status.split_whitespace().collect();
     let table: Option<Vec<&str>> =
@@ -134,7 +134,7 @@ fn of_target(target: &Target) -> Option<(Effect, Option<String>)> {
         "flakey" => flakey(table.as_deref()),
         "dust" if !status.iter().any(|word| word.starts_with("fail_read")) => None,
         "dust" | "error" => plain(Effect::Fails),
-        // In that mode reads come from the origin.
+        // In passthrough mode all reads come from the origin.
         "cache" if status.contains(&"passthrough") => None,
         "cache" => plain(Effect::Caches),
         "writecache" => plain(Effect::CachesWrites),
@@ -149,7 +149,7 @@ fn of_target(target: &Target) -> Option<(Effect, Option<String>)> {
     }
 }
 
-/// `DEVICE OFFSET MS`, once for all operations, or for reads, writes and flushes each.
+/// Parses `DEVICE OFFSET MS`: once for all operations, or once each for reads, writes and flushes.
 fn delay(table: Option<&[&str]>) -> Option<(Effect, Option<String>)> {
     let Some(words) = table else { return Some((Effect::Delays, None)) };
     let each: Vec<u64> = words.chunks_exact(3).filter_map(|of| of.get(2)?.parse().ok()).collect();
@@ -164,7 +164,7 @@ fn delay(table: Option<&[&str]>) -> Option<(Effect, Option<String>)> {
     Some((Effect::Delays, amount))
 }
 
-/// `DEVICE OFFSET SECONDS_UP SECONDS_DOWN`, and what it does while down.
+/// Parses `DEVICE OFFSET SECONDS_UP SECONDS_DOWN`, followed by the behaviour while down.
 fn flakey(table: Option<&[&str]>) -> Option<(Effect, Option<String>)> {
     let seconds = |at: usize| table.and_then(|words| words.get(at)?.parse::<u64>().ok());
     match (seconds(2), seconds(3)) {
@@ -177,8 +177,8 @@ fn flakey(table: Option<&[&str]>) -> Option<(Effect, Option<String>)> {
     }
 }
 
-/// The status of dm-raid is `TYPE MEMBERS HEALTH SYNCED/ALL ACTION …`, that of dm-mirror `MEMBERS DEVICE… SYNCED/ALL
-/// 1 HEALTH …`. Health has a letter for each member.
+/// Parses the status of dm-raid, `TYPE MEMBERS HEALTH SYNCED/ALL ACTION …`, or dm-mirror, `MEMBERS DEVICE… SYNCED/ALL 1
+/// HEALTH …`. Health has one letter per member.
 fn raid(driver: &str, status: &[&str]) -> Option<(Effect, Option<String>)> {
     let (health, action) = if driver == "raid" {
         (*status.get(2)?, status.get(4).copied().unwrap_or("idle"))
@@ -195,7 +195,7 @@ fn raid(driver: &str, status: &[&str]) -> Option<(Effect, Option<String>)> {
     (!matches!(action, "idle" | "frozen")).then(|| (Effect::Resyncs, Some(action.to_owned())))
 }
 
-/// The targets of a device: from the driver, from a recorded tree, or by uuids.
+/// Targets of a device: from the driver, from a recorded tree, or from uuids.
 fn targets(root: &SysRoot, node: &BlockNode) -> Vec<Target> {
     let asked = if root.is_real() { ask(node) } else { recorded(node) };
     asked.filter(|targets| !targets.is_empty()).unwrap_or_else(|| by_uuid(root, node))
@@ -210,7 +210,7 @@ fn ask(node: &BlockNode) -> Option<Vec<Target>> {
         .into_iter()
         .map(|(driver, status)| Target { driver, table: None, status })
         .collect();
-    // The tables of others may hold keys.
+    // Tables of other drivers may hold keys.
     let is_asked = |target: &Target| matches!(target.driver.as_str(), "delay" | "flakey");
     if found.iter().any(is_asked) && found.iter().all(is_asked) {
         let tables = ioctl::dm_targets(&control, dev, true).ok()?;
@@ -221,7 +221,7 @@ fn ask(node: &BlockNode) -> Option<Vec<Target>> {
     Some(found)
 }
 
-/// The files `dm/table` and `dm/status` of a recorded tree, as `dmsetup table` and `dmsetup status` print them.
+/// Targets from `dm/table` and `dm/status` of a recorded tree, in the format of `dmsetup table` and `dmsetup status`.
 fn recorded(node: &BlockNode) -> Option<Vec<Target>> {
     let table = node.attr("dm/table")?;
     let rest =
@@ -236,7 +236,7 @@ fn recorded(node: &BlockNode) -> Option<Vec<Target>> {
     Some(table.lines().map(of_line).collect())
 }
 
-/// By the prefixes and suffixes that tools give to uuids, also to those of hidden devices beneath.
+/// Derives the driver from the uuid's prefix, or from the suffixes of hidden devices below.
 fn by_uuid(root: &SysRoot, node: &BlockNode) -> Vec<Target> {
     let Some(uuid) = node.attr("dm/uuid") else { return Vec::new() };
     let below: Vec<String> =
@@ -256,7 +256,7 @@ fn by_uuid(root: &SysRoot, node: &BlockNode) -> Vec<Target> {
     vec![Target { driver: driver.to_owned(), table: None, status: String::new() }]
 }
 
-/// The effect of a file system on direct writes to a file.
+/// Effect of a file system on direct writes to a file.
 pub(super) fn of_file(
     root: &SysRoot,
     path: &Path,
@@ -279,7 +279,7 @@ pub(super) fn of_file(
     })
 }
 
-/// Whether a file is without checksums (`chattr +C`). One that does not exist yet inherits that from its folder.
+/// True if a file has no checksums (`chattr +C`). A new file inherits that from its folder.
 fn is_nocow(path: &Path) -> bool {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let open = |path: &Path| rustix::fs::open(path, flags, Mode::empty()).ok();
@@ -289,7 +289,7 @@ fn is_nocow(path: &Path) -> bool {
         .is_some_and(|flags| flags.contains(IFlags::NOCOW))
 }
 
-/// Version and patch level of the kernel.
+/// Version and patch level of the kernel (`6.15` gives `(6, 15)`).
 fn kernel(root: &SysRoot) -> Option<(u32, u32)> {
     let release = root.read("proc/sys/kernel/osrelease")?;
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);

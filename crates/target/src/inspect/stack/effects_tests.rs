@@ -4,7 +4,7 @@ use super::tests::{SDA, SDB, machine, mapped, mounts, of, raid};
 use crate::inspect::fake::Tree;
 use crate::inspect::topology::{self, BlockNode};
 
-/// The findings: layers with their drivers, and effects with their amounts.
+/// Findings as text: layers with drivers, and effects with amounts.
 fn effects(tree: &Tree, target: &str) -> Vec<String> {
     let one = |of: super::LayerEffect| {
         let effect = serde_json::to_value(of.effect).unwrap();
@@ -119,7 +119,7 @@ fn device_mapper_targets_have_effects_by_type() {
     }
 }
 
-/// Without the driver's word: the uuids of cryptsetup and LVM, whose hidden devices say what the visible one is.
+/// Without the driver's answer, uuids give the type: cryptsetup's, and those of LVM's hidden devices.
 #[test]
 fn uuids_tell_the_kind_where_tables_are_not_shown() {
     for (own, below, expected) in [
@@ -143,7 +143,7 @@ fn uuids_tell_the_kind_where_tables_are_not_shown() {
     }
 }
 
-/// A failed member takes no I/O: it is none of the devices at the bottom.
+/// A failed member takes no I/O, so it is not among the devices at the bottom.
 #[test]
 fn a_failed_member_is_named_and_not_listed() {
     let tree = machine();
@@ -171,7 +171,7 @@ fn a_failed_member_is_named_and_not_listed() {
     set("dev-sdb/slot", "none");
     assert_eq!(effects(&tree, "md0"), ["md0 raid1: degraded 1 of 2 members"]);
     assert_eq!((bottom(), physical()), (vec!["sda".into()], vec!["sda".into()]));
-    // One that is being rebuilt has a place.
+    // A member that is being rebuilt has a slot.
     set("dev-sdb/state", "spare");
     set("dev-sdb/slot", "1");
     assert_eq!(bottom(), ["sda", "sdb"]);

@@ -8,7 +8,7 @@ use std::path::Path;
 pub(super) const SDA: &str = "pci0000:00/0000:00:1f.2/ata1/host0/block/sda";
 pub(super) const SDB: &str = "pci0000:00/0000:00:1f.2/ata2/host1/block/sdb";
 
-/// A machine with two disks, of which the first is mounted as `/`.
+/// A machine with two disks; the first is mounted as `/`.
 pub(super) fn machine() -> Tree {
     let tree = Tree::new();
     for (place, dev) in [(SDA, "8:0"), (SDB, "8:16")] {
@@ -22,7 +22,7 @@ pub(super) fn machine() -> Tree {
     tree
 }
 
-/// The counters of a device, in sectors.
+/// Sets the counters of a device, in sectors.
 fn moved(tree: &Tree, place: &str, read: u64, written: u64) {
     let (reads, writes) = (read.min(9), written.min(9));
     let text = format!("{reads} 0 {read} 0 {writes} 0 {written} 0 0 0 0 0 0 0 0 0 0\n");
@@ -32,7 +32,7 @@ fn moved(tree: &Tree, place: &str, read: u64, written: u64) {
 /// A mount: number, point, type, source, options of the file system.
 pub(super) type Line<'a> = (&'a str, &'a str, &'a str, &'a str, &'a str);
 
-/// `/` on sda1, and these.
+/// Mounts `/` on sda1, plus `more`.
 pub(super) fn mounts(tree: &Tree, more: &[Line<'_>]) {
     let first = ("8:1", "/", "ext4", "/dev/sda1", "rw");
     let all = std::iter::once(&first).chain(more).enumerate();
@@ -53,8 +53,8 @@ pub(super) fn of(tree: &Tree, target: &str) -> Stack {
     Stack::recorded(&tree.root(), target)
 }
 
-/// The findings on a stack: its end, the page caches on the way, the devices at its bottom, whether the
-/// machine's other disks are counted too, and whether some of its bytes can't be counted.
+/// Findings on a stack as text: its end, page caches on the way, devices at the bottom, whether the machine's other
+/// disks count too, and whether some bytes can't be counted.
 fn findings(tree: &Tree, target: &str) -> String {
     let stack = of(tree, target);
     let end = serde_json::to_value(stack.end).unwrap();
@@ -72,11 +72,11 @@ fn findings(tree: &Tree, target: &str) -> String {
     words.join(" ")
 }
 
-/// A trap: its name, the change to the machine's tree, the target, and the findings.
+/// A trap: name, change to the machine's tree, target, expected findings.
 type Trap = (&'static str, fn(&Tree), &'static str, &'static str);
 
-/// Stacks that the kernel of a test machine may lack, by recorded trees. A finding of `device` without `cached`
-/// is honest.
+/// Stacks that the kernel of a test machine may lack, as recorded trees. Only findings of `device` without `cached` are
+/// honest measurements.
 const TRAPS: &[Trap] = &[
     ("a disk", |_| {}, "sdb", "device sdb"),
     ("a partition counts for itself", |_| {}, "sda1", "device sda1"),
@@ -338,8 +338,7 @@ const TRAPS: &[Trap] = &[
 const PMEM: &str = "LNXSYSTM:00/ACPI0012:00/ndbus0/region0/namespace0.0/block/pmem0";
 const SUBSYSTEM: &str = "virtual/nvme-subsystem/nvme-subsys0";
 
-/// An NVMe namespace under native multipath, with a partition: its head, the controller that leads to it, and the
-/// path, which is hidden.
+/// Adds an NVMe namespace under native multipath, with a partition: the head, its controller, and the hidden path.
 fn head(tree: &Tree, transport: &str) {
     let place = format!("{SUBSYSTEM}/nvme0n1");
     tree.disk(&place, "259:0", 8192);
@@ -379,7 +378,7 @@ fn every_stack_ends_in_what_stores_its_bytes() {
     }
 }
 
-/// The layers come in order, with the disks that a device's I/O is counted on too.
+/// Layers are listed in order, together with the disks that also count a device's I/O.
 #[test]
 fn layers_are_listed_from_the_top() {
     let tree = machine();
@@ -396,7 +395,7 @@ fn layers_are_listed_from_the_top() {
     assert!(stack.page_cache[0].contains("losetup --direct-io=on /dev/loop0"));
 }
 
-/// Bytes are summed over the devices at the bottom; of a server's, over all disks and the network.
+/// Bytes are summed over the devices at the bottom; for a server, over all disks and the network.
 #[test]
 fn bytes_are_counted_at_the_bottom() {
     let tree = machine();
@@ -418,7 +417,7 @@ fn bytes_are_counted_at_the_bottom() {
     let sectors = |read: u64, written: u64| {
         Some(Counted { read_bytes: read * 512, written_bytes: written * 512 })
     };
-    // The partition's own, not the disk's.
+    // Counters of the partition, not of its disk.
     let before = count("loop0").unwrap();
     assert_eq!(Some(before), sectors(600, 600));
     assert_eq!(count("md0"), sectors(2000, 2000));
@@ -434,13 +433,13 @@ fn bytes_are_counted_at_the_bottom() {
     // Counters that are switched off show nothing.
     tree.file(&format!("sys/devices/{SDA}/queue/iostats"), "0\n");
     assert_eq!((count("loop0"), count("md0")), (None, None));
-    // As do those of a disk that never did anything.
+    // A disk whose counters are all zero can't be counted either.
     let tree = machine();
     tree.file(&format!("sys/devices/{SDB}/stat"), "0 0 0 0 0 0 0 0 0 0 0\n");
     assert_eq!(of(&tree, "sdb").count(&tree.root()), None);
 }
 
-/// The kernel counts all I/O of a multipath head under its disk, and before Linux 6.2 none.
+/// The kernel counts all I/O of a multipath head under its disk; before Linux 6.2, nowhere.
 #[test]
 fn a_multipath_head_is_counted_whole() {
     let tree = machine();
@@ -452,10 +451,9 @@ fn a_multipath_head_is_counted_whole() {
     moved(&tree, &format!("{SUBSYSTEM}/nvme0n1"), 500, 500);
     assert_eq!(count("nvme0n1p1"), sectors(500));
     assert_eq!(count("nvme0n1"), sectors(500));
-    // The path is hidden: its bytes are the head's.
+    // The path is hidden: its bytes belong to the head.
     assert_eq!(count("nbd0"), sectors(2500));
-    // A partition of another disk that counts nothing may be one that was not used, or a driver's that counts
-    // under the disk alone.
+    // A partition with zero counters on a disk in use: either unused, or its driver counts only under the disk.
     moved(&tree, &format!("{SDA}/sda1"), 0, 0);
     assert_eq!((count("sda1"), count("sda")), (None, sectors(1000)));
     // A drive without a medium hides no bytes.
@@ -465,7 +463,7 @@ fn a_multipath_head_is_counted_whole() {
     assert_eq!(count("nbd0"), sectors(2500));
 }
 
-/// Bytes of the kernel's own targets and test devices are no device's.
+/// Bytes of the kernel's own targets and of test devices are not counted as a device's.
 #[test]
 fn served_disks_are_not_counted_on_themselves() {
     let tree = machine();
@@ -485,14 +483,14 @@ fn served_disks_are_not_counted_on_themselves() {
     }
 }
 
-/// A target that lies in part on a device that is not known, or keeps no counters, is not counted.
+/// A target that lies partly on an unknown device, or on one without counters, is not counted.
 #[test]
 fn stacks_that_are_known_in_part_are_not_counted() {
     let tree = machine();
     tree.disk(PMEM, "259:20", 8192);
     mapped(&tree, "dm-0", "252:0", &[SDB, PMEM]);
     assert_eq!(of(&tree, "dm-0").count(&tree.root()), None);
-    // f2fs names its first device alone; sdb has 512 MiB.
+    // f2fs names only its first device; sdb has 512 MiB.
     mounts(&tree, &[("8:16", "/f", "f2fs", "/dev/sdb", "rw")]);
     let root = tree.root();
     for (total_mib, is_counted) in [(510, true), (1020, false)] {
@@ -505,7 +503,7 @@ fn stacks_that_are_known_in_part_are_not_counted() {
     }
 }
 
-/// A server that reports that it emulates is trusted; one on this machine is counted; one elsewhere is unknown.
+/// A server that reports emulation is trusted; a server on this machine is counted; a remote one is unknown.
 #[test]
 fn servers_are_distinguished() {
     let tree = machine();

@@ -1,4 +1,4 @@
-//! Walks down from a target to the storage of its bytes, by `/proc/self/mountinfo` and sysfs alone.
+//! Walks from a target down to its storage, using only `/proc/self/mountinfo` and sysfs.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, ToSocketAddrs as _, UdpSocket};
@@ -13,13 +13,13 @@ use crate::inspect::{FileSystem, Inspection, Kind, file_system};
 use crate::name::TargetName;
 use crate::sysroot::{DevNo, SysRoot};
 
-/// Layers are followed to this depth; a deeper stack is unknown.
+/// Maximum depth of layers; the end of a deeper stack is unknown.
 const DEPTH_MAX: u32 = 32;
 
-/// The end of an `iodyno serve` export's description.
+/// Suffix of an `iodyno serve` export's description.
 const EMULATED: &str = "emulated by iodyno";
 
-/// The stack of an inspected target; `None` for a target that lies on none, such as memory of the process.
+/// Stack of an inspected target; `None` for a target without any, such as memory of the process.
 pub(crate) fn stack_of(root: &SysRoot, inspection: &Inspection) -> Option<Stack> {
     let mut walk = Walk::new(root);
     match inspection.kind {
@@ -54,7 +54,7 @@ pub(super) fn recorded(root: &SysRoot, name: &str) -> Stack {
     walk.stack
 }
 
-/// A walk down a stack, and its findings so far.
+/// A walk down a stack, with its findings so far.
 pub(super) struct Walk<'a> {
     root: &'a SysRoot,
     pub(super) stack: Stack,
@@ -70,18 +70,18 @@ impl<'a> Walk<'a> {
         self.stack.layers.push(Layer { kind, name: name.into() });
     }
 
-    /// Adds one of the ends of the stack.
+    /// Adds an end; the one that proves least about a device remains.
     fn end(&mut self, end: End) {
         self.stack.end = self.stack.end.max(end);
     }
 
-    /// A process of this machine answers, and the source of its bytes is unknown.
+    /// Records that a process on this machine answers from an unknown source.
     fn served(&mut self) {
         self.stack.anywhere = true;
         self.end(End::Served);
     }
 
-    /// A file, or a folder that a file is to be created in.
+    /// Walks down from a file, or from the folder for a new file.
     pub(super) fn file(&mut self, path: &Path, depth: u32) {
         match file_system_at(self.root, path) {
             Some(fs) if depth < DEPTH_MAX => self.on(path, &fs, depth + 1),
@@ -89,7 +89,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The content at `path`, on this file system.
+    /// Walks down from the content at `path` on this file system.
     pub(super) fn on(&mut self, path: &Path, fs: &FileSystem, depth: u32) {
         let fs_type = fs.fs_type.as_str();
         let name = match &fs.mount_point {
@@ -145,12 +145,12 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The devices of a file system: btrfs and bcachefs have several, XFS may keep data on a second one.
+    /// Devices of a file system: btrfs and bcachefs have several, XFS may keep data on a second one.
     fn devices_of(&self, fs: &FileSystem) -> Vec<BlockNode> {
         let mut devices: Vec<DevNo> = fs.dev.into_iter().collect();
         if matches!(fs.fs_type.as_str(), "btrfs" | "bcachefs") {
             let members = mounts::multi_device_members(self.root);
-            // bcachefs names all of them, joined by colons.
+            // bcachefs names all devices, joined by colons.
             let source = fs.source.as_deref().unwrap_or_default();
             devices.extend(source.split(':').filter_map(|path| device_of_path(self.root, path)));
             let whose = members.iter().find(|(dev, _)| devices.contains(dev));
@@ -168,7 +168,7 @@ impl<'a> Walk<'a> {
     }
 
     pub(super) fn node(&mut self, node: &BlockNode, depth: u32) {
-        // Two paths to one device are one device.
+        // Two paths may lead to the same device.
         if !self.seen.insert(node.dev) {
             return;
         }
@@ -207,7 +207,7 @@ impl<'a> Walk<'a> {
                 self.node(slave, depth + 1);
             }
         } else if is_numbered(name, "pmem") {
-            // With direct access by load and store no I/O is counted.
+            // Direct access by load and store bypasses the I/O counters.
             self.layer(LayerKind::PersistentMemory, name);
             self.end(End::Device);
             self.stack.uncounted = true;
@@ -223,7 +223,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Records the effects of a composed device; its name with that of its mapping and its drivers.
+    /// Records the effects of a composed device. Returns its name with its mapping and drivers.
     fn composed(&mut self, node: &BlockNode) -> String {
         let (drivers, found) = effects::of_device(self.root, node);
         self.stack.effects.extend(found);
@@ -243,7 +243,7 @@ impl<'a> Walk<'a> {
             && node.slaves(self.root).is_empty()
     }
 
-    /// A disk, of which `part` is counted: a partition's counters contain less I/O of others.
+    /// Ends at a disk. `part` is counted, since a partition's counters contain less I/O by others.
     fn disk(&mut self, disk: &BlockNode, part: &BlockNode) {
         self.layer(LayerKind::Disk, disk.name.clone());
         // virtio's driver calls every disk rotational.
@@ -276,7 +276,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A block server that iodyno connects to directly.
+    /// Ends at a block server that iodyno connects to directly.
     pub(super) fn server(&mut self, uri: &Uri, says: &str) {
         self.layer(LayerKind::NbdServer, uri.address.to_string());
         if says.ends_with(EMULATED) {
@@ -289,12 +289,12 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// `loop7`, and not `loopback`.
+/// True for `loop7`, false for `loopback`.
 fn is_numbered(name: &str, prefix: &str) -> bool {
     name.strip_prefix(prefix).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// Devices whose medium is memory, or that store nothing.
+/// The kind of a device that stores in memory or nowhere; `None` for others.
 pub(super) fn memory_device(node: &BlockNode) -> Option<LayerKind> {
     let name = node.name.as_str();
     if is_numbered(name, "zram") {
@@ -310,14 +310,14 @@ pub(super) fn memory_device(node: &BlockNode) -> Option<LayerKind> {
     }
 }
 
-/// Devices that a process or another machine serves: the kernel's own target may serve them from a file.
+/// True for devices served by a process, another machine, or the kernel's own target, perhaps from a file.
 pub(super) fn is_served(node: &BlockNode) -> bool {
-    // Behind an adapter it is the target of another machine, or of the hypervisor's.
+    // Behind a PCI adapter, the LIO target is on another machine or the hypervisor's.
     let is_lio = || {
         node.attr("device/vendor").as_deref() == Some("LIO-ORG")
             && !node.dir.to_string_lossy().contains("/pci")
     };
-    // A head's device is the subsystem, which holds the controllers that lead to it.
+    // The device of a head is the subsystem, which holds the controllers.
     let is_looped_head = || {
         let controllers = crate::sysroot::list(&node.dir.join("device"));
         is_multipath_head(node)
@@ -333,19 +333,19 @@ pub(super) fn is_served(node: &BlockNode) -> bool {
         || is_looped_head()
 }
 
-/// The one device that represents all paths to an NVMe namespace.
+/// True for the device that represents all paths to an NVMe namespace.
 pub(super) fn is_multipath_head(node: &BlockNode) -> bool {
     node.dir.to_string_lossy().contains("/nvme-subsystem/")
 }
 
-/// The effect of direct I/O on a file system that journals its files' data, in words.
+/// Effect of data journalling on direct I/O, in words.
 fn journalled(fs: &FileSystem) -> Option<&'static str> {
     let mode = option(fs.super_options.as_deref()?, "data")?;
     (matches!(fs.fs_type.as_str(), "ext3" | "ext4") && mode == "journal")
         .then_some("buffers direct I/O (data=journal; a mount with data=ordered mends it)")
 }
 
-/// Whether an f2fs is larger than the one device that its mount names. Its other devices are in its superblock alone.
+/// True if an f2fs is larger than its mounted device. Only its superblock names the others.
 fn has_more_devices(fs: &FileSystem, nodes: &[BlockNode]) -> bool {
     let sectors: Option<u64> = nodes.iter().map(|node| node.attr_u64("size")).sum();
     let is_larger = |bytes: u64| sectors.is_none_or(|sectors| bytes > sectors * 512);
@@ -357,7 +357,7 @@ fn option<'t>(options: &'t str, key: &str) -> Option<&'t str> {
     options.split(',').find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
 }
 
-/// The file system at a path. In a tree of a test it is found by the longest mount point alone.
+/// File system at a path. In a test's tree, only the longest mount point decides.
 fn file_system_at(root: &SysRoot, path: &Path) -> Option<FileSystem> {
     if root.is_real() {
         return file_system::file_system(root, path);
@@ -367,19 +367,19 @@ fn file_system_at(root: &SysRoot, path: &Path) -> Option<FileSystem> {
     Some(file_system::of_mount(root, mount))
 }
 
-/// The folder in which an overlay keeps `path`: the uppermost that has it, else the one that is written to.
+/// Folder where an overlay keeps `path`: the uppermost that has it, or else the writable one.
 fn beneath_overlay(root: &SysRoot, path: &Path, fs: &FileSystem) -> Option<PathBuf> {
     let options = fs.super_options.as_deref()?;
     let all_of = |key: &str| {
         let words = options.split(',').filter_map(|word| word.strip_prefix(key)?.strip_prefix('='));
         words.map(mounts::unescape).collect::<Vec<String>>()
     };
-    // An entry of such a folder has its name in another one.
+    // In data-only layers a file has another name.
     if !all_of("datadir+").is_empty() {
         return None;
     }
     let upper = all_of("upperdir").into_iter().next();
-    // One word for all layers below, or since Linux 6.8 one for each.
+    // One option for all lower layers, or since Linux 6.8 one for each.
     let below = all_of("lowerdir");
     let below = below.iter().flat_map(|layers| layers.split(':')).map(str::to_owned);
     let below = below.chain(all_of("lowerdir+")).filter(|folder| !folder.is_empty());
@@ -387,12 +387,12 @@ fn beneath_overlay(root: &SysRoot, path: &Path, fs: &FileSystem) -> Option<PathB
     let is_there =
         |path: &PathBuf| path.strip_prefix("/").is_ok_and(|relative| root.path(relative).exists());
     let all = upper.iter().cloned().chain(below).map(|folder| Path::new(&folder).join(inside));
-    // A path that does not exist yet is created above; a folder that can't be seen from here proves nothing.
+    // A new path is created in the upper folder; a folder that can't be seen from here proves nothing.
     let folder = upper.as_ref().map(PathBuf::from).filter(|folder| is_there(folder));
     all.into_iter().find(|path| is_there(path)).or(folder)
 }
 
-/// Whether the server of a network file system is this machine.
+/// True if the server of a network file system is this machine.
 fn server_is_here(root: &SysRoot, fs: &FileSystem) -> bool {
     let named = fs.super_options.as_deref().and_then(|options| option(options, "addr"));
     let source = || fs.source.as_deref()?.split_once(":/").map(|(host, _)| host);
@@ -414,7 +414,7 @@ fn is_here(root: &SysRoot, address: &Address) -> bool {
     }
 }
 
-/// An address of this machine: one that a socket can be bound to.
+/// True for an address of this machine: loopback, or one that a socket can be bound to.
 fn is_own(root: &SysRoot, address: IpAddr) -> bool {
     address.is_loopback() || root.is_real() && UdpSocket::bind((address, 0)).is_ok()
 }
