@@ -1,40 +1,40 @@
-//! Our own verdict on a series of intervals: whether the target is steady *now*, and how much it loses an hour.
+//! Our own verdict on a series of intervals: whether the target is steady *now*, and how much it loses per hour.
 //! (`methodology` 9, `own_steady`.)
 //!
-//! The series is cut at its breaks ([`super::change`]); the last segment counts. Its slope ([`super::slope`])
-//! must be shown to be small: the whole interval within ± 1 % an hour. That a slope of 0 is possible is not
-//! enough; noise alone would then make any series steady. A swing ([`super::oscillation`]) is reported with its
-//! period, and a large one is a verdict of its own, since the specification's test lets ± 10 % pass.
+//! The series is cut at its breaks ([`super::change`]); the last segment counts. Its slope ([`super::slope`]) must be
+//! shown to be small: the whole confidence interval within ± 1 % per hour. It is not enough that the interval
+//! includes 0, since then noise alone would make any series steady. A swing ([`super::oscillation`]) is reported with
+//! its period, and a large one is a verdict of its own, since the specification's test accepts ± 10 %.
 
 use super::{BadInput, ConfidenceInterval, all_finite, change, describe, oscillation, slope};
 use serde::{Deserialize, Serialize};
 
-/// Points that the series is averaged to before breaks are searched, at most.
+/// Most points that the series is averaged to for the search for breaks.
 const POINTS_BREAKS: usize = 600;
-/// And before a slope is fitted: pairs grow with the square.
+/// Most points for the fit of a slope: pairs grow with the square.
 const POINTS_SLOPE: usize = 60;
-/// And before a swing is searched.
+/// Most points for the search for a swing.
 const POINTS_SWING: usize = 4_096;
-/// Fewest points that a slope is judged on.
+/// Fewest points for judging a slope.
 const POINTS_MIN: usize = 24;
 
-/// The limits of a steady state.
+/// Limits of a steady state.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DriftLimits {
-    /// The level may change by this share an hour; above 0.
+    /// Largest change of the level, as a share per hour; above 0.
     pub share_per_hour_max: f64,
-    /// A swing with a larger amplitude, as a share of the level, is no steady state; above 0.
+    /// Largest amplitude of a swing in a steady state, as a share of the level; above 0.
     pub amplitude_share_max: f64,
-    /// The last segment must be at least this long, seconds.
+    /// Least length of the last segment, seconds.
     pub length_min_s: f64,
-    /// And hold at least this many periods of a swing.
+    /// Least number of a swing's periods in the last segment.
     pub periods_min: f64,
     /// Confidence of the slope's interval, 0 to 1.
     pub level: f64,
 }
 
 impl Default for DriftLimits {
-    /// ± 1 % an hour with 95 % confidence over 300 s or 20 periods; swings up to 5 %.
+    /// ± 1 % per hour with 95 % confidence over 300 s or 20 periods; swings up to 5 %.
     fn default() -> Self {
         Self {
             share_per_hour_max: 0.01,
@@ -46,7 +46,7 @@ impl Default for DriftLimits {
     }
 }
 
-/// The verdict.
+/// Verdict on the last segment.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Steadiness {
@@ -54,53 +54,53 @@ pub enum Steadiness {
     Steady,
     /// Shown to change by more than the limit.
     Drifting,
-    /// Swings by more than the limit; the period, seconds.
+    /// Swings by more than the limit.
     Oscillating {
         /// Period, seconds.
         period_s: f64,
     },
-    /// Too little since the last break; the length that it takes.
+    /// The series since the last break is too short.
     TooShort {
-        /// Length that the last segment must have, seconds.
+        /// Required length of the last segment, seconds.
         needed_s: f64,
     },
-    /// The noise allows both. Run longer: about this many seconds in all since the last break, if the target is
-    /// steady and the noise stays.
+    /// The noise allows either verdict: run longer. `needed_s` assumes a steady target and unchanged noise.
     Inconclusive {
-        /// Estimated length that shows it, seconds; None if the estimate itself is at the limit or
-        /// beyond.
+        /// Estimated length since the last break that shows it, seconds; None if the estimated slope is at the limit
+        /// or beyond.
         needed_s: Option<f64>,
     },
 }
 
-/// The findings on a series.
+/// Findings on a series.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Drift {
     /// The verdict on the last segment.
     pub steadiness: Steadiness,
-    /// The limits that were used.
+    /// Limits used.
     pub limits: DriftLimits,
-    /// When the level or its trend broke, seconds from the start of the series.
+    /// Breaks of the level or its trend, seconds from the start of the series.
     pub breaks_s: Vec<f64>,
     /// Length of the last segment, seconds.
     pub length_s: f64,
-    /// Its mean, in the unit of the values.
+    /// Mean of the last segment, in the unit of the values.
     pub mean: f64,
-    /// Its slope (Theil–Sen) as a share of its mean an hour; below 0 for a loss. None when too short.
+    /// Slope of the last segment (Theil–Sen) as a share of its mean per hour; below 0 for a loss. None if the segment
+    /// is too short.
     pub share_per_hour: Option<f64>,
-    /// The slope's interval (block bootstrap).
+    /// Confidence interval of the slope (block bootstrap); None if the segment is too short.
     pub interval: Option<ConfidenceInterval>,
-    /// Correlation of neighbouring intervals in it; None for a constant series.
+    /// Correlation of neighbouring intervals in the last segment; None for a constant series.
     pub correlation: Option<f64>,
-    /// Its swing, whatever its size; the period is in steps of `swing_step_s`, the amplitude in the
-    /// unit of the values.
+    /// Swing of any size; its period is in steps of `swing_step_s`, its amplitude in the unit of the values. None if
+    /// there is none.
     pub swing: Option<oscillation::Oscillation>,
     /// Length of a step of the swing's period, seconds.
     pub swing_step_s: f64,
 }
 
-/// Judges `series`: one value each `interval_s` seconds (mean IOPS, MB/s or latency of the interval),
-/// with a mean above 0. The same `seed` gives the same interval of the slope.
+/// Judges `series`: one value per `interval_s` seconds (mean IOPS, MB/s or latency of the interval), with a mean
+/// above 0. The same `seed` gives the same interval of the slope.
 pub fn judge(
     series: &[f64],
     interval_s: f64,
@@ -142,7 +142,7 @@ pub fn judge(
     if let (true, Some(period_s)) = (swings, period_s) {
         drift.steadiness = Steadiness::Oscillating { period_s };
     }
-    // A point of the slope's fit holds whole periods of a swing, or its phase would be a trend.
+    // A point of the fit covers whole periods of a swing, or the swing's phase would look like a trend.
     let period_steps = period_s.map_or(1, |p| (p / interval_s).round().max(1.0) as usize);
     let mut width = last.len().div_ceil(POINTS_SLOPE);
     if last.len() / period_steps >= POINTS_MIN {
@@ -176,13 +176,13 @@ pub fn judge(
     Ok(drift)
 }
 
-/// Means of `width` values each; a shorter rest at the start is left out, for the end is judged.
+/// Means of `width` values each. A shorter rest at the start is left out, because the end is judged.
 fn averaged(series: &[f64], width: usize) -> Vec<f64> {
     series[series.len() % width..].chunks_exact(width).map(describe::mean).collect()
 }
 
-/// A swing of the whole series, or of its last half or quarter where a break hides it, and the
-/// values a step of its period.
+/// Finds a swing of the whole series, or of its last half or quarter if a break hides it; returns it with the number
+/// of values per step of its period.
 fn swing_at_the_end(series: &[f64]) -> Option<(oscillation::Oscillation, usize)> {
     [1, 2, 4].into_iter().find_map(|part| {
         let tail = &series[series.len() - series.len() / part..];
@@ -191,8 +191,7 @@ fn swing_at_the_end(series: &[f64]) -> Option<(oscillation::Oscillation, usize)>
     })
 }
 
-/// Where the series breaks, as indices into it. Whole periods of a swing are averaged first, or its
-/// every wave would be a break.
+/// Indices of the series' breaks. Whole periods of a swing are averaged first, or every wave would be a break.
 fn breaks(series: &[f64], period: Option<f64>) -> Vec<usize> {
     let mut width = series.len().div_ceil(POINTS_BREAKS);
     if let Some(period) = period {
