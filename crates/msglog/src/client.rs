@@ -135,7 +135,7 @@ impl<S: Read + Write> Connection<S> {
         self.send()
     }
 
-    /// Gathers a request. Requests are sent once there are [`SEND_BYTES`], or by [`Connection::send`].
+    /// Gathers a request. Requests are sent once there are 64 KiB, or by [`Connection::send`].
     ///
     /// # Errors
     /// The stream broke.
