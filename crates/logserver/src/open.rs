@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// Result of reading a target's log.
 #[derive(Debug)]
 pub struct Found {
-    /// The log.
+    /// Recovered log.
     pub recovered: Recovered,
     /// Highest publisher number in the log's records.
     pub publisher_max: u64,

@@ -34,7 +34,7 @@ pub enum Purpose {
 
 /// An open target.
 pub struct OpenStorage {
-    /// The target.
+    /// Opened target.
     pub storage: Arc<dyn Storage>,
     /// Chunks begin and end at multiples of this many bytes, so that a torn write can't damage an older chunk.
     pub block_bytes: u32,

@@ -13,9 +13,9 @@ const MESSAGE_STEPS: u64 = 64 << 20;
 /// The topic and filter of a request, as text.
 #[derive(Debug)]
 pub(crate) struct Selection {
-    /// Empty for all.
+    /// Topic to match exactly; empty for all.
     topic: Box<str>,
-    /// Empty for all.
+    /// Text of the filter; empty for all.
     filter: Box<str>,
     _charge: Option<Charge>,
 }
@@ -50,7 +50,7 @@ impl Selection {
 /// The topic and filter of a request, with the filter parsed.
 #[derive(Debug)]
 pub(crate) struct Wanted {
-    /// Empty for all.
+    /// Topic to match exactly; empty for all.
     topic: Box<str>,
     filter: Option<Filter>,
     _charge: Charge,

@@ -81,7 +81,7 @@ pub struct LayerEffect {
     pub layer: String,
     /// Driver of the layer, such as `writecache`.
     pub driver: String,
-    /// The effect.
+    /// Kind of effect.
     pub effect: Effect,
     /// Extent of the effect, in words, such as `1 of 2 members`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -34,7 +34,7 @@ pub enum Bound {
 }
 
 impl Bound {
-    /// Its notation.
+    /// Operator as written in a threshold, such as `<=`.
     pub const fn sign(self) -> &'static str {
         match self {
             Self::Below => "<",

@@ -80,7 +80,7 @@ pub struct Writer {
     /// Stamp of the writer: the start of its run, ns since 1970; for content of layout version 1, its seed. On a
     /// target that is created for each cell it is not a time.
     pub stamp: u64,
-    /// Units read.
+    /// Whole units of this writer, counted at each read.
     pub reads: u64,
     /// Version of the content's layout, 1 or 2; 0 in runs that did not store it.
     pub layout: u8,

@@ -121,7 +121,7 @@ impl<S: Read + Write> Connection<S> {
         self.welcome.as_ref()
     }
 
-    /// The stream.
+    /// Underlying stream.
     pub fn stream(&self) -> &S {
         &self.stream
     }

@@ -10,7 +10,7 @@
 
 pub use iodyno_workload::LogDurability as Durability;
 
-/// How chunks are committed.
+/// Rule by which chunks are committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommitRule {
     /// Condition under which messages count as persisted.
@@ -49,9 +49,9 @@ pub enum Waiting {
 pub enum Step {
     /// Write the next chunk.
     Write,
-    /// Flush.
+    /// Flush the target.
     Flush,
-    /// None until an operation completes or a message arrives.
+    /// Wait until an operation completes or a message arrives.
     Wait,
 }
 
@@ -111,7 +111,7 @@ impl Commit {
         self.is_broken
     }
 
-    /// The rule.
+    /// Rule of group commit.
     pub fn rule(&self) -> &CommitRule {
         &self.rule
     }

@@ -226,7 +226,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
         }
     }
 
-    /// Sizes of the log.
+    /// Layout of the log.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }

@@ -22,7 +22,7 @@ const PROOF_BYTES: u64 = 8 << 20;
 /// Result of opening a log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recovered {
-    /// Sizes of the log.
+    /// Layout of the log.
     pub layout: Layout,
     /// End of the log.
     pub tail: Tail,

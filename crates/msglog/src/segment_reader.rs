@@ -11,15 +11,18 @@ use std::io;
 /// Size of a read, bytes, unless chunks are longer. Reads end at multiples of it on the target: for many disks and
 /// stripes, a read across such a boundary becomes two; on a virtual disk it took a sixth longer.
 const READ_BYTES: usize = 1 << 20;
-/// Most reads in the queue of read-ahead, and their most bytes: twice the number in flight, so that reads stay in
-/// flight while completed ones wait for their turn.
+/// Most reads in the queue of read-ahead: twice the number in flight, so that reads stay in flight while completed
+/// ones wait for their turn.
 const READS_AHEAD: usize = 16;
+/// Most bytes of the reads in that queue.
 const AHEAD_BYTES: usize = 16 << 20;
-/// Search for a valid chunk in a slot: bytes of the first search; number of further slots, and bytes of each,
-/// searched if none is found; bytes of all slots together, unless the first search alone exceeds it.
+/// Bytes at the start of each slot that are searched for a valid chunk.
 const FIRST_BYTES: u64 = 1 << 20;
+/// Slots after the newest segment that are searched further if no chunk is found at their start.
 const SEARCH_SLOTS: u64 = 2;
+/// Most bytes of such a slot that are searched.
 const SEARCH_BYTES: u64 = 16 << 20;
+/// Most bytes that are searched in all slots together, but at least [`FIRST_BYTES`] of each.
 const SEARCH_ALL_BYTES: u64 = 4 << 30;
 
 /// Reader of a log's chunks; see the module's description.
@@ -147,7 +150,7 @@ impl<'a> SegmentReader<'a> {
         self.start
     }
 
-    /// The log's sizes.
+    /// Layout of the log.
     pub(crate) fn layout(&self) -> &Layout {
         &self.layout
     }

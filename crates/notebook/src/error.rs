@@ -11,7 +11,7 @@ pub enum Error {
          use a newer iodyno, or name another file with --notebook", path.display()
     )]
     Newer {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// Version of the file.
         found: i64,
@@ -24,7 +24,7 @@ pub enum Error {
          with --notebook", path.display()
     )]
     Foreign {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// Type of the file.
         what: &'static str,
@@ -35,7 +35,7 @@ pub enum Error {
          --notebook, or keep nothing with `run --no-notebook`", path.display()
     )]
     NotWritable {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The system's or SQLite's reason.
         why: String,
@@ -46,7 +46,7 @@ pub enum Error {
         path.display()
     )]
     NotReadable {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The system's or SQLite's reason.
         why: String,
@@ -57,7 +57,7 @@ pub enum Error {
          --notebook", path.display()
     )]
     Missing {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
     /// The location of the default notebook is unknown.
@@ -72,7 +72,7 @@ pub enum Error {
          iodyno or SQLite tool has it open", path.display()
     )]
     Busy {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// Time waited, seconds.
         seconds: u64,
@@ -85,13 +85,13 @@ pub enum Error {
     UnknownRun {
         /// Selector as given.
         selector: String,
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
     /// The notebook holds no run yet, so `last` selects none.
     #[error("there is no run in `{}` yet: `iodyno run` makes one", path.display())]
     NoRuns {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
     /// Several runs have an id with this beginning.
@@ -105,9 +105,9 @@ pub enum Error {
     /// Content of a run differs from anything that this program writes.
     #[error("run {run} in the notebook `{}` is damaged: {what}", path.display())]
     Damaged {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The run's id.
+        /// Id of the run.
         run: String,
         /// Description of the damage.
         what: String,
@@ -118,7 +118,7 @@ pub enum Error {
          iodyno that measured", path.display()
     )]
     Altered {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// Description of the difference.
         what: String,
@@ -129,7 +129,7 @@ pub enum Error {
          written", path.display()
     )]
     TooBig {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// Action that needed the value.
         doing: &'static str,
@@ -142,15 +142,15 @@ pub enum Error {
          up to {cells} cells has enough)", path.display(), cells = crate::CELLS_PLANNED_MAX
     )]
     TooLarge {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The run's id.
+        /// Id of the run.
         run: String,
     },
     /// Any other error of SQLite.
     #[error("the notebook `{}` failed while {doing}: {source}", path.display())]
     Sqlite {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// Action that failed.
         doing: &'static str,

@@ -101,7 +101,7 @@ pub struct Run {
     pub started: Timestamp,
     /// End of the run; None while it runs, and if it crashed.
     pub ended: Option<Timestamp>,
-    /// Its status.
+    /// State of the run, as far as a reader can tell.
     pub status: Status,
     /// Facts from the start of the run, and the targets' health after it.
     pub head: RunHead,
@@ -134,7 +134,7 @@ pub struct RunSummary {
     pub started: Timestamp,
     /// End of the run; None while it runs, and if it crashed.
     pub ended: Option<Timestamp>,
-    /// Its status.
+    /// State of the run, as far as a reader can tell.
     pub status: Status,
     /// Name of the workload or method as given.
     pub name: String,

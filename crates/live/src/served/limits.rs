@@ -41,7 +41,7 @@ impl<S: Sink> Live<S> {
         self.limits[volume as usize].full.load(Ordering::Relaxed)
     }
 
-    /// Sets or clears that state. Only works if bytes are kept.
+    /// Marks a volume as full, or as having space again. Has no effect unless bytes are kept.
     pub fn set_full(&self, volume: u32, full: bool) {
         self.limits[volume as usize].full.store(full, Ordering::Relaxed);
     }

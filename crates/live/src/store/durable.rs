@@ -116,7 +116,7 @@ impl Durable {
         self.late.get_or_insert(why);
     }
 
-    /// Takes that error, once.
+    /// Takes the error kept by [`Self::note_late`], if any.
     pub(super) fn take_late(&mut self) -> Result<(), WriteError> {
         self.late.take().map_or(Ok(()), Err)
     }

@@ -21,10 +21,10 @@ pub enum ReadError {
         /// Number of the unit.
         unit: u64,
     },
-    /// The system refused.
+    /// A system call failed.
     #[error("{doing}: {}", io::Error::from_raw_os_error(*errno))]
     Io {
-        /// Call that failed.
+        /// Action that failed, in words.
         doing: &'static str,
         /// The system's error number.
         errno: i32,
@@ -64,13 +64,13 @@ pub enum WriteError {
         "{doing}: no space is left where the volume's file lies: free some, and the volume goes on"
     )]
     NoSpace {
-        /// Call that failed.
+        /// Action that failed, in words.
         doing: &'static str,
     },
-    /// The system refused.
+    /// A system call failed.
     #[error("{doing}: {}", io::Error::from_raw_os_error(*errno))]
     Io {
-        /// Call that failed.
+        /// Action that failed, in words.
         doing: &'static str,
         /// The system's error number.
         errno: i32,
@@ -135,29 +135,29 @@ pub enum OpenError {
     /// The path is not a plain file.
     #[error("{}: {what}, not a plain file: name a file (a new one is made)", path.display())]
     NotAFile {
-        /// The path.
+        /// Path of the file.
         path: PathBuf,
-        /// Its type.
+        /// Type of the file found.
         what: &'static str,
     },
     /// The file is not an image that can be served.
     #[error("{}: {what}: name a raw image in a plain file, or an NBD export (qemu-nbd serves other formats)", path.display())]
     NotAnImage {
-        /// The path.
+        /// Path of the file.
         path: PathBuf,
-        /// Its type.
+        /// Type of the file found.
         what: &'static str,
     },
     /// Another server has it open.
     #[error("{}: another server has it open; stop that one, or name another file", path.display())]
     Locked {
-        /// The path.
+        /// Path of the file.
         path: PathBuf,
     },
     /// The file has another volume's size.
     #[error("{}: {found_bytes} bytes, where the volume has {wanted_bytes}: it belongs to another device; name another file, or serve it as it is by --image", path.display())]
     Size {
-        /// The path.
+        /// Path of the file.
         path: PathBuf,
         /// Size of the file, bytes.
         found_bytes: u64,
@@ -170,7 +170,7 @@ pub enum OpenError {
         path.display()
     )]
     TooLarge {
-        /// The path.
+        /// Path of the file.
         path: PathBuf,
         /// Size of the volume, bytes.
         wanted_bytes: u64,
@@ -183,14 +183,14 @@ pub enum OpenError {
         /// Description of the mistake.
         why: String,
     },
-    /// The system refused.
+    /// A system call failed.
     #[error("{}: {doing}: {source}", path.display())]
     Io {
-        /// The path.
+        /// Path of the file.
         path: PathBuf,
-        /// Call that failed.
+        /// Action that failed, in words.
         doing: &'static str,
-        /// The system's error.
+        /// Error of the system.
         source: io::Error,
     },
 }

@@ -37,7 +37,7 @@ pub enum HostCall {
 pub enum HostFile {
     /// The volume's bytes.
     Data,
-    /// Their checksums.
+    /// The volume's checksums.
     Sums,
 }
 

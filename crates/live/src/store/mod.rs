@@ -304,7 +304,7 @@ impl Store {
     /// Units that were written, including zeroes, in order.
     ///
     /// # Errors
-    /// The system refuses.
+    /// A system call fails.
     pub(crate) fn held_units(&self) -> Result<Vec<u64>, ReadError> {
         let (mut held, mut at, all) = (Vec::new(), 0, self.base().units());
         while at < all {
@@ -331,7 +331,7 @@ impl Store {
     /// may read and write at the same time.
     ///
     /// # Errors
-    /// The system refuses.
+    /// A system call fails.
     pub fn scrub(&self, mut corrupt: impl FnMut(u64)) -> Result<Scrub, ReadError> {
         let mut scrub = Scrub::default();
         let mut at = 0;
@@ -389,7 +389,7 @@ impl Store {
     /// Syncs the file, so that a crash of this host does not lose its content.
     ///
     /// # Errors
-    /// The system refuses.
+    /// A system call fails.
     pub fn sync(&self) -> Result<(), WriteError> {
         self.base().sync(false)
     }
@@ -409,7 +409,7 @@ impl Store {
     /// Without a machine: flushes, so that a later server accepts the acknowledged content, and nothing older.
     ///
     /// # Errors
-    /// The system refuses.
+    /// A system call fails.
     pub fn flush_now(&self) -> Result<(), WriteError> {
         self.base().close_generation()
     }

@@ -18,7 +18,7 @@ const POOLED_BYTES_MAX: usize = 128 << 10;
 /// Kind of content of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Data.
+    /// Bytes of the payload.
     Data,
     /// Zeroes over the whole range.
     Zeroes,

@@ -73,7 +73,7 @@ impl LiveStorage {
     /// Creates storage on the first bytes of the first volume of a new system.
     ///
     /// # Errors
-    /// Violated rule of the system.
+    /// The system violates a rule, which the text names.
     fn new(system: &System, capacity_bytes: u64, seed: u64) -> Result<Self, String> {
         let mut machine = Machine::new(system, seed)?;
         for _ in 0..WORKERS {
@@ -146,7 +146,7 @@ impl Storage for LiveStorage {
 /// Opens the first volume of a new system.
 ///
 /// # Errors
-/// Violated rule of the system.
+/// The system violates a rule, which the text names.
 pub fn open_live(system: &System, capacity_bytes: u64, seed: u64) -> Result<OpenStorage, String> {
     let storage = LiveStorage::new(system, capacity_bytes, seed)?;
     Ok(OpenStorage {

@@ -21,7 +21,7 @@ pub enum Malformed {
     Short {
         /// The frame's kind.
         kind: u8,
-        /// The field.
+        /// Name of the field.
         field: &'static str,
     },
     /// Bytes follow the last field.
@@ -37,7 +37,7 @@ pub enum Malformed {
     Value {
         /// The frame's kind.
         kind: u8,
-        /// The field.
+        /// Name of the field.
         field: &'static str,
         /// The value found.
         found: String,
