@@ -203,7 +203,7 @@ mod tests {
                     *count += u32::from(at <= from && to <= at + len_bytes);
                 }
             }
-            // In any order.
+            // The order of merging does not matter.
             let mut forth = maps[0].clone();
             forth.merge(&maps[1]);
             forth.merge(&maps[2]);

@@ -327,7 +327,7 @@ mod tests {
     }
 
     proptest! {
-        /// The oracle is a sorted list.
+        /// Compares with a sorted list as the oracle.
         #[test]
         fn quantiles_agree_with_a_sorted_list(
             mut values in prop::collection::vec(0_u64..1 << 36, 1..400),
@@ -365,7 +365,7 @@ mod tests {
             prop_assert!(serde_json::from_str::<Histogram>(&json).unwrap() == whole);
         }
 
-        /// Results do not depend on how many buckets a histogram holds.
+        /// Results do not depend on the number of buckets that a histogram holds.
         #[test]
         fn trimming_changes_nothing(
             before in prop::collection::vec(0_u64..1 << 45, 0..40),
@@ -392,7 +392,7 @@ mod tests {
             prop_assert!(Histogram::from_bytes(&left.to_bytes()).unwrap() == right);
         }
 
-        /// Any bytes are parsed or refused, never a panic.
+        /// Foreign bytes are either parsed or refused, without a panic.
         #[test]
         fn foreign_bytes_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
             if let Ok(h) = Histogram::from_bytes(&bytes) {

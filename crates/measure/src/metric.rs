@@ -346,7 +346,7 @@ mod tests {
             for &(kind, n) in kinds {
                 interval.class_mut(kind).service.record_n(1_000, n);
             }
-            // The last interval has no more than flushes, of which none becomes an I/O.
+            // The last interval has only flushes, which do not count as I/Os.
             let mut last = Interval::default();
             last.class_mut(OpKind::Flush).service.record_n(1_000, 7);
             let with_flushes = kinds.iter().any(|(kind, _)| *kind == OpKind::Flush);
@@ -377,7 +377,7 @@ mod tests {
         }
     }
 
-    /// Of repeats: rates over all their time, percentiles over all their operations.
+    /// Repeats: rates are over all their time, percentiles over all their operations.
     #[test]
     fn repeats_are_counted_together() {
         let cell = |reads_ns: u64, n: u64, seconds: u64| {

@@ -224,8 +224,8 @@ impl Summary {
 mod tests {
     use super::*;
 
-    /// Rates of kinds add up to the mean rate of the cells, however long each was; latencies are those of all
-    /// operations, each of which counts once.
+    /// Rates of kinds add up to the mean rate of the cells, whatever the cells' lengths; latencies are over all
+    /// operations, each counted once.
     #[test]
     fn kinds_of_several_cells_add_up() {
         let cell = |seconds: u64, reads: u64, writes: u64| {
@@ -243,7 +243,7 @@ mod tests {
         let [read, write] = kinds.as_slice() else { panic!("{kinds:?}") };
         assert_eq!((read.kind, read.ops, read.iops), (OpKind::Read, 1300, 200.0));
         assert_eq!((write.kind, write.ops, write.iops), (OpKind::Write, 400, 50.0));
-        // 100 a second in the one, 400 in the other.
+        // 100 per second in the one, 400 in the other.
         assert_eq!((read.iops + write.iops) as u64, 250);
         assert_eq!(write.bytes_per_s as u64, 50 * 4096);
         assert_eq!(read.response_time.mean_ns, Some(1000.0));

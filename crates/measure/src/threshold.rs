@@ -360,7 +360,7 @@ mod tests {
         assert_eq!(serde_json::from_str::<Threshold>(&json).unwrap(), t);
     }
 
-    /// Each error marks the part that is wrong.
+    /// Each error marks the invalid part.
     #[test]
     fn errors_mark_their_position() {
         for (text, part, says) in [
@@ -417,18 +417,18 @@ mod tests {
             cell("b", 0, &[(OpKind::Read, 100_000, 500)]),
             cell("b", 1, &[(OpKind::Read, 100_000, 600)]),
         ];
-        // A latency without a kind: each kind; a cell and its repeats: together.
+        // A latency without a kind: one outcome per kind; a cell and its repeats: one together.
         let of = outcomes("p99<500us", &cells);
         let held: Vec<_> = of.iter().map(|o| (o.0.as_str(), o.1)).collect();
         assert_eq!(held, [("a read.p99", true), ("a write.p99", false), ("b read.p99", true)]);
         let of = outcomes("iops>1k", &cells);
         assert_eq!((of[1].1, of[1].2), (false, Some(550.0)), "the rate of both repeats");
-        // A figure that the samples can't support is not held, whatever side it might be on.
+        // A threshold on an unsupported figure does not hold, in either direction.
         for text in ["b: p99.9<500s", "b: p99.9>1ns"] {
             let of = outcomes(text, &cells);
             assert!(!of[0].1 && of[0].2.is_none() && of[0].3.contains("1100 read"), "{of:?}");
         }
-        // Where no cell is covered, nothing is held.
+        // A threshold that covers no cell does not hold.
         assert_eq!(outcomes("write.mean<1ms", &cells).len(), 1, "b does not write");
         assert!(outcomes("b: write.mean<1s", &cells)[0].3.contains("any write"));
         assert!(outcomes("c*: mean<1s", &cells)[0].3.contains("c*"));
@@ -447,7 +447,7 @@ mod tests {
         assert!(!outcomes("iops>1", &[cut])[0].1);
     }
 
-    /// Of several targets the merged cell is judged.
+    /// With several targets, the merged cell is judged.
     #[test]
     fn merged_cells_are_judged() {
         let mut cells: Vec<Cell> =

@@ -179,7 +179,7 @@ mod tests {
             key,
             body,
         };
-        // The words of a second are kept for the next message, and no longer.
+        // The text of a second is kept only for the next message.
         lines.put(8, &of(TIME_NS - SECOND_NS));
         lines.clear();
         lines.put(9, &of(TIME_NS));

@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(notebook.written("b", 100).unwrap(), Some(vec![8; 10]));
     }
 
-    /// The map of 2²⁵ units after random writes once over the range: one writer, generations in any order.
+    /// A map of 2²⁵ units after random writes once over the range: one writer, random generations.
     #[test]
     fn a_map_of_a_large_target_is_kept() {
         let folder = tempfile::tempdir().unwrap();
@@ -183,7 +183,7 @@ mod tests {
         let packed = count("SELECT sum(length(part)) FROM written_parts");
         assert!(packed > 12 << 20, "{packed}");
 
-        // A map that an iodyno without the second table stores or removes takes precedence over the parts.
+        // A map stored or removed by an iodyno without the second table takes precedence over the parts.
         let old = compress_to_vec_zlib(&[5; 100], COMPRESSION);
         notebook.db().execute("REPLACE INTO written VALUES ('a', ?1)", [old]).unwrap();
         assert_eq!(again.written("a", 100).unwrap(), Some(vec![5; 100]));

@@ -88,7 +88,7 @@ mod tests {
         assert_eq!(nearest("random-w", names), Some("random-write"));
         assert_eq!(nearest("randread", names), Some("random-read"));
         assert_eq!(nearest("randwrite", names), Some("random-write"));
-        // The letters in another order, too few of them, or those of two names.
+        // Letters in another order, too few letters, and letters of two names.
         assert_eq!(nearest("readrand", names), None);
         assert_eq!(nearest("rread", names), None);
         assert_eq!(nearest("ranom-r", ["random-read", "random-rate"]), None);

@@ -105,8 +105,8 @@ mod tests {
         })
     }
 
-    /// IOPS of each second of two and of ten minutes. With a correlation of 0.9 two minutes are too short, and
-    /// the result reports it.
+    /// IOPS per second, over two and over ten minutes. With a correlation of 0.9 two minutes are too short, and the
+    /// result says so.
     #[test]
     fn intervals_hold_the_truth_as_often_as_they_say() {
         for (n, rho) in [(120, 0.0), (600, 0.0), (600, 0.5), (600, 0.8), (3_600, 0.9), (605, -0.4)]
@@ -121,14 +121,14 @@ mod tests {
         assert!(warned > 0.5, "{warned}");
     }
 
-    /// For an AR(1) process n_eff = n (1 − ρ)/(1 + ρ), but for the ends.
+    /// For an AR(1) process n_eff = n (1 − ρ)/(1 + ρ), except for effects at the ends.
     #[test]
     fn effective_size_agrees_with_the_closed_form() {
         for (rho, factor) in [(0.0, 1.0), (0.5, 1.0 / 3.0), (0.8, 1.0 / 9.0)] {
             let mut sum = 0.0;
             for i in 0..200 {
                 let series = noise::ar1(&mut noise::trial("effective", i), 6_000, 1.0, 0.1, rho);
-                // The variance of the mean is what averages without bias.
+                // Averages of the variance of the mean are unbiased.
                 sum += 1.0 / mean(&series, 0.95).unwrap().n_effective;
             }
             let n_effective = 200.0 / sum / 6_000.0;
@@ -142,7 +142,7 @@ mod tests {
         let ramp: Vec<f64> = (0..40).map(|i| f64::from(i / 2)).collect();
         let m = mean(&ramp, 0.95).unwrap();
         assert_eq!((m.batches, m.independent), (10, false));
-        // Thirty batches with means ± 1 in turn: s = √(30/29), t = 2.0452.
+        // Thirty batches with alternating means ± 1: s = √(30/29), t = 2.0452.
         let turn: Vec<f64> = (0..60).map(|i| if i / 2 % 2 == 0 { 1.0 } else { -1.0 }).collect();
         let m = mean(&turn, 0.95).unwrap();
         assert_eq!((m.batches, m.independent), (30, true));

@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn steps_are_found_where_they_are() {
-        // An SLC cache that ends after 120 s, and heat that throttles by 8 % at 260 s.
+        // An SLC cache that ends after 120 s, and thermal throttling by 8 % at 260 s.
         let exact = share(200, |i| {
             let mut y = ar1(&mut trial("step", i), 400, 1.0, 0.02, 0.3);
             y[120..].iter_mut().for_each(|v| *v *= 0.4);
@@ -229,7 +229,7 @@ mod tests {
             assert!(whole >= least, "correlation {rho}: {whole}");
         }
         assert_eq!(starts(&[5.0; 100]), [0]);
-        // One stall is no regime.
+        // A single stall is not a regime.
         let mut y = ar1(&mut trial("stall", 0), 100, 100.0, 0.02, 0.0);
         y[50] = 10.0;
         assert_eq!(starts(&y), [0]);
@@ -246,7 +246,7 @@ mod tests {
         assert!(found.len() == 2 && found[1].abs_diff(60) <= 8, "{found:?}");
     }
 
-    /// The recursion against every possible way to cut in two or three.
+    /// Compares the recursion with every possible cut into two or three segments.
     #[test]
     fn the_cut_is_the_cheapest() {
         for i in 0..20 {

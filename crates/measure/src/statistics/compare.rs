@@ -223,7 +223,7 @@ mod tests {
         compare(&[pair], &Criteria::default()).unwrap().remove(0)
     }
 
-    /// `n` runs a side, B larger by `shift` of A, with run-to-run noise `cv`.
+    /// `n` runs per configuration, B larger by `shift` of A, with run-to-run noise `cv`.
     fn runs(name: &str, i: u64, n: usize, shift: f64, cv: f64) -> Pair {
         let mut random = trial(name, i);
         let a = ar1(&mut random, n, 1e5, cv, 0.0);
@@ -261,13 +261,13 @@ mod tests {
         assert!(slower >= 0.95, "{slower}");
     }
 
-    /// A shift right at the threshold is called the same no more often than α says.
+    /// A shift exactly at the threshold is called the same no more often than α permits.
     #[test]
     fn sameness_is_shown_and_not_assumed() {
         let wrong =
             share(1_000, |i| one(runs("edge", i, 10, 0.02, 0.01)).difference == Difference::Same);
         assert!(wrong <= 0.06, "{wrong}");
-        // Noise hides everything: open, and not the same.
+        // Noise hides everything: the verdict is inconclusive, not the same.
         let open =
             share(200, |i| one(runs("noisy", i, 6, 0.0, 0.10)).difference == Difference::Same);
         assert!(open < 0.02, "{open}");
@@ -298,16 +298,16 @@ mod tests {
             panic!("{c:?}");
         };
         assert!((p_min - 0.1).abs() < 1e-12 && runs_needed == 4);
-        // 2/C(10, 5) × 6 is 0.0476, and one cell more is too many.
+        // 2/C(10, 5) × 6 is 0.0476; with one more cell it is too large.
         assert_eq!((runs_for(6, 0.05), runs_for(7, 0.05)), (5, 6));
         assert_eq!((c.interval, c.p_adjusted), (None, None));
         let c = one(pair(vec![1.0, 1.1, 1.2, 1.3], vec![9.0, 9.1, 9.2, 9.3], Better::Lower));
         assert_eq!(c.difference, Difference::Slower);
-        // At a level of 10 % three are just enough.
+        // At a level of 10 % three runs are just enough.
         let three = pair(vec![1.0, 1.1, 1.2], vec![9.0, 9.1, 9.2], Better::Higher);
         let lax = Criteria { alpha: 0.1, ..Criteria::default() };
         assert_eq!(compare(&[three], &lax).unwrap()[0].difference, Difference::Faster);
-        // Eight against two do show it (p = 2/45).
+        // Eight runs against two can show it (p = 2/45).
         let a = (0..8).map(|i| 10.0 + f64::from(i)).collect();
         assert_eq!(one(pair(a, vec![1.0, 2.0], Better::Lower)).difference, Difference::Faster);
         assert!(
@@ -318,8 +318,8 @@ mod tests {
         assert!(compare(&[], &Criteria { alpha: 0.5, ..Criteria::default() }).is_err());
     }
 
-    /// Latencies that scatter over an order of magnitude: a share is a ratio, and no ratio is below 0. Differences divided by
-    /// A's median gave −103.6 %.
+    /// Latencies that scatter over an order of magnitude. A shift is a ratio less 1, so it can't be below −100 %;
+    /// differences divided by A's median gave −103.6 %.
     #[test]
     fn no_shift_is_below_minus_a_hundred_percent() {
         let a = vec![1_000.0, 1_050.0, 1_090.0, 1_130.0, 1_180.0];
@@ -328,13 +328,13 @@ mod tests {
         let interval = c.interval.unwrap();
         assert!(c.difference == Difference::Faster && interval.contains(c.shift_share), "{c:?}");
         assert!(-1.0 < interval.low && interval.high < -0.8, "{interval:?}");
-        // The other way round it is the reciprocal, to rounding.
+        // The swapped comparison gives the reciprocal, up to rounding.
         let back = one(pair(b, a, Better::Lower));
         let product = (1.0 + back.shift_share) * (1.0 + c.shift_share);
         assert!((product - 1.0).abs() < 1e-12 && back.interval.unwrap().high > 5.0, "{back:?}");
     }
 
-    /// A difference that is real and does not matter is not claimed.
+    /// A real difference that is too small to matter is not claimed.
     #[test]
     fn a_small_shift_is_the_same() {
         let c = one(runs("small", 0, 12, 0.01, 0.001));
@@ -342,8 +342,8 @@ mod tests {
         assert!((c.shift_share - 0.01).abs() < 0.002 && c.interval.unwrap().contains(0.01));
     }
 
-    /// Of 56 cells without a difference nearly always none is claimed; uncorrected, it would be two
-    /// or three in almost every matrix.
+    /// Among 56 cells without a difference, nearly always none is claimed; without the correction two or three would
+    /// be, in almost every matrix.
     #[test]
     fn a_matrix_of_cells_is_corrected() {
         let mut uncorrected = 0;
@@ -358,8 +358,8 @@ mod tests {
     }
 
     proptest! {
-        /// Unit and order don't matter; a swap turns the verdict around; the other direction of
-        /// better does, too.
+        /// Unit and order don't matter; swapping A and B reverses the verdict, and so does the other direction of
+        /// improvement.
         #[test]
         fn the_invariances(i: u64, shift in -0.2_f64..0.2, power in -30_i32..30) {
             let p = runs("invariant", i, 7, shift, 0.02);
@@ -376,7 +376,7 @@ mod tests {
             };
             let lower = one(Pair { better: Better::Lower, ..p.clone() });
             prop_assert_eq!(lower.difference, opposite(c.difference));
-            // A share of the other median: the verdict turns unless it is close to the threshold.
+            // The share is of the other median: the verdict is reversed unless it is close to the threshold.
             let swapped = one(pair(p.b, p.a, p.better));
             prop_assert!((swapped.test.p - c.test.p).abs() < 1e-12);
             if c.shift_share.abs() > 0.03 && !is_open(c.difference) {

@@ -40,8 +40,8 @@ mod tests {
     }
 
     proptest! {
-        /// The procedure as the paper words it: find the largest k with p(k) ≤ k/m × level and claim
-        /// the k smallest. In any order, and with refused tests between them.
+        /// The procedure as the paper states it: find the largest k with p(k) ≤ k/m × level and claim the k smallest.
+        /// Works in any order, and with refused tests among them.
         #[test]
         fn it_is_the_step_up_procedure(
             p in prop::collection::vec(prop::option::weighted(0.8, 0.0_f64..0.2), 0..30),

@@ -143,7 +143,7 @@ mod tests {
             let closed = (2.0 * p - 1.0) * (2.0 / (4.0 * p * (1.0 - p))).sqrt();
             assert!((student_quantile(p, 2.0) / closed - 1.0).abs() < 1e-9, "{p}");
         }
-        // Up to where the normal takes over: the first term of Cornish and Fisher's expansion.
+        // Across the switch to the normal distribution: the first term of Cornish and Fisher's expansion.
         let z = normal_quantile(0.975);
         for degrees in [1e3, 1e4, 4.9e4, 1e6] {
             let expansion = z + (z.powi(3) + z) / (4.0 * degrees);
@@ -151,7 +151,7 @@ mod tests {
         }
     }
 
-    /// The ranks of the median that books print (and `methodology` 3.1), and of extremes.
+    /// Published ranks of the median (also in `methodology` 3.1), and ranks of extremes.
     #[test]
     fn ranks_agree_with_published_ones() {
         let ranks = |n| {
@@ -163,14 +163,14 @@ mod tests {
         assert_eq!(ranks(10), (2, 9));
         assert_eq!(ranks(20), (6, 15));
         assert!((quantile_ranks(6, 0.5, 0.95).level - 62.0 / 64.0).abs() < 1e-12);
-        // The largest of n values is above p99.999 with 95 % from n = 299 572 on, that is, the
-        // upper end of a 90 % interval exists (each tail has 5 %).
+        // From n = 299 572 on the largest of n values is above p99.999 with 95 %, so the upper end of a 90 % interval
+        // exists (each tail has 5 %).
         let upper = |n| quantile_ranks(n, 0.99999, 0.90).upper;
         assert_eq!(upper(299_571), 299_572);
         assert_eq!(upper(299_572), 299_572);
     }
 
-    /// Ranks from the top for few exceedances, as `methodology` 3.2 has them by Poisson's law.
+    /// Ranks from the top for few exceedances, as computed in `methodology` 3.2 by Poisson's law.
     #[test]
     fn tail_ranks_agree_with_poissons_law() {
         let n = 100_000_000;
@@ -184,7 +184,7 @@ mod tests {
         }
     }
 
-    /// The definition, by the plainest sum that there is.
+    /// Compares with the definition, summed directly.
     #[test]
     fn ranks_agree_with_the_definition() {
         let choose = |n: u64, k: u64| (0..k).fold(1.0, |c, i| c * (n - i) as f64 / (i + 1) as f64);

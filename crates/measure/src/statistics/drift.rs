@@ -210,7 +210,7 @@ mod tests {
     use super::*;
     use crate::statistics::noise::{ar1, share, trial};
 
-    /// A series of 1 s intervals at 100 000 IOPS, changing by `per_hour` of it.
+    /// A series of 1 s intervals at 100 000 IOPS, changing by `per_hour` of that per hour.
     fn series(name: &str, number: u64, n: usize, cv: f64, rho: f64, per_hour: f64) -> Vec<f64> {
         let mut y = ar1(&mut trial(name, number), n, 1e5, cv, rho);
         for (i, v) in y.iter_mut().enumerate() {
@@ -234,13 +234,13 @@ mod tests {
         assert!(verdicts(0.0, 0.005, steady) >= 0.9);
         assert!(verdicts(-0.05, 0.005, drifting) > 0.9);
         assert!(verdicts(0.05, 0.005, drifting) > 0.9);
-        // Noise of 10 % hides 1 % an hour, and a change that can't be shown is not claimed.
+        // Noise of 10 % hides 1 % per hour, and a change that can't be shown is not claimed.
         assert!(verdicts(0.0, 0.10, unknown) > 0.8);
-        // Right at the limit neither is shown more often than the confidence allows.
+        // Exactly at the limit neither is shown more often than the confidence permits.
         assert!(verdicts(0.01, 0.005, steady) < 0.1 && verdicts(0.01, 0.005, drifting) < 0.1);
     }
 
-    /// The loss that the specification's test lets pass (2.4 % a round of one minute).
+    /// A loss that the specification's test accepts (2.4 % per round of one minute).
     #[test]
     fn a_loss_that_passes_the_specification_is_drift() {
         let y: Vec<f64> = series("loss", 0, 600, 0.01, 0.0, 0.0);
@@ -280,7 +280,7 @@ mod tests {
         assert_eq!(d.steadiness, Steadiness::Steady, "{d:?}");
         assert!(d.breaks_s.len() == 1 && (d.breaks_s[0] - 500.0).abs() <= 4.0, "{d:?}");
         assert!((d.mean / 1e5 - 1.0).abs() < 0.01, "the mean is that of the last segment");
-        // Shortly after the break nothing can be concluded yet.
+        // Shortly after the break there is no conclusion yet.
         let d = of(&y[..700]);
         assert_eq!(d.steadiness, Steadiness::TooShort { needed_s: 300.0 }, "{d:?}");
         assert!((d.length_s - 200.0).abs() <= 4.0);
@@ -302,8 +302,8 @@ mod tests {
             matches!(d.steadiness, Steadiness::Oscillating { period_s } if (period_s - 45.0).abs() < 1.0),
             "{d:?}"
         );
-        // A small one is reported and does not prevent a steady verdict, given 20 periods.
-        // Whole periods are averaged, so that not even a long and strong one hides the trend.
+        // A small swing is reported and does not prevent a steady verdict, given 20 periods. Whole periods are
+        // averaged, so that even a long and strong one does not hide the trend.
         let d = of(&wave_of(0.045, 1_800, 72.0));
         assert_eq!(d.steadiness, Steadiness::Steady, "{d:?}");
         assert!(d.share_per_hour.unwrap().abs() < 5e-4, "its phase is no trend: {d:?}");
@@ -315,14 +315,14 @@ mod tests {
         assert!(
             matches!(of(&wave(0.01, 600)).steadiness, Steadiness::TooShort { needed_s } if (needed_s - 900.0).abs() < 20.0)
         );
-        // Behind a cliff, too.
+        // After a cliff, too.
         let mut y = wave(0.10, 1_800);
         y[..600].iter_mut().for_each(|v| *v *= 2.0);
         let d = of(&y);
         assert!(matches!(d.steadiness, Steadiness::Oscillating { .. }), "{d:?}");
     }
 
-    /// Neither the unit of the values nor that of time makes a difference, but by rounding.
+    /// The units of the values and of time make no difference, except for rounding.
     #[test]
     fn units_do_not_matter() {
         let y = series("units", 0, 900, 0.004, 0.2, 0.03);
@@ -336,7 +336,7 @@ mod tests {
         assert_eq!(of(&[5.0; 400]).steadiness, Steadiness::Steady);
         assert!(judge(&[0.0; 400], 1.0, &DriftLimits::default(), 1).is_err());
         assert!(judge(&y, 0.0, &DriftLimits::default(), 1).is_err());
-        // A day of seconds is judged as well, by averages.
+        // A day of seconds can be judged too, by averages.
         let day = of(&series("day", 0, 86_400, 0.02, 0.5, -0.002));
         assert_eq!(day.steadiness, Steadiness::Steady, "{day:?}");
         assert!((day.share_per_hour.unwrap() + 0.002).abs() < 2e-4, "{day:?}");

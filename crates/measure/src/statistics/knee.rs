@@ -166,7 +166,7 @@ mod tests {
         LoadPoint { oio, iops, latency_ns: vec![Some(p99_us * 1e3)], sound: true }
     }
 
-    /// A drive that is full at 64 outstanding I/Os.
+    /// A drive that saturates at 64 outstanding I/Os.
     fn sweep() -> Vec<LoadPoint> {
         vec![
             point(256, 500_500.0, 1_400.0),
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(optimum(&points, &[125e3]), found(1, 1, None));
         assert_eq!(optimum(&points, &[100e3]), Optimum::NoneFeasible { least: 1 });
         assert_eq!(optimum(&[], &[1e6]), Optimum::NoPoints);
-        // A percentile that is not supported, and a number that is not sound, don't count.
+        // Unsupported percentiles and unsound points don't count.
         let mut points = sweep();
         points[3].latency_ns[0] = None;
         points[4].sound = false;
@@ -199,12 +199,12 @@ mod tests {
         assert_eq!(optimum(&bare, &[]), found(3, 4, Some(4)));
     }
 
-    /// Two points tie where their intervals overlap, whichever of them is asked for; one that is over a ceiling
-    /// and one without an interval tie with none.
+    /// Two points tie if their intervals overlap, whichever is given; a point over a ceiling and one without an
+    /// interval tie with none.
     #[test]
     fn ties_are_overlaps_of_intervals() {
         let points = sweep();
-        // Of 256, 1, 16, 64, 128 and 4 outstanding.
+        // For 256, 1, 16, 64, 128 and 4 outstanding I/Os.
         let widths = [Some(0.01), Some(0.5), None, Some(0.004), Some(0.009), Some(0.8)];
         let tied = |ceiling_ns, of| ties(&points, &[ceiling_ns], &widths, of);
         assert_eq!(tied(2e6, 4), [0, 3]);
@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn mid_points_are_the_closest_ones() {
         let points = sweep();
-        // From 11 000 to 501 000: the middle is 256 000, closest is 160 000.
+        // Between 11 000 and 501 000 the middle is 256 000; 160 000 is closest.
         assert_eq!(mid_points(&points, &[2e6], 1), [2]);
         assert_eq!(mid_points(&points, &[2e6], 3), [2, 3]);
         assert_eq!(mid_points(&points, &[1.0], 1), [0; 0]);
@@ -240,7 +240,7 @@ mod tests {
     }
 
     proptest! {
-        /// The definition, whatever the order of the points.
+        /// Compares with the definition, for any order of the points.
         #[test]
         fn the_answer_is_feasible_nearly_the_best_and_the_least(
             cells in prop::collection::vec((1_u32..300, 1.0_f64..1e3, 1.0_f64..1e3, any::<bool>()), 1..20),

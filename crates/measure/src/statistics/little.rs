@@ -89,7 +89,7 @@ mod tests {
         let flows = [Flow { iops: 7e4, mean_ns: 8e4 }, Flow { iops: 3e4, mean_ns: 4e4 }];
         let l = little(&flows, 7.0).unwrap();
         assert!((l.in_flight - 6.8).abs() < 1e-9 && l.kept == Kept::Well);
-        // A published figure with its units confused (`methodology` 3.7): 497/s of 13.84 ms at 8.
+        // A published figure with confused units (`methodology` 3.7): 497/s of 13.84 ms at 8.
         let l = little(&[Flow { iops: 497.0, mean_ns: 13.84e6 }], 8.0).unwrap();
         assert!((l.in_flight - 6.878).abs() < 1e-3 && l.kept == Kept::Broken);
         assert!(

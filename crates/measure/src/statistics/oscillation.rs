@@ -97,7 +97,7 @@ mod tests {
             });
             assert!(found > 0.9, "period {period}: {found}");
         }
-        // ± 10 % in turn, which passes the specification's test for a steady state.
+        // Alternating ± 10 %, which passes the specification's test for a steady state.
         let turn: Vec<f64> = (0..40).map(|i| if i % 2 == 0 { 1.1 } else { 0.9 }).collect();
         let o = oscillation(&turn).unwrap();
         assert!((o.period - 2.0).abs() < 1e-3 && o.strength > 0.9, "{o:?}");

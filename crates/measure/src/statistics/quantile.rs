@@ -115,7 +115,7 @@ mod tests {
     use crate::statistics::noise;
     use proptest::prelude::*;
 
-    /// Log-normal latencies about 100 µs, long-tailed as those of storage are.
+    /// Log-normal latencies of about 100 µs, long-tailed like those of storage.
     fn latencies(number: u64, n: usize) -> (Histogram, Vec<f64>) {
         let mut random = noise::trial("latency", number);
         let values: Vec<f64> =
@@ -135,7 +135,7 @@ mod tests {
         assert!((0.93..=0.97).contains(&share), "{share}");
     }
 
-    /// Samples that come four by four alike are worth a quarter.
+    /// Samples that come in equal groups of four are worth a quarter.
     #[test]
     fn correlated_samples_need_the_inflation() {
         let truth = 1e5 * (0.8 * distribution::normal_quantile(0.99)).exp();
@@ -174,8 +174,8 @@ mod tests {
     }
 
     proptest! {
-        /// The printed rule and the rest of the crate agree; the interval is about the estimate; the ends are
-        /// those of the ranks in a sorted list, but for a bucket.
+        /// The support agrees with the rest of the crate; the interval contains the estimate; its ends are those of
+        /// the ranks in a sorted list, up to a bucket.
         #[test]
         fn it_agrees_with_a_sorted_list(n in 20_usize..600, number: u64, q in 0.05_f64..0.95) {
             let (h, mut values) = latencies(number, n);

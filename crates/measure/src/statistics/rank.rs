@@ -188,7 +188,7 @@ mod tests {
         assert_eq!((critical(3, 3), critical(4, 4)), (None, Some(0)));
     }
 
-    /// `methodology` 3.3, and the binomial coefficients behind it.
+    /// The table in `methodology` 3.3, and its binomial coefficients.
     #[test]
     fn the_smallest_p_of_few_runs() {
         for (n, p) in
@@ -202,7 +202,7 @@ mod tests {
         }
     }
 
-    /// Every way to divide the values, one by one.
+    /// Enumerates every way to divide the values.
     fn brute(a: &[f64], b: &[f64]) -> f64 {
         let all: Vec<f64> = a.iter().chain(b).copied().collect();
         let u_of = |in_b: u32| {
@@ -233,7 +233,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// Few distinct values: ties abound.
+        /// With few distinct values, and so many ties.
         #[test]
         fn p_agrees_with_enumeration(
             a in prop::collection::vec(0_u8..6, 1..6), b in prop::collection::vec(0_u8..6, 1..6),
@@ -243,7 +243,7 @@ mod tests {
             prop_assert!((mann_whitney(&a, &b).p - brute(&a, &b)).abs() < 1e-12);
         }
 
-        /// Order within a group, unit and swap.
+        /// Invariance under order within a group, change of unit, and swap.
         #[test]
         fn the_invariances(
             a in prop::collection::vec(1.0_f64..2.0, 3..12),
@@ -270,7 +270,7 @@ mod tests {
             if let (Some(back), Some(there)) = (back.interval, s.interval) {
                 prop_assert_eq!((back.low, back.high), (-there.high, -there.low));
             }
-            // Its interval is the set of shifts that the test does not reject.
+            // The interval is the set of shifts that the test does not reject.
             if let Some(i) = s.interval {
                 let p_at = |by: f64| {
                     let moved: Vec<f64> = b.iter().map(|v| v - by).collect();

@@ -189,7 +189,7 @@ mod tests {
     }
 
     proptest! {
-        /// The parameters of a law are found again, whatever the unit.
+        /// Fitting a known law recovers its parameters, whatever the unit.
         #[test]
         fn a_known_law_is_found(
             alone in 1e-3_f64..1e9, contention in 0.0_f64..0.5, coherency in 0.0_f64..0.02,
@@ -216,7 +216,7 @@ mod tests {
             assert!((found.contention - 0.05).abs() < 0.015, "{found:?}");
             assert!((found.peak().unwrap() / 950.0_f64.sqrt() - 1.0).abs() < 0.1, "{found:?}");
             assert!(found.deviation_share_max < 0.04, "{found:?}");
-            // Perfect and superlinear scaling: at the bounds.
+            // Perfect and superlinear scaling: parameters at their bounds.
             let line: Vec<ScalePoint> = p
                 .iter()
                 .zip(&noise)

@@ -127,8 +127,8 @@ mod tests {
         assert_eq!(slope(&y, 0.95, 1), s, "the same seed replays");
     }
 
-    /// The example of Hollander and Wolfe's *Nonparametric Statistical Methods* shape: a list small
-    /// enough for every pair to be written down.
+    /// An example like those of Hollander and Wolfe's *Nonparametric Statistical Methods*: a list small enough to
+    /// write down every pair.
     #[test]
     fn the_median_of_all_pairs() {
         // Pairs: 1, 3, 2 (distance 1), 2, 2.5 (2), 2 (3).
@@ -154,7 +154,7 @@ mod tests {
     }
 
     proptest! {
-        /// Scale, shift, tilt and reversal.
+        /// The slope follows scale, shift, tilt and reversal of its series.
         #[test]
         fn the_slope_follows_its_series(
             y in prop::collection::vec(0.0_f64..1e3, 8..40), tilt in -5.0_f64..5.0,

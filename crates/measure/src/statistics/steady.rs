@@ -248,8 +248,8 @@ mod tests {
         s.report()
     }
 
-    /// `methodology` 9, each also at the scale of seconds and of nanoseconds: an implementation
-    /// that rounds to a fixed number of decimals passes everything small.
+    /// Examples of `methodology` 9, each also at the scale of seconds and of nanoseconds: an implementation that
+    /// rounds to a fixed number of decimals accepts any small values.
     #[test]
     fn worked_examples() {
         type Case = (&'static [f64], f64, f64, bool, bool);
@@ -258,7 +258,7 @@ mod tests {
             (&[1.0, 1.025, 1.05, 1.075, 1.1], 0.095_238, 0.095_238, true, true),
             (&[1.0, 1.03, 1.06, 1.09, 1.12], 0.113_207, 0.113_207, true, false),
             (&[1.16, 1.0, 1.0, 1.0, 0.97], 0.185_185, 0.148_148, true, false),
-            // From first to last nothing, by the fit nothing either; only the range shows it.
+            // No change from first to last, nor by the fit; only the range shows it.
             (&[1.0, 1.0, 1.3, 1.0, 1.0], 0.283_019, 0.0, false, true),
             // The end points alone would say 11.3 %.
             (&[1.0, 1.06, 1.06, 1.06, 1.12], 0.113_207, 0.090_566, true, true),
@@ -273,7 +273,7 @@ mod tests {
                 assert_eq!(w.steady(), range_ok && slope_ok);
             }
         }
-        // The limits are met by equality: values whose sums are exact.
+        // Values exactly at the limits pass; the sums of these values are exact.
         assert!(judge(&[9.0, 11.0, 10.0, 11.0, 9.0]).steady());
         assert!(!judge(&[0.0; 5]).steady() && !judge(&[-1.0; 5]).steady());
     }
@@ -325,7 +325,7 @@ mod tests {
         assert!(SteadyState::new(cloud, Vec::new()).is_err());
     }
 
-    /// How weak the criterion is, as `methodology` 1.0 found by its own simulation.
+    /// The criterion's weakness, as found by simulation in `methodology` 1.0.
     #[test]
     fn the_criterion_is_as_weak_as_known() {
         assert_eq!(search((0..25).map(|i| 0.976_f64.powi(i))).windows_tried, 1);

@@ -117,7 +117,7 @@ impl Excursion {
 mod tests {
     use super::*;
 
-    /// Closed forms: a line of known slope, and one value that stands out.
+    /// Known results: a line of known slope, and one value that stands out.
     #[test]
     fn excursions_have_their_closed_forms() {
         let line: Vec<f64> = (0..30).map(|n| 100.0 + f64::from(n)).collect();

@@ -124,8 +124,8 @@ mod tests {
     const SCALE: f64 = 1e5;
     const TRIALS: u64 = 80;
 
-    /// A window of `n` intervals with 20 operations each. Where `stalls`, one interval in twenty is eight times as
-    /// slow, for ten intervals together.
+    /// A window of `n` intervals with 20 operations each. With `stalls`, one interval in twenty is eight times as
+    /// slow, in groups of ten intervals.
     fn window(name: &str, number: u64, n: usize, stalls: bool) -> Vec<Histogram> {
         let mut random = noise::trial(name, number);
         let mut slow = 0;
@@ -146,7 +146,7 @@ mod tests {
             .collect()
     }
 
-    /// The share of trials whose interval holds the truth, as it is and without the correction.
+    /// Share of trials whose interval holds the truth, with and without the correction.
     fn held(name: &str, stalls: bool, truth: f64) -> (f64, f64) {
         let both = (0..TRIALS).map(|number| {
             let series = window(name, number, 1200, stalls);
@@ -167,8 +167,8 @@ mod tests {
 
     #[test]
     fn stalls_that_come_together_widen_the_interval() {
-        // Renewal: on average 200 intervals until a stall begins, then 10 of it; its operations are
-        // so slow that no other lies beyond.
+        // Renewal process: on average 200 intervals until a stall begins, then a stall of 10; its operations are
+        // slower than all others.
         let in_stalls = 10.0 / (199.0 + 10.0);
         let z = distribution::normal_quantile(1.0 - 0.01 / in_stalls);
         let truth = 8.0 * SCALE * (0.3 * z).exp();
@@ -189,7 +189,7 @@ mod tests {
         assert!(found[0].unwrap().inflation.unwrap() < 2.0);
         assert_eq!(found[1].unwrap().count, 24_000);
         assert_eq!(found[2], None, "three operations beyond it say nothing");
-        // Two kinds of operation in one interval are one part.
+        // Two kinds of operation in one interval form one part.
         let halves: Vec<Vec<&Histogram>> =
             series.chunks(2).map(|pair| pair.iter().collect()).collect();
         assert!(within(&total, &halves, &[0.99], 0.95)[0].unwrap().inflation.unwrap() < 2.5);
