@@ -1,5 +1,5 @@
-//! The control socket: receives a line, and answers with one JSON document on one line. `iodyno fault` and `iodyno
-//! status` use it, as can any program that can write to a Unix socket.
+//! The control socket: receives a line, and answers with one JSON document on one line. `iodyno fault` and
+//! `iodyno status` use it, as can any program that can write to a Unix socket.
 //!
 //! ```text
 //! → slow x10            ← {"ok":true,"text":"volume 0: everything takes 10 times as long, until clear"}

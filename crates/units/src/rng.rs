@@ -58,8 +58,8 @@ pub fn stream(seed: u64, name: &str, number: u64) -> Generator {
     Generator::from_seed(bytes)
 }
 
-/// Draws a number below `n`, as the high half of a widening product: without a branch, and with a bias of at most `n
-/// / 2^64`, which no run is long enough to show. `n` = 0 gives 0.
+/// Draws a number below `n`, as the high half of a widening product: without a branch, and with a bias of at most
+/// `n / 2^64`, which no run is long enough to show. `n` = 0 gives 0.
 #[inline]
 pub fn below(rng: &mut Generator, n: u64) -> u64 {
     ((u128::from(rng.next_u64()) * u128::from(n)) >> 64) as u64

@@ -2,8 +2,8 @@
 //! protected buffer, all flushed data with a volatile one, and every unit whole, with a matching checksum.
 //!
 //! The test starts itself as a child that writes to a device forever and prints what was acknowledged, kills it at a
-//! random moment, and checks the file. For more kills of each kind of device: `IODYNO_STORE_KILLS=1000 cargo test
-//! --release -p iodyno-live --features host-faults --test store kill::`.
+//! random moment, and checks the file. For more kills of each kind of device:
+//! `IODYNO_STORE_KILLS=1000 cargo test --release -p iodyno-live --features host-faults --test store kill::`.
 
 use crate::rig::{Device, begin, devices};
 use iodyno_live::store::{Options, Store};

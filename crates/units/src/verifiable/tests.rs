@@ -61,8 +61,8 @@ fn shorter_units_are_checked_each_and_longer_ones_are_not() {
     assert!(!is_written_here(&long[..2048], 8192) && !is_written_here(&[0; 4096], 8192));
 }
 
-/// A whole short unit before zeroes or foreign bytes is diagnosed by these, not as a damaged long unit. A flaw in one of
-/// several short units is not hidden by an unwritten one.
+/// A whole short unit before zeroes or foreign bytes is diagnosed by these, not as a damaged long unit. A flaw in one
+/// of several short units is not hidden by an unwritten one.
 #[test]
 fn one_shorter_unit_beside_what_was_never_written_is_whole() {
     for len in [512, 1024, 2048] {
