@@ -7,11 +7,13 @@
 //! full [VOLUME]                  resize 1GiB [VOLUME]      replace [VOLUME]
 //! delay 5ms [KIND] [VOLUME]      error 1% [KIND] [VOLUME]
 //!
-//! lose adapter N    replace adapter N    clear adapter N    cache-battery-fail adapter N link-down aa N    clear aa
-//! N        access adapter N volume M [from adapter K]    access cleared volume M
-//! ``` KIND is reads, writes, flushes, trims or zeroes; the default is all of them. VOLUME is a volume's number, from 0; the default is volume 0, except that `clear` clears all. In systems with arrays the number is a device's: `device
-//! 3`. (After `full` and `resize` it is always a volume's, `volume 3`; after `access`, that of a volume that adapters
-//! present.)
+//! lose adapter N    replace adapter N    clear adapter N    cache-battery-fail adapter N
+//! link-down aa N    clear aa N        access adapter N volume M [from adapter K]    access cleared volume M
+//! ```
+//! KIND is reads, writes, flushes, trims or zeroes; the default is all of them. VOLUME is a volume's number, from 0;
+//! the default is volume 0, except that `clear` clears all. In systems with arrays the number is a device's:
+//! `device 3`. (After `full` and `resize` it is always a volume's, `volume 3`; after `access`, that of a volume that
+//! adapters present.)
 
 use iodyno_emulate::{AdapterFault, Fault, PartId};
 use iodyno_units::OpKind;
