@@ -1,7 +1,6 @@
-//! Bounded request handling on the metrics and control sockets. A few connections at a time, each with a
-//! thread of its own and deadlines, so that no client keeps others out: a new one beyond the limit ends the
-//! oldest, and waits until its descriptor is closed. They never hold more than these few, which the clients of the
-//! storage need.
+//! Bounded request handling on the metrics and control sockets. A few connections are served at a time, each by its
+//! own thread with deadlines, so that no client blocks others: a new one beyond the limit ends the oldest, and waits
+//! until its descriptor is closed. So these sockets never use up the descriptors that clients of the storage need.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -10,20 +9,20 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Open connections at a time, on one listening socket.
+/// Most open connections on one listening socket.
 pub(crate) const CONNECTIONS_MAX: usize = 16;
-/// Where no connection can be accepted, as when descriptors run out, the next attempt follows after this time.
+/// Pause before the next attempt if accepting fails, for instance for lack of descriptors.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
-/// An ended connection whose thread waits for its client is closed well within this time.
+/// Upper bound of the time in which an ended connection is closed, once its thread no longer waits for its client.
 const CLOSES_WITHIN: Duration = Duration::from_millis(200);
 
-/// The socket of a connection.
+/// Socket of a connection.
 pub(crate) trait Socket: Send + Sync + Sized + 'static {
-    /// Receives; waits for `timeout` at most.
+    /// Receives bytes, within `timeout`.
     fn receive(&self, to: &mut [u8], timeout: Duration) -> io::Result<usize>;
-    /// Sends; waits for `timeout` at most.
+    /// Sends bytes, within `timeout`.
     fn send(&self, from: &[u8], timeout: Duration) -> io::Result<usize>;
-    /// Ends it in both directions.
+    /// Ends the connection in both directions.
     fn end(&self);
 }
 
@@ -47,7 +46,7 @@ macro_rules! socket {
 socket!(TcpStream);
 socket!(UnixStream);
 
-/// A socket with a deadline: a call that is not done by then fails.
+/// A socket with a deadline, at which its calls fail.
 #[derive(Debug)]
 pub(crate) struct Timed<'a, S> {
     socket: &'a S,
@@ -59,7 +58,7 @@ impl<'a, S: Socket> Timed<'a, S> {
         Self { socket, deadline: Instant::now() + timeout }
     }
 
-    /// A new deadline.
+    /// Sets a new deadline.
     pub(crate) fn renew(&mut self, timeout: Duration) {
         self.deadline = Instant::now() + timeout;
     }
@@ -86,8 +85,8 @@ impl<S: Socket> Write for Timed<'_, S> {
     }
 }
 
-/// Connections that were not ended yet, by their numbers, and how many hold a descriptor: one that was ended keeps
-/// its own until its thread has seen that.
+/// Connections not ended yet, by number, and the number of descriptors held: an ended connection holds its descriptor
+/// until its thread has noticed.
 struct Open<S> {
     sockets: BTreeMap<u64, Arc<S>>,
     held: usize,
@@ -108,15 +107,15 @@ impl<S: Socket> Connections<S> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the oldest: its thread finds the socket ended.
+    /// Ends the oldest connection: its thread finds the socket ended.
     fn end_oldest(open: &mut Open<S>) {
         if let Some((_, oldest)) = open.sockets.pop_first() {
             oldest.end();
         }
     }
 
-    /// Takes a connection in when fewer than the limit hold a descriptor. Where the oldest is slow to end, as in a
-    /// long answer, the next is ended too.
+    /// Registers a connection once fewer descriptors than the limit are held. If the oldest is slow to end, for
+    /// instance in a long answer, the next oldest is ended too.
     fn add(&self, number: u64, socket: &Arc<S>) {
         let mut open = self.lock();
         while open.held >= CONNECTIONS_MAX {
@@ -131,7 +130,7 @@ impl<S: Socket> Connections<S> {
     }
 }
 
-/// A connection among the others. Dropped when its thread ends, in any way.
+/// A registered connection, removed when dropped, however its thread ends.
 struct Place<S: Socket> {
     number: u64,
     socket: Option<Arc<S>>,
@@ -142,14 +141,14 @@ impl<S: Socket> Drop for Place<S> {
     fn drop(&mut self) {
         let mut open = self.connections.lock();
         open.sockets.remove(&self.number);
-        // The last one, which closes it.
+        // This drops the last reference, which closes the socket.
         self.socket = None;
         open.held -= 1;
         self.connections.closed.notify_one();
     }
 }
 
-/// Accepts connections in a thread called `name`, and serves each with `handler`.
+/// Accepts connections in a thread named `name`, and serves each with `handler`.
 ///
 /// # Errors
 /// No thread can be created.
@@ -175,7 +174,7 @@ pub(crate) fn serve<S: Socket>(
             let handler = Arc::clone(&handler);
             let place =
                 Place { number, socket: Some(socket), connections: Arc::clone(&connections) };
-            // Where no thread can be created, all of it is dropped, and the socket closed.
+            // If no thread can be created, the closure is dropped, which closes the socket.
             let _ = thread(Box::new(move || {
                 if let Some(socket) = &place.socket {
                     let _ = handler(socket);
@@ -205,8 +204,8 @@ mod tests {
         socket.read(&mut [0]).is_ok_and(|n| n == 0)
     }
 
-    /// Without descriptors nothing can be accepted: the acceptor tries again at an interval, not all the time,
-    /// and continues when there are some. Clients that come later end those that stay.
+    /// Without descriptors nothing can be accepted: the acceptor retries at an interval, not in a busy loop, and
+    /// continues once there are some. New clients end the oldest ones.
     #[test]
     fn accepting_continues_after_failures_and_ends_the_oldest() {
         let tries = Arc::new(AtomicUsize::new(0));
@@ -230,16 +229,16 @@ mod tests {
         let mut line = String::new();
         BufReader::new(&ours).read_line(&mut line).unwrap();
         assert_eq!(line, "hello\n");
-        // The first were ended, and no other: there are as many as may be.
+        // Only the oldest were ended: the others are within the limit.
         let stay = silent.iter().filter(|socket| !is_ended(socket)).count();
         assert_eq!(stay + 1, CONNECTIONS_MAX);
         assert!(is_ended(&silent[0]));
-        // The thread may be about to accept the next, or not yet.
+        // The thread may or may not be about to accept the next.
         let tries = tries.load(Ordering::SeqCst) - 4 - silent.len();
         assert!((1..=2).contains(&tries), "{tries}");
     }
 
-    /// An ended connection keeps its descriptor until its thread has noticed, and counts until then.
+    /// An ended connection counts until its thread has noticed and closed its descriptor.
     #[test]
     fn connections_that_end_slowly_are_counted() {
         let (sender, sockets) = std::sync::mpsc::channel::<UnixStream>();
@@ -261,13 +260,13 @@ mod tests {
             ours
         };
         let clients: Vec<UnixStream> = (0..4 * CONNECTIONS_MAX).map(|_| connect()).collect();
-        // The last of those that are ended.
+        // The last of the ended clients.
         let (last, _) = clients[..3 * CONNECTIONS_MAX].split_last().unwrap();
         assert_eq!((&*last).read(&mut [0]).unwrap(), 0);
         assert!(most.load(Ordering::SeqCst) <= CONNECTIONS_MAX, "{most:?}");
     }
 
-    /// Where descriptors run out, the acceptor ends the oldest to free its descriptor.
+    /// When descriptors run out, the acceptor ends the oldest connection to free its descriptor.
     #[test]
     fn a_client_that_cannot_be_accepted_ends_the_oldest() {
         let pairs = || UnixStream::pair().unwrap();
@@ -289,7 +288,7 @@ mod tests {
         assert_eq!((is_ended(&oldest), is_ended(&younger)), (true, false));
     }
 
-    /// A client that sends single bytes at intervals gets no more time by it.
+    /// A client that sends single bytes at intervals does not get more time.
     #[test]
     fn a_deadline_is_for_all_of_a_message() {
         let (ours, theirs) = UnixStream::pair().unwrap();

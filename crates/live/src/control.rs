@@ -1,5 +1,5 @@
-//! The control socket: a line in, one JSON document on one line out. `iodyno fault` and `iodyno status` use it,
-//! and so can any program that can write to a Unix socket.
+//! The control socket: receives a line, and answers with one JSON document on one line. `iodyno fault` and
+//! `iodyno status` use it, as can any program that can write to a Unix socket.
 //!
 //! ```text
 //! → slow x10            ← {"ok":true,"text":"volume 0: everything takes 10 times as long, until clear"}
@@ -8,10 +8,10 @@
 //! → metrics             ← {"text":"# HELP …"}
 //! → stop                ← {"ok":true}
 //! ```
-//! After `stop` the connection stays until the process has ended.
+//! After `stop` the connection stays open until the process has ended.
 //!
-//! The socket is the owner's alone (mode 0600): a process that may write to it can cut the power. It serves a few
-//! connections at a time; one more ends the oldest.
+//! Only the owner may use the socket (mode 0600), because writing to it can cut the power. It serves a few
+//! connections at a time; a further one ends the oldest.
 
 use crate::admin_socket::{self, Timed};
 use iodyno_nbd::server::OwnersSocket;
@@ -26,27 +26,27 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The longest line that is read, bytes.
+/// Longest line, bytes.
 const LINE_MAX: u64 = 4096;
-/// A client that sends no whole line for this long is disconnected.
+/// Time after which a client that sends no complete line is disconnected.
 const LINE_TIMEOUT: Duration = Duration::from_secs(60);
-/// Time limit of a client to take an answer.
+/// Time limit for a client to read an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Makes the answer to a line.
+/// Computes the answer to a line.
 pub type Answer = dyn Fn(&str) -> Value + Send + Sync;
 
-/// A listening control socket. Removed when it is dropped.
+/// A listening control socket, removed when dropped.
 #[derive(Debug)]
 pub struct Control {
     _socket: OwnersSocket,
 }
 
 impl Control {
-    /// Listens at `path`, and answers in threads of its own.
+    /// Listens at `path`, and answers in separate threads.
     ///
     /// # Errors
-    /// The socket can't be created, another server has it, or something else is there.
+    /// The socket can't be created, another server has it, or the path is something else.
     pub fn listen(path: &Path, answer: Arc<Answer>) -> io::Result<Self> {
         let socket = OwnersSocket::listen(path).map_err(io::Error::other)?;
         let listener = UnixListener::from(socket.as_fd().try_clone_to_owned()?);
@@ -78,14 +78,14 @@ fn session(stream: &UnixStream, answer: &Answer) -> io::Result<()> {
     }
 }
 
-/// Time limit of a server for its answer, s.
+/// Time limit for a server's answer, s.
 pub const SAY_TIMEOUT_S: u64 = 30;
 
-/// Sends a line to a control socket, and receives the answer.
+/// Sends a line to a control socket, and returns the answer.
 ///
 /// # Errors
 /// No server listens there (`NotFound`, `ConnectionRefused`), it does not answer in time (`TimedOut`), it has ended
-/// (`UnexpectedEof`), or what came back is no answer.
+/// (`UnexpectedEof`), or the reply is not a valid answer.
 pub fn say(path: &Path, line: &str) -> io::Result<Value> {
     say_within(path, line, Duration::from_secs(SAY_TIMEOUT_S))
 }
@@ -94,22 +94,22 @@ fn say_within(path: &Path, line: &str, timeout: Duration) -> io::Result<Value> {
     ask(&UnixStream::connect(path)?, line, timeout)
 }
 
-/// Has a server end, and waits until its process has: then its sockets, and the locks of its files, are free. False: it
-/// has not ended within `timeout`.
+/// Stops a server, and waits until its process has ended: then its sockets and the locks on its files are free. False
+/// if it has not ended within `timeout`.
 ///
 /// # Errors
-/// As [`say`]; or the server refuses, which the answer says.
+/// As for [`say`]; also if the server refuses, with its answer.
 pub fn stop(path: &Path, timeout: Duration) -> io::Result<(Value, bool)> {
     let deadline = Instant::now() + timeout;
     let stream = UnixStream::connect(path)?;
-    // Before the request: the number may belong to another process afterwards.
+    // Before the request, because afterwards the number may belong to another process.
     let process = sockopt::socket_peercred(&stream)
         .and_then(|peer| pidfd_open(peer.pid, PidfdFlags::empty()));
     let said = ask(&stream, "stop", Duration::from_secs(SAY_TIMEOUT_S))?;
     if said["error"].is_string() {
         return Ok((said, false));
     }
-    // (A server in another namespace of processes has no number here: its connection ends with it.)
+    // (A server in another PID namespace has no number here; instead wait for its connection to end.)
     let end = process.as_ref().map_or(stream.as_fd(), AsFd::as_fd);
     loop {
         let left = deadline.saturating_duration_since(Instant::now());

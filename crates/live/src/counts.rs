@@ -1,24 +1,24 @@
-//! The counters of a served volume, for status and metrics.
+//! Counters of a served volume, for status and metrics.
 
 use crate::store::Dropped;
 use iodyno_measure::Histogram;
 use iodyno_units::OpKind;
 
-/// A completion that comes later than this is late, ns.
+/// Lateness from which a completion counts as late, ns.
 pub const LATE_NS: u64 = 10_000;
 
-/// Two consecutive readings of the clock, ns, by a thread that spun between them: it did nothing else. If a
-/// completion was due between the two and is late at the second, then the thread had no core meanwhile: the
-/// kernel, another program or the hypervisor had it. No program can prevent that.
+/// Two consecutive clock readings of a thread that only spun between them, ns. If a completion was due between them
+/// and is late at the second, the thread had lost its core to the kernel, another program or the hypervisor, which no
+/// program can prevent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Looks {
-    /// The one before; 0 where the thread did something else since, or slept.
+    /// Previous reading; 0 if the thread did something else since, or slept.
     pub before_ns: u64,
-    /// The latest.
+    /// Latest reading.
     pub now_ns: u64,
 }
 
-/// How late a completion is delivered, ns, and whether that is because the spinning thread had lost its core.
+/// Lateness of a completion, ns, and whether it is due to the spinning thread having lost its core.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Late {
     pub(crate) ns: u64,
@@ -26,7 +26,7 @@ pub(crate) struct Late {
 }
 
 impl Looks {
-    /// The lateness of a completion that was due at `due_ns`, and is delivered at `now_ns`.
+    /// Lateness of a completion that was due at `due_ns` and is delivered at `now_ns`.
     pub(crate) fn late(self, due_ns: u64, now_ns: u64) -> Late {
         let away =
             (1..due_ns).contains(&self.before_ns) && self.now_ns > due_ns.saturating_add(LATE_NS);
@@ -34,45 +34,46 @@ impl Looks {
     }
 }
 
-/// The counters of a volume. Times are the model's, but for lateness.
+/// Counters of a volume. Times are the model's, except lateness.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
     /// Operations that succeeded, by kind.
     pub operations: [u64; OpKind::COUNT],
-    /// Bytes of them.
+    /// Bytes of successful operations, by kind.
     pub bytes: [u64; OpKind::COUNT],
-    /// Operations that failed.
+    /// Operations that failed, by kind.
     pub errors: [u64; OpKind::COUNT],
-    /// From submission to completion, ns of the model's time.
+    /// Time from submission to completion by kind, ns of the model's time.
     pub latency: [Histogram; OpKind::COUNT],
-    /// How much later than the model's time completions were delivered, ns of real time.
+    /// Delay of completions after the model's time, ns of real time.
     pub lateness: Histogram,
-    /// The longest of these since [`Live::take_longest_late_ns`](crate::served::Live::take_longest_late_ns) was called.
+    /// Longest delay since the last call of
+    /// [`Live::take_longest_late_ns`](crate::served::Live::take_longest_late_ns), ns of real time.
     pub(crate) longest_late_ns: u64,
-    /// Completions that came more than [`LATE_NS`] late.
+    /// Completions more than [`LATE_NS`] late.
     pub late: u64,
-    /// Those of them for which a spinning thread had lost its core: see [`Looks`].
+    /// Late completions for which a spinning thread had lost its core: see [`Looks`].
     pub late_away: u64,
-    /// Units whose sum was wrong when they were read.
+    /// Units whose checksum was wrong when they were read.
     pub corruptions_found: u64,
-    /// How often the backing file or memory has refused bytes: it is full, or fails; or a part was written of a
-    /// unit that is corrupt. Counted when it happens, and at each retry.
+    /// Refusals by the backing file or memory, because it is full or fails, and partial writes of corrupt units.
+    /// Counted when they happen, and at each retry.
     pub backing_errors: u64,
-    /// What power cuts took.
+    /// Losses in power cuts.
     pub dropped: Dropped,
 }
 
-/// What a fault took from a volume at once.
+/// Losses of a volume through one fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
     /// Operations in flight that failed.
     pub failed: u64,
-    /// What its buffer lost.
+    /// Losses of the volume's buffer.
     pub dropped: Dropped,
 }
 
 impl Counts {
-    /// Operations that failed, of all kinds.
+    /// Number of failed operations of all kinds.
     pub(crate) fn all_errors(&self) -> u64 {
         self.errors.iter().sum()
     }

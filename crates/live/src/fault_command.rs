@@ -1,4 +1,4 @@
-//! Parser and printer of fault commands: the text that `iodyno fault`, scenario files and records use.
+//! Parser and printer of fault commands, as used by `iodyno fault`, scenario files and records.
 //!
 //! ```text
 //! power-cut    power-off         slow x10 [VOLUME]        latent 1GiB..+64KiB [VOLUME]
@@ -10,9 +10,10 @@
 //! lose adapter N    replace adapter N    clear adapter N    cache-battery-fail adapter N
 //! link-down aa N    clear aa N        access adapter N volume M [from adapter K]    access cleared volume M
 //! ```
-//! A kind is reads, writes, flushes, trims or zeroes; without one it is all of them. A volume is its number, from 0; without one it is volume 0, and `clear` clears all.
-//! Where there are arrays, the number is that of a device: `device 3`. (After `full` and `resize` it is a volume's, `volume 3`, and after
-//! `access` that of a volume that adapters present.)
+//! KIND is reads, writes, flushes, trims or zeroes; the default is all of them. VOLUME is a volume's number, from 0;
+//! the default is volume 0, except that `clear` clears all. In systems with arrays the number is a device's:
+//! `device 3`. (After `full` and `resize` it is always a volume's, `volume 3`; after `access`, that of a volume that
+//! adapters present.)
 
 use iodyno_emulate::{AdapterFault, Fault, PartId};
 use iodyno_units::OpKind;
@@ -21,41 +22,41 @@ use iodyno_units::parse::{parse_duration_ns, parse_size};
 /// A command to a served system.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Ask {
-    /// A fault that the machine simulates.
+    /// A fault simulated by the machine.
     Fault(Fault),
-    /// Bits flip in what the medium holds, unnoticed until they are read.
+    /// Flips bits on the medium, silently until they are read.
     Corrupt {
-        /// The volume.
+        /// Number of the volume.
         volume: u32,
-        /// First byte.
+        /// First byte of the range.
         offset_bytes: u64,
-        /// Length.
+        /// Length of the range, bytes.
         len_bytes: u64,
     },
-    /// A volume has no space for data where there is none yet, until it is cleared.
+    /// Makes a volume full: it has no space for data where it holds none yet, until it is cleared.
     Full {
-        /// The volume.
+        /// Number of the volume.
         volume: u32,
     },
-    /// A volume gets another size; `clear` leaves it so.
+    /// Resizes a volume; `clear` does not undo it.
     Resize {
-        /// The volume.
+        /// Number of the volume.
         volume: u32,
-        /// Size from now on, bytes.
+        /// New size, bytes.
         size_bytes: u64,
     },
-    /// All faults are lifted, on all volumes.
+    /// Lifts all faults, on all volumes.
     ClearAll,
 }
 
-/// The longest delay.
+/// Longest delay, ns.
 const DELAY_NS_MAX: u64 = 3_600_000_000_000;
-/// Sizes are multiples of this, bytes.
+/// Sector size, bytes: sizes are multiples of it.
 const SECTOR_BYTES: u64 = 512;
 
 const EXAMPLE: &str = "say power-cut, power-off, power-on, lose, replace, hang, slow x10, delay 5ms, error 1% reads, latent 1GiB..+64KiB, corrupt 1GiB..+64KiB, page 1GiB, block 1GiB, full, resize 1GiB or clear, and a volume's number behind it where it is not 0; of RAID adapters lose adapter 0, replace adapter 0, link-down aa 0, cache-battery-fail adapter 0, access adapter 1 volume 0 or clear adapter 0";
 
-/// The words for kinds of operations.
+/// Words for kinds of operations.
 pub const KINDS: [(OpKind, &str); OpKind::COUNT] = [
     (OpKind::Read, "reads"),
     (OpKind::Write, "writes"),
@@ -67,7 +68,7 @@ pub const KINDS: [(OpKind, &str); OpKind::COUNT] = [
 /// Parses a fault command.
 ///
 /// # Errors
-/// The mistake, and the syntax.
+/// The mistake, with the syntax.
 pub fn parse(words: &[&str]) -> Result<Ask, String> {
     let Some((&verb, rest)) = words.split_first() else {
         return Err(format!("no fault is named: {EXAMPLE}"));
@@ -176,7 +177,7 @@ pub fn parse(words: &[&str]) -> Result<Ask, String> {
     Ok(Ask::Fault(fault))
 }
 
-/// A fault of adapters; None: it is about something else.
+/// Parses a fault of adapters; None if the command is about something else.
 fn of_adapters(verb: &str, rest: &[&str]) -> Option<Result<AdapterFault, String>> {
     let is_about = |what: &str| rest.first() == Some(&what);
     let number = |of: &str| match rest {
@@ -200,7 +201,7 @@ fn of_adapters(verb: &str, rest: &[&str]) -> Option<Result<AdapterFault, String>
     })
 }
 
-/// The change of an access state.
+/// Parses a change of an access state.
 fn access(rest: &[&str]) -> Result<AdapterFault, String> {
     const SAY: &str = "say `access adapter 1 volume 0`, or `access cleared volume 0`, with numbers that count from 0";
     let (on, behind) = match rest {
@@ -223,7 +224,7 @@ fn access(rest: &[&str]) -> Result<AdapterFault, String> {
     })
 }
 
-/// `x10`, `×10` or `10`.
+/// Parses `x10`, `×10` or `10`.
 fn factor(text: &str) -> Result<f64, String> {
     let number = text.trim_start_matches(['x', '×']);
     match number.parse::<f64>() {
@@ -232,7 +233,7 @@ fn factor(text: &str) -> Result<f64, String> {
     }
 }
 
-/// `1%`: the number itself, so that it is the same again where it is written and read.
+/// Parses `1%`; returns the number before the sign, so that it is printed and parsed without change.
 fn percent(text: &str) -> Result<f64, String> {
     match text.strip_suffix('%').map(str::parse) {
         Some(Ok(percent)) if (0.0..=100.0).contains(&percent) => Ok(percent),
@@ -246,10 +247,10 @@ fn percent(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Parses a size that a volume may have.
+/// Parses a size for a volume.
 ///
 /// # Errors
-/// It is no multiple of a sector.
+/// The size is not valid, or not a multiple of a sector.
 pub fn volume_size(text: &str) -> Result<u64, String> {
     let bytes = parse_size(text).map_err(|e| format!("`{text}`: {e}"))?;
     if bytes == 0 || !bytes.is_multiple_of(SECTOR_BYTES) {
@@ -260,7 +261,7 @@ pub fn volume_size(text: &str) -> Result<u64, String> {
     Ok(bytes)
 }
 
-/// `1GiB..+64KiB`, `1GiB..2GiB`, or `1GiB` for the 4 KiB there.
+/// Parses `1GiB..+64KiB`, `1GiB..2GiB`, or `1GiB` for the 4 KiB at that offset.
 fn range(text: &str) -> Result<(u64, u64), String> {
     let size = |t: &str| parse_size(t).map_err(|e| format!("`{text}`: {e}"));
     let (from_bytes, len_bytes) = match text.split_once("..") {
@@ -282,7 +283,7 @@ fn range(text: &str) -> Result<(u64, u64), String> {
     Ok((from_bytes, len_bytes))
 }
 
-/// A fault in the syntax that [`parse`] reads.
+/// Formats a fault in the syntax of [`parse`].
 pub fn in_words(fault: &Fault) -> String {
     let of_kind = |kind: &Option<OpKind>| {
         let word = KINDS.iter().find(|k| Some(k.0) == *kind).map(|k| k.1);

@@ -1,16 +1,16 @@
-//! Emulated storage that real programs use: a machine driven by the clock, the bytes of its volumes, and the
-//! frontends through which clients reach them.
+//! Emulated storage for real programs: a machine driven by the clock, the bytes of its volumes, and the frontends for
+//! clients.
 //!
-//! | module | what it holds |
+//! | module | content |
 //! |---|---|
 //! | `store` | the bytes: in memory or in a file, sums, what survives a power cut |
 //! | `served`, `poller` | the machine, advanced to *now*; the thread that advances it for a server |
 //! | `frontend` | NBD, FUSE and ublk |
-//! | `fault_command`, `control` | fault commands, and the socket that takes them |
+//! | `fault_command`, `control` | fault commands, and the socket that accepts them |
 //! | `record` | the recorded inputs of a machine, to be replayed in virtual time |
-//! | `counts`, `metrics` | counters, and their publication |
+//! | `counts`, `metrics` | counters, and their export |
 //!
-//! **Invariant:** nothing here decides when an operation ends or what survives a power cut; the machine
+//! **Invariant:** this crate never decides when an operation ends or which bytes survive a power cut; the machine
 //! (`iodyno-emulate`) does, and the same machine runs in virtual time.
 
 mod admin_socket;

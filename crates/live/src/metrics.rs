@@ -1,5 +1,5 @@
-//! Status and metrics of a served system: one JSON document, and the same figures in the text format
-//! of Prometheus (version 0.0.4).
+//! Status and metrics of a served system: one JSON document, and the same figures in the text format of Prometheus
+//! (version 0.0.4).
 
 use crate::counts::{Counts, LATE_NS};
 use crate::scrape;
@@ -33,20 +33,20 @@ struct Seen {
     worn: Option<f64>,
     buffered: Option<(u64, u64)>,
     array: Option<SeenArray>,
-    /// The arrays below that.
+    /// Arrays below the volume's own.
     branches: Vec<SeenArray>,
-    /// Its devices that are gone.
+    /// Devices of the volume that are lost.
     lost_devices: Vec<u32>,
 }
 
-/// An array, and the devices of each of its members.
+/// An array, with the devices of each of its members.
 #[derive(Clone, Debug)]
 struct SeenArray {
     state: ArrayState,
     devices: Vec<Vec<u32>>,
 }
 
-/// The state of all volumes at one instant.
+/// State of all volumes at one instant.
 #[derive(Clone, Debug)]
 struct Snapshot {
     at_ns: u64,
@@ -86,7 +86,7 @@ fn seen_array(machine: &Machine, state: ArrayState) -> SeenArray {
     SeenArray { devices: devices.collect(), state }
 }
 
-/// The arrays of a volume below its own.
+/// Arrays of a volume below its own.
 fn branches(machine: &Machine, volume: u32) -> Vec<SeenArray> {
     let system = machine.system();
     let root = system.array_of(volume).map(|(part, _)| part);
@@ -100,7 +100,7 @@ fn lost_devices(machine: &Machine, volume: u32) -> Vec<u32> {
     parts.filter(|&part| machine.device_fault_state(part).lost).map(|part| part.0).collect()
 }
 
-/// An array, as far as it differs from a volume of one device.
+/// Status fields that an array has beyond those of a volume of one device.
 fn of_array(array: &SeenArray, lost_devices: &[u32]) -> Value {
     let SeenArray { state, devices } = array;
     let members = (0..).zip(&state.members).zip(devices).map(|((number, part), devices)| {
@@ -130,7 +130,7 @@ fn of_array(array: &SeenArray, lost_devices: &[u32]) -> Value {
     })
 }
 
-/// RAID adapters.
+/// Status of RAID adapters.
 fn of_adapters(state: &AdaptersState) -> Value {
     let adapters = state.adapters.iter().map(|adapter| {
         json!({
@@ -155,7 +155,7 @@ fn of_adapters(state: &AdaptersState) -> Value {
 const KINDS: [&str; OpKind::COUNT] = ["read", "write", "flush", "trim", "write_zeroes"];
 const QUANTILES: [(f64, &str); 3] = [(0.5, "0.5"), (0.99, "0.99"), (0.999, "0.999")];
 
-/// The values that are not 0, by kind.
+/// Non-zero values, by kind.
 fn by_kind<T: Copy + Default + PartialEq + Into<Value>>(values: &[T; OpKind::COUNT]) -> Value {
     let of_kinds = KINDS.iter().zip(values).filter(|(_, value)| **value != T::default());
     of_kinds
@@ -164,7 +164,7 @@ fn by_kind<T: Copy + Default + PartialEq + Into<Value>>(values: &[T; OpKind::COU
         .into()
 }
 
-/// Status as a document.
+/// Builds the status as a JSON document.
 pub fn status<S: Sink>(live: &Live<S>) -> Value {
     let snapshot = snapshot(live);
     let volumes = snapshot.volumes.iter().map(|v| {
@@ -227,7 +227,7 @@ pub fn status<S: Sink>(live: &Live<S>) -> Value {
     })
 }
 
-/// Metrics as text.
+/// Builds the metrics as text.
 pub fn prometheus<S: Sink>(live: &Live<S>) -> String {
     let snapshot = snapshot(live);
     let mut text = String::new();
@@ -422,7 +422,7 @@ fn summary(into: &mut Vec<(String, f64)>, labels: &str, histogram: &Histogram) {
 /// Serves the metrics in Prometheus' text format; see [`scrape::serve`].
 ///
 /// # Errors
-/// The address is not available.
+/// Listening at the address fails.
 pub fn serve<S: Sink + 'static>(live: &Arc<Live<S>>, at: SocketAddr) -> io::Result<SocketAddr> {
     let live = Arc::clone(live);
     scrape::serve(at, CONTENT_TYPE, move || prometheus(&live))

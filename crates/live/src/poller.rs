@@ -1,11 +1,11 @@
-//! Polling threads that deliver completions when they are due.
+//! Threads that deliver completions when they are due.
 //!
-//! The **poller** of a server is a thread of its own. A sleep ends late, by 14 to 32 µs at the median and up to
-//! 70 µs at p99, so it ends early on purpose, and the thread spins for the rest. An idle machine costs nothing.
+//! The **poller** of a server is a separate thread. A sleep ends 14 to 32 µs late at the median and up to 70 µs at
+//! p99, so it ends early on purpose, and the thread spins for the rest. An idle machine costs nothing.
 //!
-//! A connection's thread that polls for its client's next request may take the **lead** meanwhile: it spins
-//! anyway, and when it does both, no thread has to be woken between a request and its completion. Waking a
-//! thread takes 20 to 50 µs on a virtual machine, and a part of that on any machine.
+//! A connection's thread that polls for its client's next request may take the **lead** in the meantime: it spins
+//! anyway, and when it does both, no thread has to be woken between a request and its completion. Waking a thread
+//! takes 20 to 50 µs on a virtual machine, somewhat less on any other.
 
 use crate::counts::Looks;
 use crate::served::{Live, NEVER, Sink};
@@ -14,24 +14,25 @@ use std::sync::{Arc, LazyLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// The last part of a wait, in which the thread spins, ns.
+/// Last part of a wait, in which the thread spins, ns.
 const SPIN_NS: u64 = 70_000;
-/// The leading thread spins for what is due within this, ns: a shorter sleep, and its waking, take as long.
+/// Time within which the leading thread spins for the next event, ns: a shorter sleep and its wake-up would take as
+/// long.
 const LEAD_NS: u64 = 200_000;
-/// The leading thread yields while nothing is due within this, ns.
+/// Time to the next event from which the leading thread yields its processor, ns.
 const YIELD_NS: u64 = 2_000;
-/// A client that sends again within this is waited for awake, ns.
+/// Time between requests up to which the thread waits for a client without sleeping, ns.
 const FAST_CLIENT_NS: u64 = 80_000;
-/// Whether there are processors for more than one thread that spins.
+/// Whether there are processors for more than one spinning thread.
 static MAY_SPIN: LazyLock<bool> =
     LazyLock::new(|| std::thread::available_parallelism().is_ok_and(|n| n.get() > 1));
-/// Interval at which an idle poller checks whether it shall stop.
+/// Interval at which an idle poller checks whether it must stop.
 const IDLE: Duration = Duration::from_millis(200);
-/// The longest sleep of a thread that waits without a poller, ns: another thread may cause an earlier event.
+/// Longest sleep of a thread that waits without a poller, ns: another thread may cause an earlier event.
 const WAIT_SLEEP_NS: u64 = 10_000_000;
 
-/// Delivers completions when they are due, until `is_done`, or until an instant of the clock: the wait of a thread that has no
-/// poller.
+/// Delivers completions when they are due, until `is_done` or an instant of the clock: for a thread that waits
+/// without a poller.
 pub fn wait<S: Sink>(live: &Live<S>, until_ns: u64, is_done: impl Fn() -> bool) {
     let mut looks = Looks::default();
     while !is_done() {
@@ -50,7 +51,8 @@ pub fn wait<S: Sink>(live: &Live<S>, until_ns: u64, is_done: impl Fn() -> bool) 
     }
 }
 
-/// Delivers what is due; gives the time of the next event, and now. `looks` counts the polls of a spinning caller.
+/// Delivers due completions; returns the time of the next event, and the current time. `looks` tracks the polls of a
+/// spinning caller.
 #[inline]
 pub fn advance<S: Sink>(live: &Live<S>, looks: &mut Looks) -> (u64, u64) {
     let (next_ns, now_ns) = (live.next_ns(), live.now_ns());
@@ -62,7 +64,7 @@ pub fn advance<S: Sink>(live: &Live<S>, looks: &mut Looks) -> (u64, u64) {
     (next_ns, now_ns)
 }
 
-/// The poller's thread; see the module. Stops when it is dropped.
+/// The poller's thread, stopped when dropped; see the module's description.
 #[derive(Debug)]
 pub struct Poller {
     stop: Arc<AtomicBool>,
@@ -78,7 +80,7 @@ impl Poller {
         let stop = Arc::new(AtomicBool::new(false));
         let (flag, live) = (Arc::clone(&stop), Arc::clone(live));
         let work = move || {
-            // Sleeps shall end as near to their time as possible.
+            // Makes sleeps end as close to their time as possible.
             let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
             live.is_polled();
             let mut polls = Looks::default();
@@ -91,7 +93,7 @@ impl Poller {
     }
 }
 
-/// Waits for the next event and delivers it; or a part of that.
+/// Waits for the next event and delivers it, or does a part of that wait.
 fn turn<S: Sink>(live: &Live<S>, polls: &mut Looks) {
     if live.is_led() {
         // The leading thread wakes the poller when it leaves.
@@ -107,7 +109,7 @@ fn turn<S: Sink>(live: &Live<S>, polls: &mut Looks) {
         *polls = Looks::default();
     } else if next_ns - now_ns > SPIN_NS {
         live.sleeps(next_ns);
-        // An operation that came before the poller announced its sleep has not woken it.
+        // An operation submitted before the poller announced its sleep has not woken it.
         if live.next_ns() >= next_ns {
             let wait = if next_ns == NEVER {
                 IDLE
@@ -123,31 +125,31 @@ fn turn<S: Sink>(live: &Live<S>, polls: &mut Looks) {
     }
 }
 
-/// A connection's thread that does the poller's work, while it polls for its client's next request. It leaves
-/// the lead before it sleeps, and when it is dropped.
+/// A connection's thread that does the poller's work while it polls for its client's next request. It gives up the
+/// lead before it sleeps, and when dropped.
 #[derive(Debug)]
 pub struct Lead<S: Sink> {
     live: Arc<Live<S>>,
     leads: bool,
     polls: Looks,
-    /// When the client last got or sent something.
+    /// Time of the client's last request or answer, ns.
     busy_ns: u64,
-    /// The client spoke again soon the last time.
+    /// Whether the client's last request came soon after.
     is_fast: bool,
 }
 
 impl<S: Sink> Lead<S> {
-    /// Whether threads may lead here at all.
+    /// Whether this machine has enough processors for leading threads.
     pub fn is_possible() -> bool {
         *MAY_SPIN
     }
 
-    /// Does not lead yet.
+    /// Creates a thread's state; it does not lead yet.
     pub fn new(live: Arc<Live<S>>) -> Self {
         Self { live, leads: false, polls: Looks::default(), busy_ns: 0, is_fast: false }
     }
 
-    /// The client sent a request, and it is submitted.
+    /// Notes that a request of the client was submitted.
     pub fn request_submitted(&mut self) {
         let now_ns = self.live.now_ns();
         self.is_fast = now_ns.saturating_sub(self.busy_ns) < FAST_CLIENT_NS;
@@ -155,8 +157,8 @@ impl<S: Sink> Lead<S> {
         self.polls = Looks::default();
     }
 
-    /// Delivers what is due. True when polling should go on: the client is `owed` an answer, and something is
-    /// due soon; or it may send soon. Otherwise the thread leaves the lead, or another thread had it.
+    /// Delivers due completions. True if polling should continue: the client is `owed` an answer and an event is due
+    /// soon, or it may soon send a request. Otherwise the thread gives up the lead, or another thread had it.
     pub fn poll(&mut self, owed: bool) -> bool {
         if !self.leads {
             self.leads = *MAY_SPIN && self.live.take_lead();

@@ -1,9 +1,9 @@
-//! A record of the inputs of a served machine, and its replay in virtual time: the same inputs at the same
-//! times give the same events, so that a failure that was found live can be examined again.
+//! Records the inputs of a served machine, and replays them in virtual time: the same inputs at the same times give
+//! the same events, so that a failure found live can be examined again.
 //!
-//! A text file. The first line is the format, the second describes the machine in JSON, for the caller that
-//! rebuilds it; then a line an input, in the order in which they came; the last line gives the end of the run.
-//! A record that was cut off replays as far as it goes: up to its last line that has a line feed.
+//! A record is a text file. The first line is the format; the second describes the machine in JSON, for the caller
+//! that rebuilds it; then there is one line per input, in order of arrival; the last line gives the end of the run. A
+//! record that was cut off replays up to its last complete line.
 //!
 //! ```text
 //! iodyno record 2
@@ -42,10 +42,10 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// A new record; a file of that name is not overwritten.
+    /// Creates a record; an existing file is not overwritten.
     ///
     /// # Errors
-    /// The file is there, or can't be made.
+    /// The file exists, or can't be created.
     pub fn create(path: &Path, machine: &serde_json::Value) -> Result<Self, String> {
         let named = path.display().to_string();
         let file = File::create_new(path).map_err(|e| match e.kind() {
@@ -66,7 +66,7 @@ impl Recorder {
         }
     }
 
-    /// Why the record ends early; None: it goes on.
+    /// Reason why the record ended early; None while it continues.
     pub(crate) fn failure(&self) -> Option<String> {
         let failed = self.failed.as_ref()?;
         Some(format!("`{}` can't be written any more, and is cut off: {failed}", self.path))
@@ -97,7 +97,7 @@ impl Recorder {
         self.line(format_args!("d {at_ns}"));
     }
 
-    /// Hands what is recorded to the system, so that a kill of this process leaves it in the file.
+    /// Hands the record so far to the system, so that a kill of this process leaves it in the file.
     pub(crate) fn flush(&mut self) {
         if self.failed.is_none()
             && let Err(e) = self.to.flush()
@@ -124,51 +124,51 @@ enum Line {
     End { now_ns: u64, hash: u64 },
 }
 
-/// The longest line of a record, bytes; the description of the machine is the longest.
+/// Longest line of a record, bytes; the description of the machine is the longest.
 const LINE_BYTES_MAX: u64 = 1 << 20;
-/// The latest time in a record, ns: two years.
+/// Latest time in a record, ns: two years.
 const AT_NS_MAX: u64 = 1 << 56;
-/// The largest operation that carries data, bytes: twice what a server takes.
+/// Largest operation that carries data, bytes: twice what a server accepts.
 const DATA_BYTES_MAX: u32 = 64 << 20;
-/// The most operations that a replay has in flight.
+/// Most operations in flight during a replay.
 const IN_FLIGHT_MAX: u64 = 1 << 20;
-/// Characters of a line that an error quotes.
+/// Characters of a line quoted in an error.
 const QUOTE_CHARS: usize = 80;
 
-/// A record that is being read.
+/// A record being read.
 #[derive(Debug)]
 pub struct Record<R> {
     from: R,
     number: usize,
     line: Vec<u8>,
-    /// The last line is incomplete.
+    /// Whether the last line is incomplete.
     is_torn: bool,
-    /// The description of the machine.
+    /// Description of the machine.
     pub machine: serde_json::Value,
 }
 
-/// The result of a replay.
+/// Result of a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// Operations that were submitted.
+    /// Number of submitted operations.
     pub operations: u64,
-    /// Faults that were injected.
+    /// Number of injected faults.
     pub faults: u64,
-    /// The hash of all events, of the replay and as it was recorded; None: the record was cut off.
+    /// Hash of all events of the replay, and the recorded one; None if the record was cut off.
     pub hashes: (u64, Option<u64>),
-    /// The record ends within a line, which did not count.
+    /// Whether the record ends within a line, which is then ignored.
     pub is_torn: bool,
 }
 
 impl Ended {
-    /// Whether the replay equals the recorded run. None: the record has no hash.
+    /// Whether the replay equals the recorded run. None if the record has no hash.
     pub fn is_same(&self) -> Option<bool> {
         self.hashes.1.map(|recorded| recorded == self.hashes.0)
     }
 }
 
-/// The next line without its end, at most [`LINE_BYTES_MAX`] long; None at the end of the record. A last line
-/// without a line feed was cut off, and does not count: the rest of it may be misread.
+/// Reads the next line without its end, at most [`LINE_BYTES_MAX`] long; None at the end of the record. A last line
+/// without a line feed was cut off and is ignored, since its remains could be misread.
 fn take_line<'a>(
     from: &mut impl BufRead,
     number: usize,
@@ -215,7 +215,7 @@ impl<R: BufRead> Record<R> {
         Ok(Self { from, number: 2, line, is_torn: false, machine })
     }
 
-    /// The next line, if `machine` accepts it.
+    /// Returns the next line, after checking that `machine` accepts it.
     fn next(&mut self, machine: &Machine) -> Result<Option<Line>, String> {
         let number = self.number + 1;
         let Some(text) = take_line(&mut self.from, number, &mut self.line)? else {
@@ -232,21 +232,21 @@ impl<R: BufRead> Record<R> {
         Ok(Some(line))
     }
 
-    /// Reads the whole record without a replay: `machine` must accept each line.
+    /// Checks the whole record without a replay: `machine` must accept each line.
     ///
     /// # Errors
-    /// The first line that it does not accept.
+    /// The first line that is not accepted.
     pub fn check(mut self, machine: &Machine) -> Result<(), String> {
         while self.next(machine)?.is_some() {}
         Ok(())
     }
 
-    /// Gives a machine, made as the record describes it, the same inputs at the same times. `on_completion` is called
-    /// for every completion.
+    /// Replays the inputs at their recorded times on a machine made as the record describes it. `on_completion` is
+    /// called for every completion.
     ///
     /// # Errors
-    /// A line that can't be read, or that this machine does not accept; the inputs before it have taken effect
-    /// ([`Self::check`] finds it before).
+    /// A line that can't be read, or that this machine does not accept; earlier inputs have taken effect
+    /// ([`Self::check`] finds such lines beforehand).
     pub fn replay(
         mut self,
         machine: &mut Machine,
@@ -306,7 +306,7 @@ impl<R: BufRead> Record<R> {
     }
 }
 
-/// Whether a machine accepts a line.
+/// Checks that a machine accepts a line.
 fn fits(machine: &Machine, line: &Line) -> Result<(), String> {
     let (at_ns, volume) = match line {
         Line::Operation { at_ns, volume, .. } => (*at_ns, Some(*volume)),
@@ -318,7 +318,7 @@ fn fits(machine: &Machine, line: &Line) -> Result<(), String> {
         return Err(format!("its time is beyond {AT_NS_MAX} ns"));
     }
     let (what, all) = match line {
-        // (Where every volume is one device, it is called that.)
+        // (If every volume is one device, a part is called a volume.)
         Line::Fault { fault: Fault::Adapters(fault), .. } => {
             let exists = machine.adapters().is_some_and(|adapters| adapters.has(*fault));
             return if exists { Ok(()) } else { Err("there is no such adapter".to_owned()) };

@@ -5,18 +5,18 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
-/// The longest head of a request that is read, bytes.
+/// Longest head of a request, bytes.
 const HEAD_MAX: u64 = 16 << 10;
-/// Time limit of a client to send the head of its request.
+/// Time limit for a client to send the head of its request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time limit of a client to take the answer.
+/// Time limit for a client to read the answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Answers `GET /metrics` at an address with `metrics`, in threads of its own, a few requests at a time. Returns the
-/// address, with its port.
+/// Answers `GET /metrics` at an address with the text of `metrics`, in separate threads, a few requests at a time.
+/// Returns the address with its port.
 ///
 /// # Errors
-/// The address is not available.
+/// Listening at the address fails.
 pub fn serve(
     at: SocketAddr,
     content_type: &'static str,
@@ -31,8 +31,8 @@ pub fn serve(
 }
 
 fn answer(stream: &TcpStream, content_type: &str, metrics: &impl Fn() -> String) -> io::Result<()> {
-    // Read to the end of its head: a connection that is closed with something unread is reset, and the
-    // client may lose the answer.
+    // Read to the end of the head: closing a connection with unread data resets it, and the client may lose the
+    // answer.
     let mut head = BufReader::new(Timed::new(stream, REQUEST_TIMEOUT)).take(HEAD_MAX).lines();
     let line = head.next().transpose()?.unwrap_or_default();
     while !head.next().transpose()?.unwrap_or_default().is_empty() {}

@@ -1,21 +1,21 @@
-//! A machine driven by the clock: operations enter when they are submitted, completions leave when they are due
-//! in the model.
+//! A machine driven by the clock: operations enter it when they are submitted, and completions leave it when they are
+//! due in the model.
 //!
-//! No thread owns the time here. The thread that waits for something advances the machine to *now*: the poller
-//! of a server (`poller.rs`), or a load generator that spins for its completion. Between two events nothing has
-//! to be done, and [`Live::next_ns`] gives the time of the next without a lock.
+//! No thread owns the time. The thread that waits for something advances the machine to *now*: the poller of a server
+//! (`poller.rs`), or a load generator that spins for its completion. Between two events nothing has to be done;
+//! [`Live::next_ns`] gives the time of the next event without a lock.
 //!
-//! * **Machine time** is real time since the start over the dilation.
-//! * **The transport** of a frontend takes time of its own on the way in and out. The machine may run that far
-//!   ahead ([`Options::transport`]), so that a completion reaches the frontend early enough; it never passes an
-//!   instant at which nothing happens, so that an operation that is submitted to an idle machine enters it at
-//!   its own time. A request that had to wake a thread was there before.
-//! * **Bytes** are copied when an operation is submitted, so that they cost nothing at its end: a read gives
-//!   the device's content of that time, as any device may that is read while it is written to.
-//!   A read of an array is the exception: its bytes come with its completion, and only into the sink's buffer.
-//! * **A power cut** fails what was in flight, and ends the clients' [attachments](Attached).
-//! * **Bytes that the host refuses** change nothing about what the machine has decided: see
-//!   [`store`](crate::store). While it refuses some, operations that need space there are refused too.
+//! * **Machine time** is the real time since the start, divided by the dilation.
+//! * **A frontend's transport** takes time on the way in and out. The machine may run ahead by that time
+//!   ([`Options::transport`]), so that a completion reaches the client when it is due. It never runs past an instant
+//!   without events, so that an operation submitted to an idle machine enters it at its own time. A request that had to
+//!   wake a thread counts as submitted earlier.
+//! * **Bytes** are copied when an operation is submitted, so that they cost nothing at its end: a read returns the
+//!   device's content at that time, as on any device that is read while it is written to. Reads of an array are the
+//!   exception: their bytes come with the completion, and only into the sink's buffer.
+//! * **A power cut** fails operations in flight, and ends the clients' [attachments](Attached).
+//! * **Bytes that the host refuses** do not change the machine's decisions: see [`store`](crate::store). While it
+//!   refuses some, operations that need space there are refused too.
 
 mod array_bytes;
 mod array_folder;
@@ -45,18 +45,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::Thread;
 
-/// A clock, ns; never goes back.
+/// A monotonic clock, ns.
 pub type Now = fn() -> u64;
 
-/// No event is due.
+/// Time of the next event if none is due.
 pub const NEVER: u64 = u64::MAX;
 
-/// The receiver of an operation's completion.
+/// Receives an operation's completion.
 pub trait Sink: Send {
-    /// It is done. Called with no lock held, in the order of completion.
+    /// Handles a completion. Called without any lock held, in the order of completion.
     fn done(self, result: Result<(), IoError>);
 
-    /// Several are done.
+    /// Handles several completions.
     fn all_done(completed: Vec<(Self, Result<(), IoError>)>)
     where
         Self: Sized,
@@ -66,20 +66,21 @@ pub trait Sink: Send {
         }
     }
 
-    /// The buffer of a read with [`Payload::ReadIntoSink`].
+    /// Buffer of a read with [`Payload::ReadIntoSink`].
     fn buffer(&mut self) -> &mut [u8] {
         &mut []
     }
 }
 
-/// The bytes of an operation.
+/// Bytes of an operation.
 #[derive(Debug)]
 pub enum Payload<'a> {
-    /// Read into here. After a failed read its content is undefined. (A read of an array fails: its bytes come later.)
+    /// Buffer for a read. After a failed read its content is undefined. (A read of an array fails, because its bytes
+    /// come later.)
     Read(&'a mut [u8]),
-    /// Into the sink's own buffer.
+    /// Reads into the sink's own buffer.
     ReadIntoSink,
-    /// Written from here.
+    /// Bytes to write.
     Write(&'a [u8]),
     /// No bytes: the content is not kept, or the operation has none.
     None,
@@ -88,39 +89,39 @@ pub enum Payload<'a> {
 /// Options of a served machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// The model's times are multiplied by this, above 0; None: unchanged.
+    /// Factor for all times of the model, above 0; None: 1.
     pub dilation: Option<f64>,
-    /// The time of the frontends' transport; None: it is not compensated.
+    /// Latency of the frontends' transport; None: not compensated.
     pub transport: Option<Transport>,
 }
 
-/// A served machine; see the module.
+/// A served machine; see the module's description.
 #[derive(Debug)]
 pub struct Live<S> {
     inner: Mutex<Inner<S>>,
     next_ns: AtomicU64,
-    /// The poller, and until when it sleeps; 0: it is awake.
+    /// Thread of the poller, and the time until which it sleeps; 0: it is awake.
     sleeper: Mutex<Option<Thread>>,
     asleep_until_ns: AtomicU64,
-    /// Another thread does the poller's work: see [`Lead`](crate::poller::Lead).
+    /// Whether another thread does the poller's work: see [`Lead`](crate::poller::Lead).
     led: AtomicBool,
     now: Now,
     epoch_ns: u64,
     dilation: Option<f64>,
     transport: Followed,
     capacities_bytes: Vec<u64>,
-    /// By volume.
+    /// Limits by volume.
     limits: Box<[Limits]>,
 }
 
 impl<S: Sink> Live<S> {
-    /// Serves a machine from now on. `stores` holds the bytes of each device, or is empty; a volume that is one device
-    /// is as large as its store, which may be smaller than the device. Stores of an array's members are as large as
-    /// they. Where adapters have a cache, the stores of what it holds of each volume that they present follow, as large as
-    /// that.
+    /// Serves a machine from now on. `stores` holds the bytes of each device, or is empty. A volume that is one
+    /// device is as large as its store, which may be smaller than the device; stores of an array's members must be as
+    /// large as the members. If adapters have a cache, one store follows for each volume that they present, as large
+    /// as the volume, for the cached data.
     ///
     /// # Panics
-    /// With stores of another number than [`stores_needed`] gives.
+    /// If the number of stores differs from [`stores_needed`].
     pub fn new(machine: Machine, stores: Vec<Store>, options: &Options, now: Now) -> Self {
         let volumes = machine.volumes();
         let of_machine = (0..volumes).map(|v| machine.capacity_bytes(v));
@@ -145,20 +146,20 @@ impl<S: Sink> Live<S> {
         }
     }
 
-    /// Records the inputs from now on.
+    /// Starts recording the inputs.
     pub fn record(&self, recorder: Recorder) {
         self.lock().recorder = Some(recorder);
     }
 
-    /// Hands what is recorded so far to the system: a kill of this process leaves it in the file.
+    /// Hands the record so far to the system, so that a kill of this process leaves it in the file.
     pub fn flush_record(&self) {
         if let Some(recorder) = &mut self.lock().recorder {
             recorder.flush();
         }
     }
 
-    /// Keeps what arrays know of their members in their folders from now on, each with its part. Members that are missing
-    /// there are lost at once, arrays with all their devices.
+    /// Keeps the state of arrays in their folders from now on; each folder comes with its part. Members missing in a
+    /// folder are lost at once; for arrays as members, all their devices.
     pub fn keep_arrays(&self, folders: Vec<(PartId, ArrayFolder)>) {
         let mut lost = BTreeSet::new();
         for (part, folder) in &folders {
@@ -169,14 +170,14 @@ impl<S: Sink> Live<S> {
                 lost.extend(missing.flat_map(|member| machine.system().devices_below(member)));
             });
         }
-        // A folder that has a missing member already need not change.
+        // A folder that already lists a member as missing is not rewritten.
         for part in lost {
             self.inject(Fault::Lose { part });
         }
         self.lock().folders = folders;
     }
 
-    /// The folders of a server that could not start.
+    /// Removes the folders of a server that could not start.
     pub fn abandon(&self) {
         let inner = self.lock();
         let machine = &inner.machine;
@@ -187,25 +188,25 @@ impl<S: Sink> Live<S> {
         inner.folders.iter().for_each(|(_, folder)| folder.remove_made());
     }
 
-    /// Failures beneath the machine since it began, each the first of its kind: bytes that the backing has
-    /// refused, and why the record ends.
+    /// Failures below the machine since the start, the first of each kind: bytes refused by the backing, and the
+    /// reason why the record ended.
     pub fn troubles(&self) -> Vec<String> {
         let inner = self.lock();
         let record = inner.recorder.as_ref().and_then(Recorder::failure);
         inner.trouble.clone().into_iter().chain(record).collect()
     }
 
-    /// The system's volumes.
+    /// Number of volumes of the system.
     pub fn volumes(&self) -> u32 {
         self.capacities_bytes.len() as u32
     }
 
-    /// Bytes of each volume.
+    /// Capacity of each volume, bytes.
     pub fn capacities_bytes(&self) -> &[u64] {
         &self.capacities_bytes
     }
 
-    /// Bytes of a volume.
+    /// Capacity of a volume, bytes.
     pub fn capacity_bytes(&self, volume: u32) -> u64 {
         self.capacities_bytes[volume as usize]
     }
@@ -214,38 +215,38 @@ impl<S: Sink> Live<S> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The machine's time at an instant of the clock.
+    /// Machine time at an instant of the clock, ns.
     fn machine_ns(&self, real_ns: u64) -> u64 {
         let passed = real_ns.saturating_sub(self.epoch_ns);
         self.dilation.map_or(passed, |k| (passed as f64 / k) as u64)
     }
 
-    /// The instant of the clock at a time of the machine, ns.
+    /// Instant of the clock at a machine time, ns.
     pub fn real_ns(&self, machine_ns: u64) -> u64 {
         let passed = self.dilation.map_or(machine_ns, |k| (machine_ns as f64 * k) as u64);
         self.epoch_ns.saturating_add(passed)
     }
 
-    /// When the next event is due, on the clock, less the frontend's transport; [`NEVER`] in an idle machine.
-    /// Takes no lock.
+    /// Time of the next event on the clock, less the frontend's transport; [`NEVER`] if the machine is idle. Takes no
+    /// lock.
     #[inline]
     pub fn next_ns(&self) -> u64 {
         self.next_ns.load(Ordering::SeqCst)
     }
 
-    /// The clock.
+    /// Current time of the clock, ns.
     #[inline]
     pub fn now_ns(&self) -> u64 {
         (self.now)()
     }
 
-    /// Submits an operation; gives when the emulated host has issued it, on the clock.
+    /// Submits an operation; returns the time on the clock at which the emulated host issued it.
     pub fn submit(&self, worker: u32, volume: u32, op: &Op, payload: Payload<'_>, sink: S) -> u64 {
         self.submit_of((None, 0), worker, volume, op, payload, sink)
     }
 
-    /// As [`Self::submit`], of a client: its attachment to the volume, and how long ago the operation was there already,
-    /// ns of the clock.
+    /// Like [`Self::submit`], for a client: takes its attachment to the volume, and the time for which the operation
+    /// has already been waiting, ns of the clock.
     pub fn submit_of(
         &self,
         (attached, before_ns): (Option<&Attached>, u64),
@@ -278,7 +279,7 @@ impl<S: Sink> Live<S> {
         self.real_ns(issued_ns)
     }
 
-    /// Delivers completions that are due. `looks` are those of the caller, if it spun.
+    /// Delivers due completions. `looks` holds the caller's last readings of the clock, if it spun.
     pub fn poll(&self, looks: Looks) {
         let mut completed = Vec::new();
         let mut inner = self.lock();
@@ -288,7 +289,7 @@ impl<S: Sink> Live<S> {
         deliver(completed);
     }
 
-    /// The same, unless another thread is doing it: then nothing.
+    /// Like [`Self::poll`], but does nothing if another thread holds the lock.
     #[inline]
     pub fn try_poll(&self, looks: Looks) {
         let Ok(mut inner) = self.inner.try_lock() else { return };
@@ -307,7 +308,7 @@ impl<S: Sink> Live<S> {
         completed: &mut Completed<S>,
     ) {
         let ahead_ns = self.transport.ahead_ns();
-        // The transport's time may have become less meanwhile; the machine's time has not.
+        // The transport's estimate may have decreased since, but machine time must not.
         let until_ns = self.machine_ns(now_ns.saturating_add(ahead_ns)).max(inner.machine.now_ns());
         while let Some(next_ns) = inner.machine.next_event()
             && next_ns <= until_ns
@@ -321,12 +322,12 @@ impl<S: Sink> Live<S> {
         }
     }
 
-    /// Publishes the time of the next event, and wakes the poller if it would sleep too long.
+    /// Publishes the time of the next event, and wakes the poller if it would sleep past it.
     fn plan(&self, inner: &mut Inner<S>) {
         let next = inner.machine.next_event();
         let next_ns =
             next.map_or(NEVER, |next| self.real_ns(next).saturating_sub(self.transport.ahead_ns()));
-        // With the poller's two accesses, in the other order: one of the two sees the other's.
+        // The poller makes its two accesses in the opposite order: at least one of the two sees the other's.
         self.next_ns.store(next_ns, Ordering::SeqCst);
         if next_ns < self.asleep_until_ns.load(Ordering::SeqCst) {
             self.wake();
@@ -347,23 +348,22 @@ impl<S: Sink> Live<S> {
         *sleeper = Some(std::thread::current());
     }
 
-    /// The poller sleeps until then, or longer if it is not woken; 0: it needs no waking.
+    /// Announces that the poller sleeps until this time, or longer if it is not woken; 0: it needs no waking.
     pub(crate) fn sleeps(&self, until_ns: u64) {
         self.asleep_until_ns.store(until_ns, Ordering::SeqCst);
     }
 
-    /// A client took an answer this long after it was sent, ns.
+    /// Reports that a client took an answer this long after it was sent, ns.
     pub fn taken(&self, after_ns: u64) {
         self.transport.taken(after_ns);
     }
 
-    /// How long it takes to wake a frontend's thread, ns of the clock; 0 where the transport is not
-    /// compensated.
+    /// Time to wake a frontend's thread, ns of the clock; 0 if the transport is not compensated.
     pub fn waking_ns(&self) -> u64 {
         self.transport.waking_ns()
     }
 
-    /// The current estimate of the transport; None: it is not compensated.
+    /// Current estimate of the transport; None if it is not compensated.
     pub fn transport(&self) -> Option<Transport> {
         self.transport.now()
     }
@@ -373,19 +373,19 @@ impl<S: Sink> Live<S> {
         self.led.load(Ordering::Acquire)
     }
 
-    /// Takes over the poller's work. False when another has it already.
+    /// Takes over the poller's work. False if another thread has it already.
     pub(crate) fn take_lead(&self) -> bool {
         !self.led.swap(true, Ordering::AcqRel)
     }
 
-    /// Returns the poller's work.
+    /// Returns the work to the poller.
     pub(crate) fn leave_lead(&self) {
         self.led.store(false, Ordering::Release);
         self.wake();
     }
 
-    /// Injects a fault now; gives what it took from each volume. A power cut fails all that is in flight, and ends all
-    /// attachments.
+    /// Injects a fault now; returns its losses on each volume. A power cut fails all operations in flight, and ends
+    /// all attachments.
     pub fn inject(&self, fault: Fault) -> Vec<Taken> {
         let mut completed = Vec::new();
         let mut inner = self.lock();
@@ -403,7 +403,7 @@ impl<S: Sink> Live<S> {
             recorder.fault(at_ns, &fault);
         }
         inner.machine.inject(at_ns, fault);
-        // It takes effect after what happens at that instant.
+        // The fault takes effect after the events of the same instant.
         while let Some(done) = inner.machine.next_completion(at_ns) {
             inner.settle();
             inner.completed(&done, Late::default(), &mut completed);
@@ -422,7 +422,7 @@ impl<S: Sink> Live<S> {
         taken
     }
 
-    /// The longest delay of a delivery to a volume since the last call, ns of real time.
+    /// Longest delay of a completion on a volume since the last call, ns of real time.
     pub fn take_longest_late_ns(&self, volume: u32) -> u64 {
         let mut inner = self.lock();
         inner
@@ -431,7 +431,7 @@ impl<S: Sink> Live<S> {
             .map_or(0, |of| std::mem::take(&mut of.longest_late_ns))
     }
 
-    /// Gives access to the machine, the stores and the counts as they are now.
+    /// Gives access to the machine, the stores and the counts in their current state.
     pub fn look<T>(&self, f: impl FnOnce(&mut Machine, &mut [Store], &[Counts]) -> T) -> T {
         let mut completed = Vec::new();
         let mut inner = self.lock();
@@ -445,13 +445,13 @@ impl<S: Sink> Live<S> {
     }
 }
 
-/// The stores that a system needs to be served with its bytes: one for each device and, where its adapters have a cache,
-/// one for each volume that these present.
+/// Number of stores needed to serve a system with its bytes: one per device and, if its adapters have a cache, one
+/// per volume that they present.
 pub fn stores_needed(system: &System) -> usize {
     system.devices().count() + if system.has_cache() { system.paths().count() } else { 0 }
 }
 
-/// Those stores in memory, each of so many bytes at most.
+/// Creates those stores in memory, each with a limit of `bytes_max`.
 pub fn stores_in_memory(system: &System, bytes_max: u64) -> Vec<Store> {
     let holes_for_zeroes = system.numbers_devices();
     let devices = system.devices().map(|placed| {
@@ -471,7 +471,7 @@ pub fn stores_in_memory(system: &System, bytes_max: u64) -> Vec<Store> {
     devices.chain(caches).collect()
 }
 
-/// The store of a volume that is one device.
+/// Store of a volume that is one device; None for other volumes.
 pub fn store_of<'a>(machine: &Machine, stores: &'a [Store], volume: u32) -> Option<&'a Store> {
     if !machine.system().is_device(volume) {
         return None;

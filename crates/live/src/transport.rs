@@ -1,34 +1,34 @@
-//! Latency of a frontend's transport, so that it can be compensated: measured when a server starts, and
-//! followed while it serves where a frontend can see it.
+//! Latency of a frontend's transport, for compensation: measured when a server starts, and tracked while it serves if
+//! a frontend can observe it.
 //!
-//! A round trip has three parts that differ from client to client: the request's way in, at whose end the
-//! server's thread is awake or has to be woken; and the answer's way out, until the client has taken it, which
-//! again is awake or has to be woken. Waking takes as long as all the rest together, or several times that on a
-//! virtual machine. So one figure can't be right for a load generator that spins and for a guest that sleeps.
-//! The last part is the client's, and is followed: half of the answers shall be taken before the estimate, and
-//! half after it.
+//! A round trip has parts that differ from client to client: the request's way in, at whose end the server's thread
+//! is awake or must be woken; and the answer's way out, until the client has taken it, which again is awake or must
+//! be woken. Waking takes as long as all the rest together, and several times that on a virtual machine. So no single
+//! figure suits both a load generator that spins and a guest that sleeps. The client's part is tracked: the estimate
+//! converges to the median time until answers are taken.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A longer time is a busy machine or a slow client, not the transport, and is not compensated, ns.
+/// Longest time that is attributed to the transport and compensated, ns; a longer one means a busy machine or a slow
+/// client.
 pub const TRANSPORT_MAX_NS: u64 = 100_000;
-/// The smallest step of the estimate, ns; and a larger one's part of it. Some 200 answers lead from 2 to
-/// 40 µs.
+/// Smallest step of the estimate, ns, and the fraction of the estimate for larger steps. About 200 answers lead from
+/// 2 to 40 µs.
 const STEP_MIN_NS: u64 = 50;
 const STEP_PART: u64 = 64;
 
 /// Latencies of a transport, ns of real time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Transport {
-    /// From a request to its answer, less the machine's own time, where the server's thread is awake.
+    /// Time from a request to its answer if the server's thread is awake, without the machine's own time.
     pub round_trip_ns: u64,
-    /// The part of it from the sending of an answer until the client has taken it.
+    /// Part of the round trip from sending an answer until the client has taken it.
     pub taking_ns: u64,
-    /// The additional time where the server's thread has to be woken for the request.
+    /// Additional time if the server's thread has to be woken for the request.
     pub waking_ns: u64,
 }
 
-/// The estimate that follows the client.
+/// Estimate of the transport that tracks the client.
 #[derive(Debug, Default)]
 pub(crate) struct Followed {
     fixed_ns: u64,
@@ -38,7 +38,7 @@ pub(crate) struct Followed {
 }
 
 impl Followed {
-    /// None: the transport is not compensated.
+    /// Starts from measured latencies; None: the transport is not compensated.
     pub(crate) fn new(measured: Option<Transport>) -> Self {
         let Some(measured) = measured else { return Self::default() };
         let taking_ns = measured.taking_ns.min(measured.round_trip_ns);
@@ -50,13 +50,13 @@ impl Followed {
         }
     }
 
-    /// A round trip, ns: the machine may run ahead by this much.
+    /// Round trip by the current estimate, ns: the machine may run ahead by this much.
     #[inline]
     pub(crate) fn ahead_ns(&self) -> u64 {
         self.fixed_ns + self.taking_ns.load(Ordering::Relaxed)
     }
 
-    /// The current estimate. None: the transport is not compensated.
+    /// Current estimate; None if the transport is not compensated.
     pub(crate) fn now(&self) -> Option<Transport> {
         let (taking_ns, waking_ns) = (self.taking_ns.load(Ordering::Relaxed), self.waking_ns);
         let round_trip_ns = self.fixed_ns + taking_ns;
@@ -67,8 +67,8 @@ impl Followed {
         self.waking_ns
     }
 
-    /// A client took an answer this long after it was sent. One that comes between two threads' reading and
-    /// writing is lost, which does no harm.
+    /// Updates the estimate: a client took an answer this long after it was sent. Concurrent updates may be lost,
+    /// which does no harm.
     pub(crate) fn taken(&self, after_ns: u64) {
         if !self.follows || after_ns > TRANSPORT_MAX_NS {
             return;
@@ -95,14 +95,14 @@ mod tests {
     fn the_estimate_follows_the_median_of_the_present_client() {
         let followed = Followed::new(Some(MEASURED));
         assert_eq!((followed.ahead_ns(), followed.now()), (8_000, Some(MEASURED)));
-        // One that sleeps: 30 to 49 µs, and now and then something that is no transport.
+        // A client that sleeps: 30 to 49 µs, and now and then a delay that is not the transport's.
         let sleeper = |i: u64| if i % 10 == 9 { 5_000_000 } else { 30_000 + i * 7_919 % 20_000 };
         for i in 0..600 {
             followed.taken(sleeper(i));
         }
         assert!((42_000..50_000).contains(&followed.ahead_ns()), "{followed:?}");
         assert_eq!(followed.now().map(|t| t.waking_ns), Some(30_000));
-        // And one that spins.
+        // A client that spins.
         (0..600).for_each(|i| followed.taken(900 + i % 200));
         assert!((6_900..7_100).contains(&followed.ahead_ns()), "{followed:?}");
     }

@@ -1,5 +1,5 @@
-//! What a power cut takes from a served volume, counted by the server, is what is missing from its bytes: for every
-//! kind of device, whether the power comes back at once or later. `IODYNO_POWER_LOSSES=10000` makes that many of each kind.
+//! The losses that a server counts in a power cut are exactly the bytes missing from its volume: for every kind of
+//! device, whether power returns at once or later. `IODYNO_POWER_LOSSES=10000` runs that many cuts of each kind.
 
 #[path = "../../emulate/tests/common/mod.rs"]
 mod common;

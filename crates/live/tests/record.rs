@@ -1,4 +1,4 @@
-//! The record of a server that was killed at any byte.
+//! The record of a server killed at any byte of it.
 
 #[path = "../../emulate/tests/common/mod.rs"]
 mod common;

@@ -1,5 +1,5 @@
-//! A served device whose backing is full, as clients see it: acknowledged data is kept, and no more is
-//! acknowledged than can be kept.
+//! A served device whose backing is full, as clients see it: acknowledged data is kept, and nothing is acknowledged
+//! that can't be kept.
 
 #[path = "../../emulate/tests/common/mod.rs"]
 mod common;

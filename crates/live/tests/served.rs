@@ -1,5 +1,4 @@
-//! A machine driven by the tests' own clock: compensation of the transport, and the thread that delivers
-//! completions.
+//! A machine driven by the tests' own clock: compensation of the transport, and the thread that delivers completions.
 
 #[path = "../../emulate/tests/common/mod.rs"]
 mod common;

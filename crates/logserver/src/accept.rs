@@ -1,5 +1,5 @@
-//! Takes connections: each is a handshake with a deadline first, in a thread of its own, and has a place among the connections
-//! when it has shown its token.
+//! Accepts connections. Each begins as a handshake with a deadline, in a thread of its own, and counts as a
+//! connection once it has shown its token.
 
 use crate::handshakes::Handshake;
 use crate::receive::{self, Input, Stop};
@@ -17,15 +17,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The interval at which the acceptor checks whether it shall end.
+/// Interval at which the acceptor checks whether it must end.
 const ACCEPT_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
-/// A pause after the system refused a connection: it has no descriptors or memory left.
+/// Pause after accepting failed for lack of descriptors or memory.
 const REFUSED_PAUSE: Duration = Duration::from_millis(50);
 
-/// The interval at which memory is returned to the system.
+/// Interval at which free memory is returned to the system.
 const TRIM_EVERY: Duration = Duration::from_secs(2);
 
-/// See the file.
+/// The accepting thread's state.
 pub(crate) struct Acceptor {
     pub(crate) core: Arc<Core>,
     pub(crate) stop: Arc<AtomicBool>,
@@ -61,7 +61,7 @@ impl Acceptor {
         self.core.handshakes.end();
     }
 
-    /// Starts a connection's thread. A failure ends this connection alone.
+    /// Starts a connection's thread. A failure ends only this connection.
     fn take(&self, socket: OwnedFd, is_local: bool) {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let Ok(handshake) = self.core.handshakes.begin(id, &socket, is_local) else { return };
@@ -80,7 +80,7 @@ impl Acceptor {
     }
 }
 
-/// TLS, and the hello. None: the client is gone, or was refused.
+/// Performs the TLS handshake and receives the hello. None if the client is gone or was refused.
 fn shake_hands(
     core: &Core,
     handshake: &Handshake,
@@ -108,7 +108,7 @@ fn shake_hands(
     }
 }
 
-/// Gives a connection its place, and the welcome as the first that it is to be sent.
+/// Registers a connection, with the welcome as its first frame.
 fn enter(core: &Core, id: u64, stream: &Arc<Stream>, is_local: bool) -> Result<(), ServerError> {
     let limits = &core.limits;
     let mut shared = core.lock();
@@ -140,7 +140,7 @@ fn enter(core: &Core, id: u64, stream: &Arc<Stream>, is_local: bool) -> Result<(
     Ok(())
 }
 
-/// Tells a client why it has no connection.
+/// Tells a client why its connection is refused.
 fn refuse(core: &Core, stream: &Stream, error: &ServerError) {
     let mut frame = Vec::new();
     error.as_reply().encode(&mut frame);
@@ -149,7 +149,7 @@ fn refuse(core: &Core, stream: &Stream, error: &ServerError) {
     stream.linger(core.limits.linger);
 }
 
-/// Starts the thread that sends, and receives in this one.
+/// Starts the sending thread, and receives in the current one.
 fn run(core: &Arc<Core>, id: u64, stream: &Arc<Stream>, input: Input) {
     let writer = {
         let (core, stream) = (Arc::clone(core), Arc::clone(stream));
@@ -167,7 +167,7 @@ fn run(core: &Arc<Core>, id: u64, stream: &Arc<Stream>, input: Input) {
     receive::run(core, id, stream, input);
 }
 
-/// Removes a connection when its writer has ended, also by a panic.
+/// Removes a connection when its writer ends, also by a panic.
 struct Ended<'a> {
     core: &'a Core,
     id: u64,
@@ -183,7 +183,7 @@ impl Drop for Ended<'_> {
     }
 }
 
-/// Tells the writer when the reader has ended, also by a panic.
+/// Tells the writer when the reader ends, also by a panic.
 struct Gone<'a> {
     core: &'a Core,
     id: u64,

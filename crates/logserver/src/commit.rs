@@ -1,22 +1,22 @@
-//! The committer: one thread that carries out what the log wants to be written and flushed. What is appended meanwhile
-//! shares the next write.
+//! The committer: one thread that carries out the log's writes and flushes. Messages appended during a write share
+//! the next one.
 
 use crate::shared::{ChunkBuffer, Core, wait};
 use iodyno_msglog::Action;
 use std::sync::PoisonError;
 
-/// Runs until the server ends and nothing waits.
+/// Runs until the server ends and the queue is empty.
 pub(crate) fn run(core: &Core) {
     let guard = FailsOnPanic(core);
     let mut shared = core.lock();
-    // Nothing has come for a time.
+    // The last wait ended by its timeout.
     let mut is_idle = false;
     loop {
         let failure = match shared.log.next_action() {
             Some(Action::Write { chunk, offset_bytes, len_bytes, buffer }) => {
                 drop(shared);
                 let result = core.storage.write_at(offset_bytes, &(*buffer).as_ref()[..len_bytes]);
-                // Or the log could not use the buffer again.
+                // The log can reuse a buffer only if no other reference to it exists.
                 drop(buffer);
                 shared = core.lock();
                 shared.log.written(chunk, result.is_ok());
@@ -65,7 +65,7 @@ pub(crate) fn run(core: &Core) {
     core::mem::forget(guard);
 }
 
-/// A committer that panics persists nothing more, and its clients must know.
+/// Marks the log as failed if the committer panics, since then nothing more is persisted and clients must know.
 struct FailsOnPanic<'a>(&'a Core);
 
 impl Drop for FailsOnPanic<'_> {

@@ -1,12 +1,12 @@
-//! The processors that costly scans may have: half of them, so that cheap work is done at once beside any number of scans. Those
-//! that wait pass in their order, and what passes leaves again after some milliseconds.
+//! Limits costly scans to half of the processors, so that cheap work is served at once during any number of scans.
+//! Scans wait in order of arrival, and leave after some milliseconds.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// See the file.
+/// The gate; see the module's description.
 #[derive(Debug)]
 pub(crate) struct Gate {
     state: Mutex<State>,
@@ -40,7 +40,7 @@ impl Gate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place behind the gate, if there is one within a time.
+    /// Waits up to `within` for a place.
     pub(crate) fn pass(&self, within: Duration) -> Option<Pass<'_>> {
         let mut state = self.lock();
         if state.free > 0 && state.waiting.is_empty() {
@@ -65,7 +65,7 @@ impl Gate {
     }
 }
 
-/// A place, until it is dropped.
+/// A place at the gate, held until dropped.
 #[derive(Debug)]
 pub(crate) struct Pass<'a>(&'a Gate);
 
@@ -90,7 +90,7 @@ mod tests {
         assert!(gate.pass(Duration::ZERO).is_some());
     }
 
-    /// One that comes back at once does not overtake those that wait.
+    /// A scan that returns at once does not overtake waiting ones.
     #[test]
     fn those_that_wait_pass_in_their_order() {
         let gate = Gate::new();

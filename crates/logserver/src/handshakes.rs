@@ -1,5 +1,6 @@
-//! Connections that have not shown their token yet. They are counted apart from others, those of Unix sockets by themselves; where
-//! there are too many, the oldest that has sent nothing gives way to a new one.
+//! Connections that have not shown their token yet. They are limited separately from others, and TCP and Unix sockets
+//! separately from each other. Beyond the limit, a new one closes the oldest that has sent nothing, or the oldest of
+//! all.
 
 use rustix::net::{Shutdown, shutdown};
 use std::collections::BTreeMap;
@@ -8,18 +9,18 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// See the file.
+/// All handshakes; see the module's description.
 #[derive(Debug)]
 pub(crate) struct Handshakes {
-    /// By age.
+    /// By id, which grows with time.
     all: Mutex<BTreeMap<u64, Entry>>,
-    /// Of each kind, at most.
+    /// Limit for each kind of socket.
     most: usize,
 }
 
 #[derive(Debug)]
 struct Entry {
-    /// A duplicate.
+    /// Duplicate of the connection's socket.
     socket: OwnedFd,
     is_local: bool,
     has_sent: Arc<AtomicBool>,
@@ -38,7 +39,7 @@ impl Handshakes {
         self.lock().len()
     }
 
-    /// Notes a new one. Numbers grow.
+    /// Registers a handshake. `id` must be larger than all before.
     pub(crate) fn begin(
         self: &Arc<Self>,
         id: u64,
@@ -60,7 +61,7 @@ impl Handshakes {
         Ok(Handshake { all: Arc::clone(self), id, has_sent })
     }
 
-    /// Ends all.
+    /// Closes the sockets of all handshakes.
     pub(crate) fn end(&self) {
         for entry in core::mem::take(&mut *self.lock()).into_values() {
             let _ = shutdown(&entry.socket, Shutdown::Both);
@@ -68,7 +69,7 @@ impl Handshakes {
     }
 }
 
-/// A handshake, until it is dropped.
+/// A registered handshake; dropping it removes it.
 #[derive(Debug)]
 pub(crate) struct Handshake {
     all: Arc<Handshakes>,
@@ -77,7 +78,7 @@ pub(crate) struct Handshake {
 }
 
 impl Handshake {
-    /// The client has sent something.
+    /// Notes that the client has sent something.
     pub(crate) fn has_sent(&self) {
         self.has_sent.store(true, Ordering::Relaxed);
     }
@@ -108,7 +109,7 @@ mod tests {
         let mut kept: Vec<_> = (0..3).map(|id| begin(id, false)).collect();
         kept.extend((3..6).map(|id| begin(id, true)));
         kept[0].has_sent();
-        // The second, and when all that are left have sent, the first.
+        // The second is closed; then, as all the others have sent, the first.
         kept.push(begin(6, false));
         kept[2].has_sent();
         kept[6].has_sent();

@@ -1,11 +1,11 @@
-//! Serves a message log: opens the storage of real targets, commits what publishers send, and streams what is persisted to
-//! subscribers.
+//! Serves a message log: opens real targets as its storage, commits publishers' messages, and streams persisted
+//! messages to subscribers.
 //!
 //! * [`storage`]: files, block devices, memory and NBD exports as [`iodyno_msglog::Storage`], opened through `target`;
-//! * [`ReadingThreads`]: what reads a target before it is needed;
+//! * [`ReadingThreads`]: threads that read a target ahead;
 //! * [`Server`]: threads, sockets and locks around [`iodyno_msglog::Log`].
 //!
-//! The protocol's bytes are in `iodyno_msglog::protocol`.
+//! The protocol's encoding is in `iodyno_msglog::protocol`.
 
 mod accept;
 mod commit;

@@ -1,4 +1,4 @@
-//! Limits of a server: what its clients may hold of it, and for how long.
+//! Limits of a server: resources and times allowed to its clients.
 
 use iodyno_msglog::Layout;
 use std::time::Duration;
@@ -6,31 +6,32 @@ use std::time::Duration;
 /// Limits of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at a time that have shown their token.
+    /// Most authenticated connections at a time.
     pub connections: usize,
-    /// How many of them are kept for Unix sockets.
+    /// Number of them reserved for Unix sockets.
     pub connections_local: usize,
-    /// Connections at a time that have not, over TCP and over Unix sockets each.
+    /// Most unauthenticated connections at a time, for TCP and Unix sockets each.
     pub handshakes: usize,
-    /// Time limit of TLS and of the hello, and of a last error to be taken.
+    /// Time limit of the TLS handshake and the hello, and for sending a last error.
     pub handshake: Duration,
-    /// Memory that clients may hold together, beyond what each connection has of its own, bytes.
+    /// Memory that all clients share, beyond each connection's own allowance, bytes.
     pub memory_bytes: usize,
-    /// Bytes that are encoded for a client before it takes them: this and one chunk.
+    /// Most bytes encoded for a client before it reads them, plus one chunk.
     pub send_bytes: usize,
-    /// Bytes of the latest chunks that are kept in memory for subscribers.
+    /// Most bytes of recent chunks kept in memory for subscribers.
     pub recent_bytes: usize,
-    /// Streams that read the target ahead, by threads and memory of their own; others read when they need it.
+    /// Most streams that read the target ahead, with threads and memory of their own; others read on demand.
     pub readers_ahead: usize,
     /// Time for connections to end in order when the server stops.
     pub stop: Duration,
-    /// A log to which nothing comes for so long gets a chunk that says that all of it is durable.
+    /// Idle time after which the log gets an end marker, a chunk stating that all before it is durable.
     pub idle: Duration,
-    /// A client that takes nothing of what is sent to it for so long, or that leaves a frame unfinished, is disconnected.
+    /// Time after which a client that reads nothing, or leaves a frame unfinished, is disconnected.
     pub stall: Duration,
-    /// The same, for a client that holds memory for which another one waits. A buffer that is not used for so long is given back.
+    /// Shorter limit for a client that holds memory for which another one waits. Unused buffers are also released
+    /// after this time.
     pub short_stall: Duration,
-    /// Time for a client to close its end behind an error.
+    /// Time for a client to close its end after an error was sent.
     pub linger: Duration,
 }
 
@@ -55,7 +56,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Chunks that are kept in memory: 4 or more.
+    /// Number of recent chunks kept in memory, 4 or more.
     pub(crate) fn recent_chunks(&self, layout: &Layout) -> usize {
         (self.recent_bytes / layout.chunk_bytes as usize).max(4)
     }

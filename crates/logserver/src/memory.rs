@@ -1,27 +1,27 @@
-//! The memory that clients may hold of the server together, beyond what each connection has of its own. It has a part for each
-//! use, so that what is held for one never keeps another from its work. What finds none waits a moment, is done with less, or is
-//! refused; while something waits, a client that holds memory and takes nothing gives its memory up.
+//! The memory of the server that all clients share, beyond each connection's own allowance. Each use has its own
+//! part, so that one use can't starve another. A request without memory waits for a moment, makes do with less, or is
+//! refused. While one waits, a client that holds memory and reads nothing loses it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often one that waits looks again.
+/// Interval at which a waiting request tries again.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Bytes that are given back before memory is returned to the system.
+/// Released bytes after which free memory is returned to the system.
 const TRIM_BYTES: usize = 32 << 20;
-/// Buffers of this size and more are returned to the system as soon as they are free.
+/// Size from which a freed buffer returns to the system at once, bytes.
 #[cfg(target_env = "gnu")]
 const MAPPED_BYTES: libc::c_int = 128 << 10;
 
-/// Has the process keep little memory that is free: no more heaps than processors, and no large buffers.
+/// Configures malloc to keep little free memory: limits the number of heaps, and maps large buffers directly.
 pub(crate) fn keep_little() {
     #[cfg(target_env = "gnu")]
     {
         let heaps = thread::available_parallelism().map_or(2, usize::from).max(2);
-        // SAFETY: both set a parameter of malloc.
+        // SAFETY: both calls only set a parameter of malloc.
         unsafe {
             libc::mallopt(libc::M_ARENA_MAX, heaps as libc::c_int);
             libc::mallopt(libc::M_MMAP_THRESHOLD, MAPPED_BYTES);
@@ -31,34 +31,34 @@ pub(crate) fn keep_little() {
 
 fn trim() {
     #[cfg(target_env = "gnu")]
-    // SAFETY: returns what is free, and touches nothing else.
+    // SAFETY: only returns free memory to the system.
     unsafe {
         libc::malloc_trim(0);
     }
 }
 
-/// A part of the server's memory.
+/// A part of the shared memory, with a limit.
 #[derive(Debug)]
 pub(crate) struct Part {
     max_bytes: usize,
     used_bytes: AtomicUsize,
-    /// Those that wait for some.
+    /// Number of waiting requests.
     waiting: AtomicUsize,
     released_bytes: Arc<AtomicUsize>,
 }
 
-/// The parts. See the file.
+/// All parts of the shared memory; see the module's description.
 #[derive(Debug)]
 pub(crate) struct Memory {
-    /// Bytes that were given back since memory was returned to the system.
+    /// Bytes released since memory was last returned to the system.
     released_bytes: Arc<AtomicUsize>,
-    /// What is received: frames, and space for many of them at once.
+    /// Receive buffers.
     pub(crate) received: Arc<Part>,
-    /// Requests that wait for their turn, and parsed filters.
+    /// Waiting requests and parsed filters.
     pub(crate) requests: Arc<Part>,
-    /// Values that snapshots keep and the log does not.
+    /// Snapshots: their references, and values that the log has superseded.
     pub(crate) snapshots: Arc<Part>,
-    /// What is read of the target before it is needed.
+    /// Read-ahead buffers.
     pub(crate) readers: Arc<Part>,
 }
 
@@ -82,7 +82,7 @@ impl Memory {
         }
     }
 
-    /// Returns memory to the system, where much was given back. Called now and then.
+    /// Returns free memory to the system if much was released. Must be called at intervals.
     pub(crate) fn trim(&self) {
         if self.released_bytes.load(Ordering::Relaxed) >= TRIM_BYTES {
             self.released_bytes.store(0, Ordering::Relaxed);
@@ -97,13 +97,13 @@ impl Memory {
 }
 
 impl Part {
-    /// Memory, if there is some.
+    /// Takes memory if enough is left.
     pub(crate) fn take(self: &Arc<Self>, bytes: usize) -> Option<Charge> {
         let mut charge = Charge::none(self);
         charge.resize(bytes).then_some(charge)
     }
 
-    /// Memory, if there is some at the deadline or before, or as long as `goes_on`.
+    /// Takes memory, waiting for it until the deadline and while `goes_on`.
     pub(crate) fn take_until(
         self: &Arc<Self>,
         bytes: usize,
@@ -114,7 +114,7 @@ impl Part {
         charge.resize_until(bytes, deadline, goes_on).then_some(charge)
     }
 
-    /// Something waits for memory until this is dropped.
+    /// Registers a waiting request until the result is dropped.
     pub(crate) fn wait(self: &Arc<Self>) -> Waits {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         Waits(Arc::clone(self))
@@ -125,7 +125,7 @@ impl Part {
     }
 }
 
-/// See [`Part::wait`].
+/// A waiting request of [`Part::wait`].
 #[derive(Debug)]
 pub(crate) struct Waits(Arc<Part>);
 
@@ -135,7 +135,7 @@ impl Drop for Waits {
     }
 }
 
-/// Memory that something holds, until it is dropped.
+/// An amount of a part's memory, returned when dropped.
 #[derive(Debug)]
 pub(crate) struct Charge {
     part: Arc<Part>,
@@ -143,7 +143,7 @@ pub(crate) struct Charge {
 }
 
 impl Charge {
-    /// None yet.
+    /// A charge of 0 bytes.
     pub(crate) fn none(part: &Arc<Part>) -> Self {
         Self { part: Arc::clone(part), bytes: 0 }
     }
@@ -152,7 +152,7 @@ impl Charge {
         self.bytes
     }
 
-    /// Holds so many bytes from now on. False: there are not so many, and it holds what it held.
+    /// Changes the amount. False, and no change, if not enough memory is left.
     pub(crate) fn resize(&mut self, bytes: usize) -> bool {
         let Part { max_bytes, used_bytes, .. } = &*self.part;
         let before = self.bytes;
@@ -171,7 +171,7 @@ impl Charge {
         is_done.is_ok()
     }
 
-    /// The same, at the deadline or before, or as long as `goes_on`.
+    /// Like [`Self::resize`], but waits until the deadline and while `goes_on`.
     pub(crate) fn resize_until(
         &mut self,
         bytes: usize,
@@ -215,7 +215,7 @@ mod tests {
         assert!(first.resize(10) && memory.used_bytes() == 50);
         drop(second);
         assert!(first.resize(100) && !first.resize(101) && first.bytes() == 100);
-        // The other parts are not touched.
+        // The other parts are unaffected.
         assert!(memory.snapshots.take(200).is_some());
         let now = Instant::now();
         assert!(part.take_until(1, now, || true).is_none() && !part.is_wanted());

@@ -1,4 +1,4 @@
-//! Reads the log of a target for its server, or to check it.
+//! Reads the log on a target, to serve or check it.
 
 use crate::read_ahead::ReadingThreads;
 use iodyno_msglog::layout::{DESCRIPTION_BLOCK_BYTES, DESCRIPTION_OFFSETS};
@@ -6,21 +6,21 @@ use iodyno_msglog::recovery::recover_ahead;
 use iodyno_msglog::{Layout, OpenError, Recovered, Storage};
 use std::sync::Arc;
 
-/// What was found on a target.
+/// Result of reading a target's log.
 #[derive(Debug)]
 pub struct Found {
-    /// The log.
+    /// Recovered log.
     pub recovered: Recovered,
-    /// The highest number of a publisher in its records.
+    /// Highest publisher number in the log's records.
     pub publisher_max: u64,
-    /// Number of the first message that is there.
+    /// Number of the oldest message still in the log; None if the log has no messages.
     pub first_message: Option<u64>,
-    /// Offsets at which a description of the log is damaged: another program wrote there, or the target lost it.
+    /// Offsets of damaged descriptions of the log: another program overwrote them, or the target lost them.
     pub lost_descriptions: Vec<u64>,
 }
 
 impl Found {
-    /// A log that was just made.
+    /// Result for a log that was just created.
     pub fn of_new(layout: Layout) -> Self {
         let recovered = Recovered::of_new(layout);
         Self { recovered, publisher_max: 0, first_message: None, lost_descriptions: Vec::new() }
@@ -30,7 +30,7 @@ impl Found {
 /// Reads the whole log.
 ///
 /// # Errors
-/// There is none, or the target fails.
+/// The target holds no log, or its I/O fails.
 pub fn open_log(storage: &Arc<dyn Storage>) -> Result<Found, OpenError> {
     let (mut publisher_max, mut first_message) = (0, None);
     let ahead = ReadingThreads::start(storage);

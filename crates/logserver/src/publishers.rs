@@ -1,51 +1,51 @@
-//! Publishers by name: which connection each belongs to, and which of its sequences are appended. What is persisted of them
-//! is in the log's state.
+//! Publishers by name: the connection of each, and its last appended sequence. The log's state holds the persisted
+//! sequences.
 
 use iodyno_msglog::protocol::{ErrorCode, NAME_BYTES_MAX, Published, ServerError};
 use iodyno_msglog::{AppendError, Log, Message, MessageKind, State};
 use std::collections::HashMap;
 
-/// Publishers that a log takes.
+/// Most publishers of a log.
 const PUBLISHERS_MAX: usize = 65_536;
 
-/// A publisher that is known to the log, or open.
+/// A publisher that is stored in the log or open on a connection.
 #[derive(Debug)]
 struct Publisher {
     name: Box<str>,
-    /// Its record is appended.
+    /// Its record was appended to the log.
     is_stored: bool,
-    /// Sequence of its last appended message, and that message's number.
+    /// Sequence and number of its last appended message.
     appended: (u64, u64),
-    /// Its connection.
+    /// Id of its connection; 0 if it has none.
     owner: u64,
 }
 
-/// See the file.
+/// All publishers of a log; see the module's description.
 #[derive(Debug)]
 pub(crate) struct Publishers {
     numbers: HashMap<Box<str>, u64>,
     by_number: HashMap<u64, Publisher>,
     next_number: u64,
-    /// Bytes of the records of all, and their limit: they are carried from each segment to the next.
+    /// Bytes of all publishers' records, and their limit: each segment begins with a copy of them.
     stored_bytes: u64,
     stored_bytes_max: u64,
 }
 
-/// A publisher as its connection holds it.
+/// A connection's reference to its publisher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Handle {
-    /// By its number.
+    /// A named publisher, by its number.
     Named(u64),
-    /// Without a name: its last sequence, and that message's number.
+    /// An unnamed publisher: sequence and number of its last message.
     Anonymous(u64, u64),
 }
 
 /// Why a message was not appended.
 #[derive(Debug)]
 pub(crate) enum NotAppended {
-    /// Try again when something has been written.
+    /// The log has no space at present; try again after a write.
     Busy,
-    /// The connection ends.
+    /// The connection must end.
     Error(ServerError),
 }
 
@@ -54,7 +54,7 @@ fn record_bytes(name: &str) -> u64 {
 }
 
 impl Publishers {
-    /// Those of a log. `number_max` is the highest number that stands in its messages.
+    /// Publishers of a recovered log. `number_max` is the highest publisher number in its messages.
     pub(crate) fn new(state: &State, number_max: u64, segment_bytes: u64) -> Self {
         let mut all = Self {
             numbers: HashMap::new(),
@@ -68,7 +68,7 @@ impl Publishers {
             all.next_number = all.next_number.max(number.saturating_add(1));
             all.numbers.insert(found.name.clone(), number);
             let name = found.name.clone();
-            // Message 0 does not exist: what was found is persisted.
+            // Number 0 is below that of every message: recovered sequences count as persisted.
             let publisher =
                 Publisher { name, is_stored: true, appended: (found.sequence, 0), owner: 0 };
             all.by_number.insert(number, publisher);
@@ -80,7 +80,7 @@ impl Publishers {
         self.by_number.len()
     }
 
-    /// Opens a publisher for a connection. Gives its number, and the connection that had it.
+    /// Opens a publisher for a connection. Returns its number and its previous connection.
     pub(crate) fn open(
         &mut self,
         name: &str,
@@ -105,7 +105,7 @@ impl Publishers {
             );
             return Err(ServerError::new(ErrorCode::Publishers, 0, words));
         }
-        // Other programs' logs may have the highest number.
+        // Logs of other programs may use the highest number.
         while self.next_number == 0 || self.by_number.contains_key(&self.next_number) {
             self.next_number = self.next_number.wrapping_add(1);
         }
@@ -118,7 +118,7 @@ impl Publishers {
         Ok((Handle::Named(number), None))
     }
 
-    /// The last appended message of a publisher: its sequence and number.
+    /// Returns sequence and number of a publisher's last appended message.
     pub(crate) fn appended(&self, handle: Handle) -> Option<(u64, u64)> {
         match handle {
             Handle::Named(number) => self.by_number.get(&number).map(|it| it.appended),
@@ -126,7 +126,7 @@ impl Publishers {
         }
     }
 
-    /// A connection has ended. What it opened and never published by is forgotten.
+    /// Detaches a publisher from a connection that ended. One that never published is forgotten.
     pub(crate) fn leave(&mut self, handle: Handle, connection: u64) {
         let Handle::Named(number) = handle else { return };
         let Some(publisher) = self.by_number.get_mut(&number) else { return };
@@ -140,7 +140,7 @@ impl Publishers {
         }
     }
 
-    /// Appends a message to the log, unless it is there already. Gives the number and sequence to be acknowledged.
+    /// Appends a message to the log unless it already exists. Returns the number and sequence to acknowledge.
     pub(crate) fn append<B: AsRef<[u8]> + AsMut<[u8]>>(
         &mut self,
         log: &mut Log<B>,
@@ -213,7 +213,7 @@ fn error(code: ErrorCode, sequence: u64, words: String) -> NotAppended {
     NotAppended::Error(ServerError::new(code, sequence, words))
 }
 
-/// Another connection opened the publisher.
+/// Error for a connection whose publisher another connection has opened.
 pub(crate) fn replaced() -> NotAppended {
     let words = "another connection has opened this publisher".to_owned();
     error(ErrorCode::Replaced, 0, words)

@@ -1,4 +1,4 @@
-//! Threads that read parts of a target before they are needed, in the order in which they are requested.
+//! Threads that read parts of a target ahead of need, delivered in the order of the requests.
 
 use iodyno_msglog::storage::Buffer;
 use iodyno_msglog::{ReadAhead, Storage};
@@ -8,10 +8,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-/// Reads at a time.
+/// Reads in parallel.
 const THREADS: usize = 8;
 
-/// A read that was begun.
+/// A queued read.
 struct Job {
     number: u64,
     offset_bytes: u64,
@@ -29,9 +29,9 @@ struct Jobs {
 
 struct Queue {
     jobs: Mutex<Jobs>,
-    /// The threads wait here.
+    /// Wakes the reading threads.
     work: Condvar,
-    /// The one that takes waits here.
+    /// Wakes the consumer.
     ended: Condvar,
 }
 
@@ -51,7 +51,7 @@ impl Queue {
                 continue;
             };
             drop(jobs);
-            // One that panics has failed: its reader waits for it.
+            // A panic counts as a failed read: the consumer waits for a result.
             let read = AssertUnwindSafe(|| {
                 let to = &mut (*job.buffer).as_mut()[job.into..job.into + job.bytes];
                 storage.read_at(job.offset_bytes, to)
@@ -64,14 +64,14 @@ impl Queue {
     }
 }
 
-/// See the file.
+/// Reads a target ahead with threads; see the module's description.
 pub struct ReadingThreads {
     queue: Arc<Queue>,
     threads: Vec<JoinHandle<()>>,
-    /// Numbers of the next read to be begun, and to be taken.
+    /// Number of the next read to begin, and of the next to take.
     begun: u64,
     taken: u64,
-    /// Counts readers that have threads, where they are limited.
+    /// Counts against the limit of readers with threads; None if unlimited.
     _permit: Option<Permit>,
 }
 
@@ -82,7 +82,7 @@ impl core::fmt::Debug for ReadingThreads {
 }
 
 impl ReadingThreads {
-    /// Threads that read a target. None: the system makes none.
+    /// Starts threads that read a target. None if the system can't create them.
     pub fn start(storage: &Arc<dyn Storage>) -> Option<Box<dyn ReadAhead>> {
         Self::with_permit(storage, None)
     }
@@ -97,7 +97,7 @@ impl ReadingThreads {
         for _ in 0..THREADS {
             let (queue, storage) = (Arc::clone(&all.queue), Arc::clone(storage));
             let run = move || queue.run(&*storage);
-            // Those that were made end with `all`.
+            // Dropping `all` ends the threads created so far.
             all.threads.push(thread::Builder::new().name("log-ahead".to_owned()).spawn(run).ok()?);
         }
         Some(Box::new(all))
@@ -137,15 +137,15 @@ impl Drop for ReadingThreads {
     }
 }
 
-/// One of a limited number of readers that read ahead, until it is dropped.
+/// Permission for one of a limited number of readers to read ahead, returned when dropped.
 pub(crate) struct Permit {
     _one: Arc<()>,
 }
 
 impl Permit {
-    /// Another one, unless all are taken.
+    /// Returns another permit, or None if `most` are taken.
     pub(crate) fn of(all: &Arc<()>, most: usize) -> Option<Self> {
-        // One count is of `all` itself.
+        // `all` itself holds one reference.
         (Arc::strong_count(all) <= most).then(|| Self { _one: Arc::clone(all) })
     }
 }
@@ -174,7 +174,7 @@ mod tests {
         }
         let (_, behind_the_end) = reads.take().unwrap();
         assert_eq!(behind_the_end.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
-        // What was begun and not taken holds nothing up.
+        // Reads that were begun and not taken do not block dropping.
         reads.begin(0, 4096, storage.buffer(4096), 0);
         drop(reads);
         assert_eq!(Arc::strong_count(&storage), 1, "its threads have ended");

@@ -1,5 +1,5 @@
-//! What a connection receives: one thread reads its requests, appends its messages, and leaves the rest to the thread that
-//! sends (`send.rs`).
+//! The receiving side of a connection: one thread reads requests and appends messages, and leaves the rest to the
+//! sending thread (`send.rs`).
 
 use crate::memory::Charge;
 use crate::publishers::{Handle, NotAppended};
@@ -13,27 +13,27 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Bytes that are received at once: of one that sends little, and of one that has sent as much as that.
+/// Receive buffer of a connection, bytes: initially, and after the client has filled it.
 const SMALL_RECEIVE_BYTES: usize = HELLO_BYTES_MAX * 2;
 const RECEIVE_BYTES: usize = 256 << 10;
-/// Messages that are appended under one lock.
+/// Most messages appended under one lock.
 const BATCH_MESSAGES: usize = 1024;
-/// A request for which there is no memory is refused after so long.
+/// Time that a request waits for memory before it is refused.
 const MEMORY_PATIENCE: Duration = Duration::from_secs(10);
-/// Bytes of a frame beside its message.
+/// Most bytes of a frame besides its message.
 const FRAME_EXTRA_BYTES: usize = 64;
-/// The longest request that carries no message: a query with the longest topic and filter.
+/// Most bytes of a request without a message: a query with the longest topic and filter.
 const REQUEST_BYTES_MAX: usize = 66 << 10;
-/// Requests that a connection may have waiting.
+/// Most waiting requests of a connection.
 const TASKS_MAX: usize = 64;
 
 /// Why a connection's reader ends.
 pub(crate) enum Stop {
-    /// The client has sent all.
+    /// The client has ended its stream in order.
     EndOfStream,
     /// The socket failed.
     Socket,
-    /// The client is told.
+    /// An error to send to the client.
     Error(ServerError),
 }
 
@@ -55,14 +55,14 @@ impl From<ServerError> for Stop {
     }
 }
 
-/// What was received, and how far it was looked at.
+/// Received bytes, and how many of them are parsed.
 pub(crate) struct Input {
     bytes: Vec<u8>,
     start: usize,
     end: usize,
-    /// The space was filled by what was received last: there may be much more.
+    /// The last receive filled the buffer: much more may be waiting.
     was_filled: bool,
-    /// Of what is beyond a small one.
+    /// Memory beyond the small buffer.
     charge: Option<Charge>,
 }
 
@@ -80,7 +80,7 @@ impl Input {
         self.bytes.len() > SMALL_RECEIVE_BYTES
     }
 
-    /// Makes space for the frame that has begun, of `frame_bytes_max` at most, and, where much is sent, for more.
+    /// Makes space for the frame that has begun, `frame_bytes_max` at most, and for more if the client sends much.
     fn make_space(
         &mut self,
         core: &Core,
@@ -110,14 +110,14 @@ impl Input {
         Err(no_memory("received"))
     }
 
-    /// Gives the space back that is empty.
+    /// Returns to a small buffer if nothing is left in it.
     fn shrink(&mut self) {
         if self.start == self.end {
             *self = Self::new();
         }
     }
 
-    /// Receives more. False: there was none up to the deadline.
+    /// Receives more. False if nothing came before the deadline.
     fn receive(&mut self, stream: &Stream, deadline: Option<Instant>) -> Result<bool, Stop> {
         let space = &mut self.bytes[self.end..];
         let space_bytes = space.len();
@@ -142,7 +142,7 @@ fn no_memory(what: &str) -> Stop {
     Stop::Error(ServerError::new(ErrorCode::Memory, 0, words))
 }
 
-/// Reads requests until the client or the server ends the connection, then ends it.
+/// Reads requests until the client or the server ends the connection, then closes it.
 pub(crate) fn run(core: &Arc<Core>, id: u64, stream: &Stream, mut input: Input) {
     let mut reader = Reader { core, id, stream, publisher: None };
     let ending = match reader.requests(&mut input) {
@@ -161,7 +161,7 @@ pub(crate) fn run(core: &Arc<Core>, id: u64, stream: &Stream, mut input: Input) 
     }
 }
 
-/// Takes the first frame: a hello, with the token.
+/// Receives the first frame, which must be a hello with the token.
 pub(crate) fn hello(
     stream: &Stream,
     input: &mut Input,
@@ -172,7 +172,7 @@ pub(crate) fn hello(
         if let Some(frame) = protocol::frame(input.filled(), HELLO_BYTES_MAX)? {
             break frame;
         }
-        // The space is that of a hello.
+        // The buffer is limited to a hello.
         if !input.receive(stream, Some(deadline))? {
             return Err(Stop::Socket);
         }
@@ -206,7 +206,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// The client is there, and the connection goes on.
+    /// Returns whether the client is connected and its connection is not ending.
     fn goes_on(&self) -> bool {
         let is_over = || self.core.lock().connections.get(&self.id).is_none_or(Inbox::is_over);
         !self.stream.is_gone() && !is_over()
@@ -234,7 +234,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// A selection as it waits for its turn. Those that are long, or many, need memory.
+    /// Makes a selection for a waiting request. Long or numerous ones are charged.
     fn selection(&self, topic: &str, filter: &str) -> Result<Selection, Stop> {
         let bytes = topic.len() + filter.len();
         let waiting = self.core.lock().connections.get(&self.id).map_or(0, |it| it.task_bytes);
@@ -254,7 +254,7 @@ impl Reader<'_> {
         input.make_space(self.core, frame_bytes_max, || self.goes_on())?;
         let now = Instant::now();
         if input.filled().is_empty() {
-            // Between frames a client may be silent for ever.
+            // Between frames a client may be silent without limit.
             if input.is_large() {
                 if input.receive(self.stream, Some(now + limits.short_stall))? {
                     return Ok(());
@@ -280,7 +280,7 @@ impl Reader<'_> {
     fn requests(&mut self, input: &mut Input) -> Result<std::convert::Infallible, Stop> {
         let bytes_max = (message_bytes_max(self.core) + FRAME_EXTRA_BYTES).max(REQUEST_BYTES_MAX);
         loop {
-            // Messages that were received together are appended under one lock.
+            // Messages received together are appended under one lock.
             let (mut taken, mut stop) = (0, Ok(()));
             let mut other = None;
             let mut batch = Vec::new();
@@ -352,9 +352,10 @@ impl Reader<'_> {
             inbox.end(Ending::Error(error));
         }
         let number = if let Handle::Named(number) = handle { number } else { 0 };
-        // One that waits for space, and is replaced, must look again.
+        // A replaced publisher's connection may be waiting for space: it must look again.
         self.core.space.notify_all();
-        // What an earlier connection appended is persisted first: or new messages would take the sequences of those.
+        // Messages of the publisher's previous connection must be persisted first, or new messages could reuse their
+        // sequences.
         let (sequence, message) = guard.publishers.appended(handle).unwrap_or_default();
         while message >= guard.log.persisted() && !guard.log.is_broken() {
             if guard.connections.get(&self.id).is_none_or(Inbox::is_over) {
@@ -420,7 +421,7 @@ impl Reader<'_> {
         {
             let was_idle = inbox.acks.is_empty();
             inbox.acknowledge(number, sequence);
-            // A writer that waits for an earlier message looks at this one, too, when it is woken.
+            // The writer may be waiting for an earlier message; once woken it checks this one too.
             if was_idle {
                 inbox.wake.notify_all();
             }
@@ -430,12 +431,12 @@ impl Reader<'_> {
     }
 }
 
-/// Bytes of topic, key and body together, at most.
+/// Most bytes of topic, key and body together.
 pub(crate) fn message_bytes_max(core: &Core) -> usize {
     core.layout.space_bytes() - iodyno_msglog::message::RECORD_HEADER_BYTES
 }
 
-/// Compares in a time that does not depend on where they differ.
+/// Compares in constant time, so that timing does not reveal where the texts differ.
 fn is_equal(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
 }

@@ -1,5 +1,5 @@
-//! What a connection sends: one thread sends acknowledgements, streams and snapshots, and alone waits for the client to take
-//! them. What they answer is received in `receive.rs`.
+//! The sending side of a connection: one thread sends acknowledgements, streams and snapshots, and is the only one
+//! that waits for the client to read. Requests are received in `receive.rs`.
 
 use crate::memory::Charge;
 use crate::shared::{Core, Ending, Inbox, Shared, Task, wait, wait_for};
@@ -14,16 +14,16 @@ use serde_json::json;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How often a client that takes nothing is looked at.
+/// Interval at which a client that reads nothing is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// A buffer that is kept while there is nothing to send, bytes.
+/// Largest buffer kept while there is nothing to send, bytes.
 const KEPT_BYTES: usize = 4 << 10;
-/// A request for whose filter there is no memory is refused after so long.
+/// Time that a request waits for memory for its filter before it is refused.
 const MEMORY_PATIENCE: Duration = Duration::from_secs(10);
-/// Bytes of a filter that is parsed at any time; a longer one is a costly scan.
+/// Longest filter that is parsed without a place from the gate, bytes; longer ones count as costly scans.
 const SHORT_FILTER_BYTES: usize = 4 << 10;
 
-/// What the writer does next.
+/// The stream or snapshot that the writer is sending.
 enum Work<'a> {
     Cursor(Box<Cursor<'a>>),
     Snapshot(Box<Snapshot>),
@@ -35,7 +35,7 @@ impl Work<'_> {
     }
 }
 
-/// Sends what the client is owed, until the connection ends.
+/// Sends to the client until the connection ends.
 pub(crate) fn run(core: &Core, id: u64, stream: &Stream) {
     let storage = Arc::clone(&core.storage);
     let mut sender = Sender {
@@ -64,14 +64,14 @@ struct Sender<'a> {
     storage: &'a Arc<dyn Storage>,
     out: Vec<u8>,
     work: Option<Work<'a>>,
-    /// What ends the connection.
+    /// Error that ends the connection.
     error: Option<ServerError>,
     allowance: Allowance,
 }
 
-/// What a connection is owed beside its stream or snapshot.
+/// Replies due besides the stream or snapshot.
 enum Owed {
-    /// What is in the buffer, and the beginning of a request.
+    /// The replies are in the buffer; with the next request to begin, if any.
     Some(Option<Task>),
     /// The client is gone.
     Gone,
@@ -80,9 +80,9 @@ enum Owed {
 /// Why a wait ended.
 enum Woken {
     ToSend,
-    /// There was nothing for a time.
+    /// The wait timed out.
     Idle,
-    /// There never will be something.
+    /// Nothing will ever be due.
     Over,
 }
 
@@ -114,7 +114,7 @@ impl Sender<'_> {
                 continue;
             }
             if !is_waiting {
-                // A scan that found nothing to send would not notice.
+                // A scan that found nothing to send would not notice a closed socket.
                 if self.stream.is_gone() {
                     return;
                 }
@@ -128,7 +128,7 @@ impl Sender<'_> {
         }
     }
 
-    /// Takes what is owed at once, and the next request where its turn has come.
+    /// Encodes due replies, and takes the next request if its turn has come.
     fn owed(&mut self) -> Owed {
         let Self { core, id, out, work, error, .. } = self;
         let mut guard = core.lock();
@@ -200,7 +200,7 @@ impl Sender<'_> {
         Ok(())
     }
 
-    /// Parses a request's filter when its turn has come.
+    /// Parses a request's filter once its turn has come.
     fn parse(&self, selection: Selection) -> Result<Wanted, ServerError> {
         let (core, stream, id) = (self.core, self.stream, self.id);
         let goes_on = || {
@@ -225,7 +225,7 @@ impl Sender<'_> {
         selection.parse(charge)
     }
 
-    /// Encodes what the stream or the snapshot has. True: there is no more for now.
+    /// Encodes the next part of the stream or snapshot. True if there is no more for now.
     fn advance(&mut self) -> Result<bool, ServerError> {
         let Self { core, id, out, work, allowance, .. } = self;
         let mut slice = Slice::new(&core.gate, allowance);
@@ -236,7 +236,7 @@ impl Sender<'_> {
                 match cursor.advance(core, out, &mut slice)? {
                     Progress::More => return Ok(false),
                     Progress::UpToDate if !waits_for_nothing(core, *id) => return Ok(true),
-                    // One that sends no more is not waited for: it may be gone.
+                    // A client that has ended its requests gets no further messages: it may be gone.
                     Progress::UpToDate | Progress::Ended => {}
                 }
                 Reply::StreamEnd { next: cursor.next() }.encode(out);
@@ -253,7 +253,7 @@ impl Sender<'_> {
         }
     }
 
-    /// Sends the buffer. While the client takes nothing of it, its stream and its snapshot are looked at.
+    /// Sends the buffer. While the client reads nothing, its stream and snapshot may lose their memory.
     fn send(&mut self) -> std::io::Result<()> {
         let Self { core, stream, out, work, error, .. } = self;
         let limits = &core.limits;
@@ -285,7 +285,7 @@ impl Sender<'_> {
         *error = given_up;
         match &*error {
             None => Ok(()),
-            // It is told when it reads on.
+            // A client that reads again gets the error.
             Some(found) => {
                 out.clear();
                 found.as_reply().encode(out);
@@ -294,7 +294,7 @@ impl Sender<'_> {
         }
     }
 
-    /// Waits until there is something to send, or `looks` and there was nothing for a time.
+    /// Waits until there is something to send. With `looks`, also returns after a timeout.
     fn wait(&self, looks: bool) -> Woken {
         let (core, work) = (self.core, self.work.as_ref());
         let mut guard = core.lock();
@@ -324,7 +324,7 @@ impl Sender<'_> {
             match &inbox.ending {
                 Some(Ending::Gone) => return Woken::Over,
                 Some(Ending::Error(_)) if inbox.acks.is_empty() => return Woken::ToSend,
-                // A stream ends here.
+                // The stream or snapshot ends here.
                 Some(Ending::NoMoreRequests) if inbox.acks.is_empty() && work.is_some() => {
                     return Woken::ToSend;
                 }
@@ -349,7 +349,7 @@ impl Sender<'_> {
     }
 }
 
-/// A client that sends no more, and waits for no message of its own to be persisted.
+/// Returns whether the client has ended its requests and awaits no acknowledgement.
 fn waits_for_nothing(core: &Core, id: u64) -> bool {
     let shared = core.lock();
     shared.connections.get(&id).is_none_or(|inbox| {
@@ -357,7 +357,7 @@ fn waits_for_nothing(core: &Core, id: u64) -> bool {
     })
 }
 
-/// A client whose waiting requests hold memory.
+/// Returns whether the client's waiting requests hold memory.
 fn holds_requests(core: &Core, id: u64) -> bool {
     let shared = core.lock();
     shared.connections.get(&id).is_some_and(|it| it.task_bytes > crate::wanted::FREE_BYTES)

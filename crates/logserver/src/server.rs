@@ -1,4 +1,4 @@
-//! The server: recovers nothing itself, but takes a recovered log and its storage, listens, and ends in order.
+//! The server: takes a recovered log and its storage, listens, and ends in order. It recovers nothing itself.
 
 use crate::accept::Acceptor;
 use crate::commit;
@@ -22,43 +22,43 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
-/// Chunks that wait to be written have at most so many bytes.
+/// Most bytes of chunks that wait to be written.
 const QUEUE_BYTES: usize = 64 << 20;
-/// Time for a connection to notice that it was disconnected when the server stops.
+/// Time for disconnected connections to end when the server stops.
 const LAST_WAIT: Duration = Duration::from_millis(500);
 
 /// How a log is served.
 #[derive(Debug)]
 pub struct ServerOptions {
-    /// Where to listen.
+    /// Addresses to listen on.
     pub endpoints: Vec<Endpoint>,
     /// TCP clients must use TLS.
     pub tls: Option<ServerTls>,
-    /// TCP without TLS may be reached from other machines.
+    /// TCP without TLS may listen on addresses that other machines can reach.
     pub insist_on_plain: bool,
-    /// What clients must show; empty for nothing.
+    /// Token that clients must present; empty for none.
     pub token: Vec<u8>,
-    /// How the log is written.
+    /// Options for writing the log.
     pub log: LogOptions,
     /// Limits.
     pub limits: Limits,
 }
 
-/// Why a server did not start.
+/// Error of starting a server.
 #[derive(Debug, Error)]
 pub enum StartError {
-    /// It can't listen.
+    /// Listening failed.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// The target does not take the record that the log is opened for writing.
+    /// Writing the record of opening the log failed.
     #[error("the log can't be opened for writing: {0}")]
     Begin(io::Error),
-    /// A thread can't be made.
+    /// A thread can't be created.
     #[error("a thread can't be made: {0}")]
     Thread(#[from] io::Error),
 }
 
-/// A server that runs.
+/// A running server.
 pub struct Server {
     core: Arc<Core>,
     stop: Arc<AtomicBool>,
@@ -74,10 +74,10 @@ impl core::fmt::Debug for Server {
 }
 
 impl Server {
-    /// Serves a log that recovery has read. `publisher_max` is the highest number of a publisher in its records.
+    /// Serves a recovered log. `publisher_max` is the highest publisher number in its records.
     ///
     /// # Errors
-    /// It can't listen, or make threads.
+    /// Listening, writing the record of opening, or creating a thread fails.
     pub fn start(
         storage: Arc<dyn Storage>,
         recovered: Recovered,
@@ -93,7 +93,7 @@ impl Server {
         let endpoints = listeners.iter().map(|it| it.endpoint().clone()).collect();
         begin_epoch(&*storage, &recovered).map_err(StartError::Begin)?;
         let Recovered { layout, tail, state, damages, .. } = recovered;
-        // Of the largest chunks as many as have some memory.
+        // The limit on memory also limits the number of chunks, but to 4 or more.
         let chunks_max = (QUEUE_BYTES / layout.chunk_bytes as usize).max(4);
         let queue_chunks_max = log.queue_chunks_max.min(chunks_max);
         let log = LogOptions { queue_chunks_max, ..log };
@@ -134,21 +134,21 @@ impl Server {
         Ok(Self { core, stop, endpoints, acceptor, committer })
     }
 
-    /// Where it listens; with the ports that the system chose.
+    /// Addresses that it listens on, with the ports that the system chose.
     pub fn endpoints(&self) -> &[Endpoint] {
         &self.endpoints
     }
 
-    /// Why nothing more is persisted, if that is so. [`Server::stop`] tells its clients.
+    /// Reason why nothing more can be persisted; None while all is well. [`Server::stop`] tells the clients.
     pub fn failure(&self) -> Option<String> {
         self.core.lock().failure.clone()
     }
 
-    /// Ends: takes no more connections and messages, persists what was appended, and tells its clients. Those that take nothing are
-    /// disconnected after [`Limits::stop`].
+    /// Stops the server: accepts no more connections and messages, persists appended ones, and tells the clients.
+    /// Clients that read nothing are disconnected after [`Limits::stop`].
     ///
     /// # Errors
-    /// Why what was appended could not be persisted.
+    /// Reason why appended messages could not be persisted.
     pub fn stop(self) -> Result<(), String> {
         self.stop.store(true, Ordering::Relaxed);
         let _ = self.acceptor.join();
@@ -175,7 +175,7 @@ impl Server {
                 }
                 self.core.space.notify_all();
             }
-            // One that waits for the target is not waited for.
+            // A connection that is blocked in the target is left behind.
             let last = deadline + LAST_WAIT;
             if Instant::now() >= last {
                 break;
@@ -193,14 +193,14 @@ impl Server {
     }
 }
 
-/// Lets this process have the files of all connections, as far as its hard limit allows.
+/// Raises this process's limit of open files for the connections, as far as its hard limit allows.
 fn raise_file_limit(limits: &Limits) {
-    // A handshake has its socket twice, and there are two kinds.
+    // A handshake has two descriptors, and TCP and Unix sockets each have a limit of their own.
     let wanted = (limits.connections + 4 * limits.handshakes + 256) as u64;
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current.is_some_and(|now| now < wanted) {
         let current = Some(maximum.map_or(wanted, |max| max.min(wanted)));
-        // Where it is refused, accepting fails when files run out.
+        // If this is refused, accepting fails once descriptors run out.
         let _ = setrlimit(Resource::Nofile, Rlimit { current, maximum });
     }
 }

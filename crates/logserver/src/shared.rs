@@ -1,5 +1,5 @@
-//! What the threads of a server share: the log, and for each connection what it waits for. One lock guards all of it, and no
-//! thread does I/O while it holds it.
+//! State shared by the threads of a server: the log, and each connection's queue. One lock guards it, and no thread
+//! does I/O while it holds the lock.
 
 use crate::gate::Gate;
 use crate::handshakes::Handshakes;
@@ -16,10 +16,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Entries of a connection's list of messages to be acknowledged. Beyond it, its last entries are merged.
+/// Most entries in a connection's list of due acknowledgements. Beyond it, the last entries are merged.
 const ACKS_MAX: usize = 1024;
 
-/// A chunk's memory.
+/// The memory of a chunk.
 pub(crate) struct ChunkBuffer(pub(crate) Box<dyn Buffer>);
 
 impl AsRef<[u8]> for ChunkBuffer {
@@ -34,7 +34,7 @@ impl AsMut<[u8]> for ChunkBuffer {
     }
 }
 
-/// What a client requested of its connection's writer.
+/// A request, queued for the connection's writer.
 #[derive(Debug)]
 pub(crate) enum Task {
     /// Send this frame.
@@ -50,27 +50,27 @@ pub(crate) enum Task {
 /// How a connection ends.
 #[derive(Clone, Debug)]
 pub(crate) enum Ending {
-    /// The client sends no more: what it waits for is sent.
+    /// The client sends no more; replies still due are sent.
     NoMoreRequests,
-    /// When what was appended is persisted, this is sent.
+    /// Sent once all appended messages are persisted.
     Error(ServerError),
     /// The client is gone.
     Gone,
 }
 
-/// A connection, as other threads see it.
+/// A connection as other threads see it.
 pub(crate) struct Inbox {
     pub(crate) stream: Arc<Stream>,
-    /// Of a Unix socket.
+    /// Whether it is a Unix socket.
     pub(crate) is_local: bool,
-    /// Its writer waits here.
+    /// Wakes the connection's writer.
     pub(crate) wake: Arc<Condvar>,
     pub(crate) tasks: VecDeque<Task>,
-    /// Bytes of the texts of tasks.
+    /// Bytes of the topics and filters of `tasks`.
     pub(crate) task_bytes: usize,
-    /// Numbers of appended messages, with their sequences: each is acknowledged when it is persisted.
+    /// Number and sequence of appended messages, to be acknowledged once persisted.
     pub(crate) acks: VecDeque<(u64, u64)>,
-    /// Its writer waits for messages to be persisted.
+    /// Whether its writer waits for messages to be persisted.
     pub(crate) follows: bool,
     pub(crate) ending: Option<Ending>,
 }
@@ -89,7 +89,7 @@ impl Inbox {
         }
     }
 
-    /// The next task, which is taken.
+    /// Takes the next task.
     pub(crate) fn take_task(&mut self) -> Option<Task> {
         let task = self.tasks.pop_front();
         if let Some(Task::Read(_, _, selection) | Task::Query(selection)) = &task {
@@ -98,12 +98,12 @@ impl Inbox {
         task
     }
 
-    /// Nothing more is taken of the client.
+    /// Whether no more requests of the client are accepted.
     pub(crate) fn is_over(&self) -> bool {
         matches!(self.ending, Some(Ending::Gone | Ending::Error(_)))
     }
 
-    /// The client is to know when this message is persisted, and with it all before.
+    /// Queues an acknowledgement of this message and all before it, due once they are persisted.
     pub(crate) fn acknowledge(&mut self, number: u64, sequence: u64) {
         if self.acks.len() >= ACKS_MAX
             && let Some(last) = self.acks.back_mut()
@@ -114,7 +114,7 @@ impl Inbox {
         self.acks.push_back((number, sequence));
     }
 
-    /// Takes the highest sequence of the messages that are persisted.
+    /// Takes the acknowledgements that are due, and returns their highest sequence.
     pub(crate) fn take_acknowledged(&mut self, persisted: u64) -> Option<u64> {
         let mut sequence = None;
         while let Some(&(number, last)) =
@@ -127,7 +127,7 @@ impl Inbox {
         sequence
     }
 
-    /// The first ending counts, but one that is gone takes nothing more.
+    /// Sets the ending. [`Ending::Gone`] replaces any earlier one, and an error replaces [`Ending::NoMoreRequests`].
     pub(crate) fn end(&mut self, ending: Ending) {
         let replaces = matches!(
             (&self.ending, &ending),
@@ -140,7 +140,7 @@ impl Inbox {
     }
 }
 
-/// What is behind the lock.
+/// The state guarded by the lock.
 pub(crate) struct Shared {
     pub(crate) log: Log<ChunkBuffer>,
     /// The latest persisted chunks, for subscribers that are close behind.
@@ -149,37 +149,37 @@ pub(crate) struct Shared {
     pub(crate) connections: BTreeMap<u64, Inbox>,
     /// Time of the latest message, ns since 1970.
     pub(crate) time_ns: u64,
-    /// Why nothing more is persisted.
+    /// Reason why nothing more can be persisted; None while all is well.
     pub(crate) failure: Option<String>,
-    /// No more connections are taken.
+    /// No more connections are accepted.
     pub(crate) is_stopping: bool,
-    /// The committer ends when nothing waits.
+    /// The committer must end once the queue is empty.
     pub(crate) is_ending: bool,
 }
 
-/// See the file.
+/// Everything that the threads of a server share; see the module's description.
 pub(crate) struct Core {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) layout: Layout,
     pub(crate) limits: Limits,
     pub(crate) durability: iodyno_msglog::Durability,
-    /// Places that were found damaged, and are skipped.
+    /// Damaged ranges of the log; streams skip them.
     pub(crate) damages: Vec<Damage>,
     shared: Mutex<Shared>,
-    /// What clients hold beyond what each has of its own.
+    /// Memory of clients beyond each connection's own allowance.
     pub(crate) memory: Memory,
-    /// Where costly scans pass.
+    /// Limits costly scans.
     pub(crate) gate: Gate,
     pub(crate) handshakes: Arc<Handshakes>,
-    /// [`iodyno_msglog::State::superseded_bytes`].
+    /// Copy of [`iodyno_msglog::State::superseded_bytes`], readable without the lock.
     pub(crate) superseded_bytes: AtomicU64,
-    /// Counts the streams that read the target ahead.
+    /// Counts the streams that read the target ahead, by references.
     pub(crate) readers: Arc<()>,
-    /// The committer waits here.
+    /// Wakes the committer.
     pub(crate) work: Condvar,
-    /// Connections that can't append now wait here.
+    /// Wakes connections that wait to append.
     pub(crate) space: Condvar,
-    /// A connection has ended.
+    /// Signalled when a connection ends.
     pub(crate) departure: Condvar,
 }
 
@@ -214,7 +214,7 @@ impl Core {
     }
 }
 
-/// Waits at a condition, for a time.
+/// Waits for a condition with a timeout. True: it timed out.
 pub(crate) fn wait_for<'a>(
     at: &Condvar,
     shared: MutexGuard<'a, Shared>,
@@ -224,20 +224,20 @@ pub(crate) fn wait_for<'a>(
     (waited.0, waited.1.timed_out())
 }
 
-/// Waits at a condition.
+/// Waits for a condition.
 pub(crate) fn wait<'a>(at: &Condvar, shared: MutexGuard<'a, Shared>) -> MutexGuard<'a, Shared> {
     at.wait(shared).unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Shared {
-    /// The time of a message that arrives now: times in the log never fall.
+    /// Returns the time of a message that arrives now: times in the log never decrease.
     pub(crate) fn now_ns(&mut self) -> u64 {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_nanos() as u64);
         self.time_ns = self.time_ns.max(now);
         self.time_ns
     }
 
-    /// Passes on what has become durable, and keeps the latest of it.
+    /// Publishes newly durable chunks, and keeps the latest in memory.
     pub(crate) fn take_persisted(&mut self, core: &Core) -> bool {
         let chunks_max = core.limits.recent_chunks(&core.layout);
         let mut is_any = false;
@@ -254,7 +254,7 @@ impl Shared {
         is_any
     }
 
-    /// A persisted chunk that is still in memory.
+    /// Returns a persisted chunk if it is still in memory.
     pub(crate) fn recent(&self, position: u64) -> Option<Arc<ChunkBuffer>> {
         let at = self.recent.binary_search_by_key(&position, |(at, _)| *at).ok()?;
         Some(Arc::clone(&self.recent[at].1))
@@ -267,7 +267,7 @@ impl Shared {
         }
     }
 
-    /// Nothing more can be persisted.
+    /// Marks the log as failed: nothing more can be persisted.
     pub(crate) fn fail(&mut self, why: String) {
         self.failure.get_or_insert(why);
         for inbox in self.connections.values() {

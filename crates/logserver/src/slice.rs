@@ -1,20 +1,19 @@
-//! A slice of work: a scan that finds nothing to send leaves after some milliseconds, so that its thread can look at its
-//! client, at what else it owes, and at the server's end. A connection whose scans cost more than a little needs a place behind
-//! the gate for them.
+//! A slice of work. A scan that finds nothing to send stops after some milliseconds, so that its thread can check its
+//! client, other replies, and the server's end. A connection with costly scans needs a place from the gate.
 
 use crate::gate::{Gate, Pass};
 use std::time::{Duration, Instant};
 
-/// A slice's time, and that to wait for a place behind the gate.
+/// Duration of a slice, and the longest wait for a place from the gate.
 const TIME: Duration = Duration::from_millis(20);
 const WAIT: Duration = Duration::from_millis(100);
-/// Steps of a slice: see [`iodyno_msglog::Effort`].
+/// Steps per slice: see [`iodyno_msglog::Effort`].
 const STEPS: u64 = 2 << 20;
-/// Steps that a connection may take at once without a place, and those that are added each millisecond: a hundredth of a processor.
+/// Steps that a connection may take at once without a place, and steps added per millisecond: 1 % of a processor.
 const FREE_STEPS: u64 = 1 << 20;
 const STEPS_OF_MS: u64 = 2500;
 
-/// Steps that a connection may take without a place behind the gate.
+/// Budget of steps that a connection may take without a place from the gate.
 #[derive(Debug)]
 pub(crate) struct Allowance {
     steps: u64,
@@ -35,11 +34,11 @@ impl Allowance {
     }
 }
 
-/// A slice is over.
+/// The slice has ended.
 #[derive(Debug)]
 pub(crate) struct Over;
 
-/// See the file.
+/// A running slice; see the module's description.
 pub(crate) struct Slice<'a> {
     gate: &'a Gate,
     allowance: &'a mut Allowance,
@@ -54,7 +53,7 @@ impl<'a> Slice<'a> {
         Self { gate, allowance, began, steps: 0 }
     }
 
-    /// Leave for a next part of its work, with a place behind the gate where that needs one.
+    /// Permits the next part of the work, with a place from the gate if the connection needs one.
     pub(crate) fn next(&self) -> Result<Option<Pass<'a>>, Over> {
         if self.is_spent() || self.began.elapsed() >= TIME {
             return Err(Over);
@@ -62,7 +61,7 @@ impl<'a> Slice<'a> {
         if self.allowance.steps > 0 { Ok(None) } else { self.gate.pass(WAIT).map(Some).ok_or(Over) }
     }
 
-    /// Counts work that was done. True: the slice has no steps left.
+    /// Counts completed work. True if the slice has no steps left.
     pub(crate) fn spends(&mut self, steps: u64) -> bool {
         self.steps += steps;
         self.allowance.steps = self.allowance.steps.saturating_sub(steps);
@@ -83,13 +82,13 @@ mod tests {
         let (gate, mut allowance) = (Gate::new(), Allowance::new());
         let mut slice = Slice::new(&gate, &mut allowance);
         assert!(matches!(slice.next(), Ok(None)) && !slice.spends(FREE_STEPS));
-        // Unless this took 20 ms.
+        // Unless the steps above took 20 ms.
         assert!(matches!(slice.next(), Ok(Some(_)) | Err(Over)));
         assert!(slice.spends(STEPS) && slice.next().is_err());
         let places: Vec<_> = std::iter::from_fn(|| gate.pass(Duration::ZERO)).collect();
         allowance.at = Instant::now() + Duration::from_secs(60);
         assert!(!places.is_empty() && Slice::new(&gate, &mut allowance).next().is_err());
-        // After a time a little of it is free again.
+        // After a time some steps are free again.
         allowance.refill(allowance.at + Duration::from_millis(2));
         assert_eq!(allowance.steps, 2 * STEPS_OF_MS);
     }

@@ -1,5 +1,6 @@
-//! A snapshot of the current values: taken at once under the lock, a reference for each leaf, and encoded piece by piece. What
-//! is changed in the log later it keeps alone; a snapshot for which there is no memory any more ends.
+//! A snapshot of the current values. It is taken at once under the lock, as references to leaves, and encoded piece
+//! by piece. Values that the log supersedes later are kept by the snapshot alone; it ends with an error if there is
+//! no memory for them.
 
 use crate::memory::{Charge, Waits};
 use crate::shared::{Core, Shared};
@@ -12,34 +13,34 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Memory of a leaf, and of a topic, without the values, bytes.
+/// Memory of a leaf and of a topic without their values, bytes.
 const LEAF_BYTES: u64 = 32 << 10;
 const TOPIC_BYTES: usize = 512;
-/// Values that a snapshot may keep without a charge, bytes.
+/// Memory that a snapshot may keep free of charge, bytes.
 const FREE_BYTES: usize = 64 << 10;
-/// One that is being read goes on without memory for so long.
+/// Time that a snapshot continues without the memory that it needs.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A topic, and its values.
+/// A topic and its values.
 type Topic = (Box<str>, VecDeque<Leaf>);
 
-/// See the file.
+/// A snapshot being sent; see the module's description.
 pub(crate) struct Snapshot {
-    /// All messages below this number are in it.
+    /// The snapshot includes all messages below this number.
     pub(crate) next: u64,
-    /// Those that are not encoded yet.
+    /// Topics not encoded yet.
     topics: VecDeque<Topic>,
     wanted: Wanted,
-    /// The next value of the first leaf.
+    /// Index of the next value in the first leaf.
     value: usize,
     pub(crate) count: u64,
-    /// Bytes of values that had been superseded when it was taken, and the most that it can keep of what was later.
+    /// Bytes superseded in the log when the snapshot was taken; most bytes that it can keep of later ones.
     superseded_bytes: u64,
     keeps_most_bytes: u64,
-    /// Memory of the references.
+    /// Memory of the references, bytes.
     own_bytes: usize,
     charge: Charge,
-    /// There is not enough memory since then.
+    /// Start of a shortage of memory; None if there is enough.
     short: Option<(Instant, Waits)>,
 }
 
@@ -47,7 +48,7 @@ impl Snapshot {
     pub(crate) fn take(core: &Core, shared: &Shared, wanted: Wanted) -> Result<Self, ServerError> {
         let state = shared.log.state();
         let is_wanted = |topic: &&str| wanted.takes_topic(topic);
-        // References of many topics are memory before anything is superseded.
+        // References to many topics take memory even before anything is superseded.
         let mut charge = Charge::none(&core.memory.snapshots);
         let own_bytes = state.topics().filter(is_wanted).count() * TOPIC_BYTES;
         if !charge.resize(own_bytes.saturating_sub(FREE_BYTES)) {
@@ -73,10 +74,10 @@ impl Snapshot {
         })
     }
 
-    /// Charges what it keeps by now.
+    /// Charges the memory that the snapshot keeps by now.
     ///
     /// # Errors
-    /// There has been no memory for it for a time.
+    /// Memory has been short for longer than [`PATIENCE`].
     pub(crate) fn charge(&mut self, core: &Core) -> Result<(), ServerError> {
         let superseded = core.superseded_bytes.load(Ordering::Relaxed);
         let kept = superseded.saturating_sub(self.superseded_bytes).min(self.keeps_most_bytes);
@@ -90,7 +91,7 @@ impl Snapshot {
         if since.elapsed() > PATIENCE { Err(no_memory()) } else { Ok(()) }
     }
 
-    /// Encodes values, until about `bytes_max` are there, or a slice of work is done. False: all of them were encoded.
+    /// Encodes values until `out` has about `bytes_max`, or the slice ends. False once all are encoded.
     pub(crate) fn advance(
         &mut self,
         core: &Core,

@@ -1,4 +1,4 @@
-//! Targets as a log's storage: opens them by name, with the guards of `target`, and says what they are.
+//! Opens targets by name as a log's storage, with the guards of `target`, and describes them.
 
 mod aligned;
 mod file;
@@ -18,31 +18,31 @@ use iodyno_target::{
 };
 use std::sync::Arc;
 
-/// A block of 4 KiB: the unit of the page cache, and of most devices that do not say.
+/// Page size, bytes: the unit of the page cache, and the default for devices that state no block size.
 const PAGE_BYTES: u64 = 4096;
 
-/// What a target is opened for.
+/// Purpose of opening a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// Its log is read, and nothing is written.
+    /// To read its log, without any write.
     Read,
-    /// Its log is written on: a log there is no reason to refuse it.
+    /// To append to its log: the presence of a log is then no reason to refuse.
     Serve(Confirm),
-    /// A new log is made on it: what it holds is lost.
+    /// To create a new log. Existing content is lost.
     Create(Confirm),
 }
 
 /// An open target.
 pub struct OpenStorage {
-    /// The target.
+    /// Opened target.
     pub storage: Arc<dyn Storage>,
-    /// The smallest write that tears no older one: chunks begin and end at multiples of it, bytes.
+    /// Chunks begin and end at multiples of this many bytes, so that a torn write can't damage an older chunk.
     pub block_bytes: u32,
-    /// How it is written and flushed, for people.
+    /// Description of how it is written and flushed, for people.
     pub words: String,
     /// Refusals that `--destroy` lifted.
     pub lifted: Vec<String>,
-    /// The file was made by this opening.
+    /// The file was created by this call.
     pub made_here: bool,
 }
 
@@ -52,10 +52,10 @@ impl core::fmt::Debug for OpenStorage {
     }
 }
 
-/// Opens a target. Where a file is to be made or grown, its bytes are written first.
+/// Opens a target. A file that must be created or extended is first written in full.
 ///
 /// # Errors
-/// Those of `target`; [`TargetError::Unsupported`] for targets without bytes or without a place of their own.
+/// Errors of `target`; [`TargetError::Unsupported`] for targets that hold no bytes or have no location of their own.
 pub fn open(name: &TargetName, purpose: &Purpose) -> Result<OpenStorage, TargetError> {
     match name {
         TargetName::Ram { size_bytes } => {
@@ -94,7 +94,7 @@ fn open_path(name: &TargetName, purpose: &Purpose) -> Result<OpenStorage, Target
     };
     let mut opened = open_inspected(inspect(name)?, &options)?;
     if matches!(purpose, Purpose::Create(_)) {
-        // Every byte is written once, so that no append has to find space, and none fails for the lack of it.
+        // Every byte is written once, so that no append has to allocate space or can fail for lack of it.
         let zeroes = &mut |piece: &mut [u8], _| piece.fill(0);
         iodyno_target::lay_out(&mut opened, zeroes, &mut |_, _| {
             core::ops::ControlFlow::Continue(())
@@ -112,7 +112,7 @@ fn open_path(name: &TargetName, purpose: &Purpose) -> Result<OpenStorage, Target
     Ok(OpenStorage { storage: Arc::new(storage), block_bytes, words, lifted, made_here })
 }
 
-/// A device tears writes at its physical block; without direct I/O the page cache writes pages.
+/// A device tears writes at physical blocks; without direct I/O the page cache writes whole pages.
 fn block_bytes(opened: &Opened) -> u32 {
     let stated = opened.inspection.alignment.physical_block_bytes;
     let physical = stated.filter(|bytes| bytes.is_power_of_two()).unwrap_or(PAGE_BYTES);

@@ -1,6 +1,6 @@
-//! A stream of messages: reads the log by a cursor of its own, from the latest chunks in memory or from the target, and
-//! encodes what was requested. It waits for nothing, leaves after a slice of work, and holds nothing of what its client has not
-//! taken yet but one buffer.
+//! A stream of messages: reads the log with its own cursor, from recent chunks in memory or from the target, and
+//! encodes matching messages. It never waits, stops after a slice of work, and buffers at most one batch that its
+//! client has not read.
 
 use crate::memory::Charge;
 use crate::read_ahead::{Permit, ReadingThreads};
@@ -12,35 +12,35 @@ use iodyno_msglog::protocol::{End, ErrorCode, Reply, ServerError, Start};
 use iodyno_msglog::{Chunk, SegmentReader, Storage};
 use std::sync::Arc;
 
-/// Bytes of the log that are looked at by one step.
+/// Bytes of the log scanned per step.
 const STEP_BYTES: u64 = 64;
 
-/// How far a stream came.
+/// Progress of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// There is more.
+    /// There is more to encode.
     More,
-    /// It has sent all that is persisted.
+    /// All persisted messages are encoded.
     UpToDate,
-    /// It is over.
+    /// The stream has ended.
     Ended,
 }
 
-/// See the file.
+/// A running stream; see the module's description.
 pub(crate) struct Cursor<'a> {
     storage: &'a Arc<dyn Storage>,
     wanted: Wanted,
-    /// Its memory and its threads are taken where they are needed, and given back when it has come to the end.
+    /// Takes its memory and threads when first needed, and returns them at the end of the log.
     reader: Option<(SegmentReader<'a>, Option<Charge>)>,
-    /// Place of the next chunk.
+    /// Position of the next chunk.
     position: u64,
     /// Number of the next message.
     next: u64,
-    /// Messages of this time or later.
+    /// Only messages of this time or later, ns since 1970.
     from_ns: u64,
-    /// Before this number; none for a subscription.
+    /// Only messages below this number; None for a subscription.
     end: Option<u64>,
-    /// The first message is to be there: where the log begins behind it, it is gone.
+    /// The first requested message must still exist: if the log begins after it, the stream fails.
     checks_first: bool,
 }
 
@@ -54,7 +54,7 @@ fn gone(core: &Core, shared: &Shared, next: u64) -> ServerError {
 }
 
 impl<'a> Cursor<'a> {
-    /// Finds the beginning.
+    /// Opens a stream at the start of `order`.
     pub(crate) fn open(
         storage: &'a Arc<dyn Storage>,
         shared: &Shared,
@@ -73,7 +73,7 @@ impl<'a> Cursor<'a> {
             Start::TimeNs(time_ns) => (shared.log.seek_time(time_ns), 0, time_ns),
             Start::Oldest => (shared.log.oldest_position(), 0, 0),
         };
-        // The index may know chunks that are not persisted yet.
+        // The index may include chunks that are not persisted yet.
         let position = position.min(shared.log.durable_position());
         let end = match order.end {
             End::Never => None,
@@ -96,27 +96,27 @@ impl<'a> Cursor<'a> {
         Ok(cursor)
     }
 
-    /// Whether it ends by itself.
+    /// Whether the stream has an end.
     pub(crate) fn is_bounded(&self) -> bool {
         self.end.is_some()
     }
 
-    /// Place of the next chunk.
+    /// Position of the next chunk.
     pub(crate) fn position(&self) -> u64 {
         self.position
     }
 
-    /// Its bookmark: number of the next message.
+    /// The stream's bookmark: number of the next message.
     pub(crate) fn next(&self) -> u64 {
         self.end.map_or(self.next, |end| end.min(self.next))
     }
 
-    /// Gives back what it reads with: its client takes nothing.
+    /// Releases the reader and its memory, because the client reads nothing.
     pub(crate) fn rest(&mut self) {
         self.reader = None;
     }
 
-    /// Encodes messages, until about `bytes_max` are there, there are no more, or a slice of work is done.
+    /// Encodes messages until `out` has about `bytes_max`, there are no more, or the slice ends.
     pub(crate) fn advance(
         &mut self,
         core: &Core,
@@ -158,8 +158,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// What it reads with: ahead where there are threads and memory for that, or else by single reads, which are small where there
-    /// is no memory at all.
+    /// Creates a reader: with read-ahead if there are threads and memory for it, or else with single reads, which are
+    /// small if there is no memory at all.
     fn reader(&self, core: &Core) -> (SegmentReader<'a>, Option<Charge>) {
         let readers = &core.memory.readers;
         let ahead_bytes = SegmentReader::memory_bytes(&core.layout, true);
@@ -179,7 +179,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Takes the next chunk from the target. False: the slice is over.
+    /// Reads the next chunk from the target. False if the slice has ended.
     fn read(
         &mut self,
         core: &Core,
@@ -194,7 +194,7 @@ impl<'a> Cursor<'a> {
             Err(invalid) => Err(invalid),
         };
         if result.is_err() {
-            // What was read before may be older than what is there now.
+            // Bytes read ahead may be stale.
             reader.forget();
             result = match reader.chunk(self.position) {
                 Ok(chunk) => Ok(self.take(core, &chunk, out, slice)),
@@ -231,7 +231,7 @@ impl<'a> Cursor<'a> {
         ServerError::new(ErrorCode::Target, self.next, words)
     }
 
-    /// Encodes what is wanted of a chunk. False: the slice is over, and there may be more in it.
+    /// Encodes the matching messages of a chunk. False if the slice has ended, perhaps within the chunk.
     fn take(
         &mut self,
         core: &Core,
@@ -271,7 +271,7 @@ impl<'a> Cursor<'a> {
                     Reply::Message { number, message }.encode(out);
                 }
                 if steps > 0 && slice.spends(steps) && number + 1 < after {
-                    // It goes on with the next one.
+                    // The next slice continues with the next message.
                     self.next = number + 1;
                     return Ok(false);
                 }

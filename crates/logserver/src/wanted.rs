@@ -1,21 +1,21 @@
-//! What a client requested: which messages or values, and where a stream of them begins and ends.
+//! A client's request: topics and filter of messages or values, and start and end of a stream.
 
 use crate::memory::Charge;
 use iodyno_msglog::filter::FILTER_MEMORY_FACTOR;
 use iodyno_msglog::protocol::{End, ErrorCode, ServerError, Start};
 use iodyno_msglog::{Effort, Filter, Message};
 
-/// Bytes that a connection's filter, and its waiting requests, each may have without a charge.
+/// Memory that is free of charge for each of a connection's filter and its waiting requests, bytes.
 pub(crate) const FREE_BYTES: usize = 16 << 10;
-/// Steps that a filter may take for one message.
+/// Most steps of a filter per message.
 const MESSAGE_STEPS: u64 = 64 << 20;
 
-/// Which messages or values a client wants, as it was received.
+/// The topic and filter of a request, as text.
 #[derive(Debug)]
 pub(crate) struct Selection {
-    /// Empty for all.
+    /// Topic to match exactly; empty for all.
     topic: Box<str>,
-    /// Empty for all.
+    /// Text of the filter; empty for all.
     filter: Box<str>,
     _charge: Option<Charge>,
 }
@@ -25,45 +25,45 @@ impl Selection {
         Self { topic: topic.into(), filter: filter.into(), _charge: charge }
     }
 
-    /// Bytes of its texts.
+    /// Length of the topic and filter, bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.topic.len() + self.filter.len()
     }
 
-    /// Memory that it takes once its filter is parsed, at most, beyond what is free.
+    /// Upper bound of the parsed filter's memory beyond [`FREE_BYTES`], bytes.
     pub(crate) fn parsed_bytes(&self) -> usize {
         (self.filter.len() * FILTER_MEMORY_FACTOR).saturating_sub(FREE_BYTES)
     }
 
-    /// Parses the filter, in memory that was taken for that.
+    /// Parses the filter. `charge` must cover [`Self::parsed_bytes`].
     pub(crate) fn parse(self, mut charge: Charge) -> Result<Wanted, ServerError> {
         let is_any = !self.filter.is_empty();
         let filter = is_any.then(|| Filter::parse(&self.filter)).transpose();
         let filter = filter.map_err(|e| ServerError::new(ErrorCode::Filter, 0, e.to_string()))?;
         let parsed_bytes = filter.as_ref().map_or(0, Filter::memory_bytes);
-        // It only becomes less.
+        // The parsed filter needs no more than was charged, usually less.
         charge.resize(parsed_bytes.saturating_sub(FREE_BYTES).min(charge.bytes()));
         Ok(Wanted { topic: self.topic, filter, _charge: charge })
     }
 }
 
-/// Which messages or values a client wants.
+/// The topic and filter of a request, with the filter parsed.
 #[derive(Debug)]
 pub(crate) struct Wanted {
-    /// Empty for all.
+    /// Topic to match exactly; empty for all.
     topic: Box<str>,
     filter: Option<Filter>,
     _charge: Charge,
 }
 
 impl Wanted {
-    /// Whether the topic alone decides: most streams have no filter.
+    /// Whether there is no filter, as in most streams.
     #[inline]
     pub(crate) const fn is_by_topic(&self) -> bool {
         self.filter.is_none()
     }
 
-    /// Whether it takes a message, and the steps that it took to find out are added.
+    /// Returns whether a message matches, and adds the steps that this took to `steps`.
     pub(crate) fn matches(
         &self,
         number: u64,
@@ -88,7 +88,7 @@ impl Wanted {
     }
 }
 
-/// A stream as it was requested.
+/// A requested stream.
 #[derive(Debug)]
 pub(crate) struct Order {
     pub(crate) start: Start,

@@ -1,6 +1,6 @@
-//! A target whose writes and flushes go before its reads. While messages are being made durable, all readers of old messages
-//! together have one small read in flight. Otherwise their reads fill the device's queue, and each message waits behind them:
-//! 16 readers with 8 reads of 1 MiB each take a device of 1.3 GB/s 100 ms.
+//! Storage that gives writes and flushes priority over reads. While messages are being made durable, all readers of
+//! old messages together have one small read in flight. Otherwise their reads fill the device's queue, and every
+//! message waits for them: 16 readers with 8 reads of 1 MiB each occupy a device of 1.3 GB/s for 100 ms.
 
 use crate::gate::Gate;
 use iodyno_msglog::Storage;
@@ -10,22 +10,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Bytes of a piece: a quarter of a millisecond on a device with 1 GB/s.
+/// Largest read during writes, bytes: a quarter of a millisecond on a device with 1 GB/s.
 const PIECE_BYTES: usize = 256 << 10;
-/// Time after a write for which reads are still held back.
+/// Time after a write during which reads are still limited.
 const QUIET: Duration = Duration::from_millis(20);
-/// How long one that waits for its turn sleeps at a time.
+/// Interval at which a waiting reader checks whether writes have ended.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// See the file.
+/// Wraps a storage; see the module's description.
 pub(crate) struct WritesFirst {
     storage: Arc<dyn Storage>,
-    /// One read at a time.
+    /// Admits one read at a time.
     turns: Gate,
     began: Instant,
     /// Writes and flushes in progress, which may take longer than [`QUIET`].
     writes: AtomicUsize,
-    /// End of the last write or flush, ns since `began`; 0: there was none.
+    /// End of the last write or flush, ns since `began`; 0 before the first.
     written_ns: AtomicU64,
 }
 
@@ -53,7 +53,7 @@ impl WritesFirst {
     }
 }
 
-/// Notes the end of a write, also by a panic.
+/// Records the end of a write when dropped, also by a panic.
 struct Ended<'a>(&'a WritesFirst);
 
 impl Drop for Ended<'_> {
@@ -100,7 +100,7 @@ mod tests {
     use std::sync::Mutex;
     use std::thread;
 
-    /// Notes how many reads there were at once, and their lengths.
+    /// Records the lengths of reads and their highest number at once.
     struct Counted {
         storage: MemoryStorage,
         now: AtomicUsize,
@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(*counted.lengths.lock().unwrap(), [2 << 20], "nothing was written yet");
         counted.lengths.lock().unwrap().clear();
         counted.most.store(0, Ordering::SeqCst);
-        // As if there were writes without end.
+        // As if writes never ended.
         paced.flush().unwrap();
         paced.written_ns.store(u64::MAX, Ordering::Relaxed);
         thread::scope(|scope| {
@@ -165,11 +165,11 @@ mod tests {
         let lengths = counted.lengths.lock().unwrap();
         assert_eq!(lengths.len(), 4 * 5, "{lengths:?}");
         assert!(lengths.iter().all(|len| *len <= PIECE_BYTES), "{lengths:?}");
-        // None for a time.
+        // No write for a time.
         paced.written_ns.store(1, Ordering::Relaxed);
         thread::sleep(QUIET);
         assert!(!paced.is_written());
-        // One that takes long.
+        // A long write.
         paced.while_written(|| {
             thread::sleep(QUIET * 2);
             assert!(paced.is_written());

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// The coordinates of a cell. They distinguish the cells of one run.
+/// Coordinates of a cell, unique within a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CellKey {
     /// Name within the run, such as `random-read`.
@@ -15,23 +15,22 @@ pub struct CellKey {
     pub target: String,
     /// Workload name.
     pub workload: String,
-    /// Engine that ran it.
+    /// Engine that executed it.
     pub engine: String,
-    /// Workers on each target.
+    /// Workers per target.
     pub threads: u32,
-    /// Outstanding I/Os of each worker (closed loop), or the most it may have (open loop).
+    /// Outstanding I/Os per worker (closed loop), or their upper bound (open loop).
     pub depth: u32,
     /// Block sizes and their shares (which sum to 1), largest share first.
     pub blocks: Vec<(u32, f64)>,
-    /// Offered operations a second in open loop; None in closed loop.
+    /// Offered operations per second in open loop; None in closed loop.
     pub offered_iops: Option<f64>,
-    /// Seed of the streams.
+    /// Seed of the random streams.
     pub seed: u64,
-    /// Its position in a method; None for a cell of no method.
+    /// Position in a method; None outside of a method.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<Place>,
-    /// The number of the repeat of the cell within its run; 0 is the first, and the only one where nothing was
-    /// repeated.
+    /// Number of the repeat of the cell within its run, from 0.
     #[serde(default)]
     pub repeat: u32,
 }
@@ -40,46 +39,46 @@ pub struct CellKey {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Place {
-    /// The number of the method's subject, where it is applied to each target alone; 0 otherwise.
+    /// Number of the method's subject, if the method is applied to each target separately; 0 otherwise.
     pub subject: u32,
-    /// The number of the stage, from 0.
+    /// Number of the stage, from 0.
     pub stage: u32,
-    /// The number of its round, repeat or sample, from 0.
+    /// Number of the round, repeat or sample, from 0.
     pub round: u32,
-    /// The number of the point of its grid, from 0.
+    /// Number of the point of the grid, from 0.
     pub index: u32,
-    /// Its purpose.
+    /// Purpose of the step.
     pub role: Role,
-    /// The value on each axis, in words, the outermost first.
+    /// Value on each axis, in words, outermost axis first.
     pub at: Vec<(String, String)>,
 }
 
-/// The purpose of a step of a method.
+/// Purpose of a step of a method.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Its figures are the result.
+    /// The step's figures are the result.
     #[default]
     Measure,
-    /// It brings the target into a state: a purge, a fill, writes before a round, a wait.
+    /// The step brings the target into a state: a purge, a fill, writes before a round, a wait.
     Prepare,
 }
 
 impl CellKey {
-    /// The coordinates that a cell shares with its repeats and with its counterparts in other runs: all but the
-    /// seed, the repeat (in a method: the round) and the engine, which is a condition and not a coordinate.
+    /// Coordinates that a cell shares with its repeats and with its counterparts in other runs: all except the seed,
+    /// the repeat (in a method: the round) and the engine, which is a condition and not a coordinate.
     #[must_use]
     pub fn coordinates(&self) -> Self {
         let place = self.place.clone().map(|place| Place { round: 0, ..place });
         Self { seed: 0, repeat: 0, engine: String::new(), place, ..self.clone() }
     }
 
-    /// Whether it is the merged cell of several targets.
+    /// Whether the cell is the merged cell of several targets.
     pub fn is_of_all_targets(&self) -> bool {
         self.target.starts_with("all (")
     }
 
-    /// How many targets it is of.
+    /// Number of targets of the cell.
     pub fn targets(&self) -> u32 {
         let number = self.target.strip_prefix("all (").and_then(|rest| rest.split(' ').next());
         number.and_then(|number| number.parse().ok()).unwrap_or(1)
@@ -91,51 +90,51 @@ impl CellKey {
     }
 }
 
-/// Why a cell ended.
+/// Reason why a cell ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ended {
-    /// The measured time was over.
+    /// The measured time elapsed.
     #[default]
     Time,
     /// The number of operations was reached.
     Ops,
     /// The number of bytes was reached.
     Bytes,
-    /// In virtual time: what it measures was shown to be steady, and is known well enough;
-    /// [`Evidence::settled`] says how well.
+    /// In virtual time: the measured figures were steady and known well enough; [`Evidence::settled`] gives the
+    /// precision.
     Settled,
     /// The user or another process stopped it (Ctrl-C, SIGTERM).
     Interrupted,
-    /// Too many operations failed, or a whole engine: then [`Evidence::failure`] says why.
+    /// Too many operations failed, or a whole engine; [`Evidence::failure`] gives the reason for the latter.
     Errors,
-    /// The target stopped answering: operations were in flight beyond the end, and none completed any more;
+    /// The target stopped answering: operations were in flight beyond the end, and no more completed;
     /// [`Evidence::hung`](crate::Evidence::hung) holds their number.
     Hung,
-    /// The process died; this is what it had written to the notebook.
+    /// The process died; the cell holds what it had written to the notebook.
     Crashed,
-    /// It has not ended: another process is still measuring it. Only a reader of the notebook sees this.
+    /// The cell has not ended: another process is still measuring it. Only readers of the notebook see this.
     Running,
 }
 
-/// How coarse the completion stamps are. Completions that are reaped together share one stamp; each may have
-/// happened at any time since the engine's previous poll. One that is reaped alone is exact.
+/// Resolution of the completion stamps. Completions reaped together share one stamp; each may have occurred at any
+/// time since the engine's previous poll. The stamp of a completion reaped alone is exact.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StampQuality {
-    /// Times that at least one completion was taken.
+    /// Times that at least one completion was reaped.
     pub reaps: u64,
-    /// Completions taken.
+    /// Number of completions reaped.
     pub completions: u64,
-    /// Sum over completions reaped together of the time since the engine's previous poll, ns.
+    /// Time since the engine's previous poll, summed over completions that were reaped together, ns.
     pub span_sum_ns: u128,
-    /// The longest such time, ns.
+    /// Longest time since the previous poll for completions reaped together, ns.
     pub span_max_ns: u64,
 }
 
 impl StampQuality {
-    /// Counts a reap of `completions` that may have happened at any time in the last `span_ns`; 0
-    /// for one that came alone.
+    /// Counts a reap of `completions` that may have occurred at any time in the last `span_ns`; 0 for a completion
+    /// reaped alone.
     #[inline]
     pub fn add(&mut self, completions: u64, span_ns: u64) {
         self.reaps += 1;
@@ -158,15 +157,15 @@ impl StampQuality {
     }
 }
 
-/// The kernel's counts of threads.
+/// The kernel's counters of threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Scheduling {
-    /// Times that a thread left its processor, of its own accord or not.
+    /// Times that a thread left its processor, voluntarily or not.
     pub context_switches: u64,
     /// Page faults that waited for storage.
     pub major_faults: u64,
-    /// Page faults that did not.
+    /// Page faults that did not wait for storage.
     pub minor_faults: u64,
 }
 
@@ -179,22 +178,22 @@ impl Scheduling {
     }
 }
 
-/// How long threads that could have run waited for a processor.
+/// Time that runnable threads waited for a processor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RunDelay {
     /// Time runnable without a processor, ns.
     pub waited_ns: u64,
-    /// Number of such waits, each wake-up included.
+    /// Number of such waits, including each wake-up.
     pub waits: u64,
 }
 
-/// A wake-up takes up to this long on an idle machine, ns: the interrupt of another processor, and the end of its idle state.
-/// It is a part of every I/O that is waited for, and no other program's doing.
+/// Longest time of a wake-up on an idle machine, ns: the interrupt of another processor, and the exit from its idle
+/// state. It is part of every I/O that is waited for, and not caused by other programs.
 const WAKE_UP_NS: u64 = 20_000;
 
 impl RunDelay {
-    /// The time that others had the processor, ns: what was waited beyond a wake-up each time.
+    /// Time that others had the processor, ns: waits beyond one wake-up each.
     pub fn starved_ns(&self) -> u64 {
         self.waited_ns.saturating_sub(self.waits.saturating_mul(WAKE_UP_NS))
     }
@@ -204,31 +203,31 @@ impl RunDelay {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Resources {
-    /// CPU time of each worker in user mode, ns. With the time in the kernel it adds up to the scheduler's
-    /// count; the kernel divides that by ticks of some ms only.
+    /// CPU time of each worker in user mode, ns. Together with the time in the kernel it adds up to the scheduler's
+    /// exact count; the kernel splits that by ticks of some ms.
     pub cpu_user_ns: Vec<u64>,
-    /// CPU time of each worker in the kernel, ns. Kernel workers are not in it.
+    /// CPU time of each worker in the kernel, ns. Kernel workers are not included.
     pub cpu_system_ns: Vec<u64>,
-    /// What the kernel counted of all workers; None in virtual time, and in runs before this was recorded.
+    /// Kernel counters summed over all workers; None in virtual time, and in runs before this was recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scheduling: Option<Scheduling>,
-    /// How long each worker waited for a processor; empty in virtual time, and where the kernel keeps no such counts.
+    /// Time that each worker waited for a processor; empty in virtual time, and if the kernel keeps no such counts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub run_delay: Vec<RunDelay>,
-    /// By interval of the series, the time that workers waited for a processor beyond their wake-ups, summed, ns; empty
-    /// where none did.
+    /// Time that workers waited for a processor beyond their wake-ups, summed, per interval of the series, ns; empty
+    /// if there was none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub starved_by_interval_ns: Vec<u64>,
-    /// Bytes moved by all operations from the start to the last completion: ramp, window and what
-    /// was in flight at the end.
+    /// Bytes moved by all operations from the start to the last completion, including the ramp and operations in
+    /// flight at the window's end.
     pub moved_bytes: u64,
-    /// Integral over the window of the operations in flight, operation × ns.
+    /// Integral of the number of operations in flight over the window, operation × ns.
     pub outstanding_area_ns: u128,
-    /// Time that operations in flight at the window's start had spent in flight before it, summed,
-    /// ns. It is in their latencies and not in the area.
+    /// Time before the window's start that operations in flight at that moment had spent in flight, summed, ns. Their
+    /// latencies include it, the area does not.
     pub carried_in_ns: i128,
-    /// Time that operations in flight at the window's end had spent in flight within it, summed,
-    /// ns. It is in the area and in no counted latency.
+    /// Time within the window that operations in flight at its end had spent in flight, summed, ns. The area includes
+    /// it, no counted latency does.
     pub carried_out_ns: i128,
 }
 
@@ -238,7 +237,7 @@ impl Resources {
         self.cpu_user_ns.iter().chain(&self.cpu_system_ns).sum::<u64>() as f64 / 1e9
     }
 
-    /// Adds the time that a worker waited for a processor in an interval, ns.
+    /// Adds time that a worker waited for a processor in an interval, ns.
     pub fn add_starved(&mut self, interval: usize, ns: u64) {
         if ns > 0 {
             let length = self.starved_by_interval_ns.len().max(interval + 1);
@@ -247,14 +246,15 @@ impl Resources {
         }
     }
 
-    /// The share (0 to 1) of `window_ns` that the worker which waited longest was without a processor, and its number.
+    /// Number of the worker that waited longest for a processor, with its waiting time as a share (0 to 1) of
+    /// `window_ns`.
     pub fn most_starved(&self, window_ns: u64) -> Option<(usize, f64)> {
         let share = |delay: &RunDelay| delay.starved_ns() as f64 / window_ns.max(1) as f64;
         let shares = self.run_delay.iter().map(share).enumerate();
         shares.max_by(|a, b| a.1.total_cmp(&b.1))
     }
 
-    /// The busiest worker's share of a core (0 to 1) over `window_ns`.
+    /// CPU time of the busiest worker as a share of a core (0 to 1) over `window_ns`.
     pub fn busiest_share(&self, window_ns: u64) -> f64 {
         self.cpu_user_ns
             .iter()
@@ -264,12 +264,12 @@ impl Resources {
     }
 }
 
-/// The operations of a cell by recorded interval.
+/// Operations of a cell by recorded interval.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recorded {
     /// Length of an interval, ns. The last one may be shorter.
     pub interval_ns: u64,
-    /// Completed operations in each, of the kinds that its IOPS count.
+    /// Completed operations per interval, of the kinds that IOPS count.
     pub ops: Vec<u64>,
 }
 
@@ -277,49 +277,49 @@ pub struct Recorded {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Cell {
-    /// Its coordinates.
+    /// Coordinates of the cell.
     pub key: CellKey,
     /// Length of the measured window (after the ramp), ns.
     pub window_ns: u64,
     /// Length of one interval of the series, ns. The last one may be shorter.
     pub interval_ns: u64,
-    /// All that completed in the window, by interval; an empty interval is there, empty.
+    /// All completions in the window, by interval; an interval without completions is present but empty.
     pub series: Vec<Interval>,
-    /// Where neighbouring intervals of `series` were made one: the operations of the recorded ones, for a short
-    /// stall is not visible in a long interval. Known to the caller that merged them, and not kept.
+    /// Operations per interval before intervals of `series` were merged, since a short stall is not visible in a long
+    /// interval. None if nothing was merged. Set by the caller that merged them, and not stored.
     #[serde(skip)]
     pub recorded: Option<Recorded>,
-    /// The workers' resources.
+    /// Resources used by the workers.
     pub resources: Resources,
-    /// How coarse the completion stamps are.
+    /// Resolution of the completion stamps.
     pub stamps: StampQuality,
-    /// Open loop: how late operations were submitted after their intended start, ns.
+    /// Open loop: delay of submissions after their intended start, ns.
     pub lateness: Option<Histogram>,
-    /// Open loop: operations that were due when the window ended and had not been submitted.
+    /// Open loop: operations that were due but not submitted when the window ended.
     pub backlog_ops: u64,
-    /// Messages of a message log, where the workload is one.
+    /// Figures of a message log; None for other workloads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log: Option<Box<MessageLog>>,
-    /// Why it ended.
+    /// Reason why the cell ended.
     pub ended: Ended,
-    /// Evidence beside the figures.
+    /// Evidence for judging the figures.
     pub evidence: Evidence,
-    /// What took effect, for people only: engine flags, alignment, what the kernel refused. Code shows facts
-    /// and decides nothing by their keys or texts; what it needs is [`Evidence`].
+    /// Effective settings, for people only: engine flags, alignment, refusals of the kernel. Code displays facts, and
+    /// decides nothing by their keys or texts; it uses [`Evidence`].
     pub facts: BTreeMap<String, String>,
-    /// Judged once, when the cell ended; [`crate::verdict::judge`] gives them again.
+    /// Verdicts from when the cell ended; [`crate::verdict::judge`] computes them again.
     pub verdicts: Vec<Verdict>,
 }
 
 impl Cell {
-    /// All intervals as one.
+    /// Merges all intervals into one.
     pub fn total(&self) -> Interval {
         let mut sum = Interval::default();
         self.series.iter().for_each(|i| sum.merge(i));
         sum
     }
 
-    /// The same with neighbouring intervals made one, `merge` of them (1 or more) each.
+    /// Copy of the cell with every `merge` (1 or more) neighbouring intervals merged into one.
     #[must_use]
     pub fn coarser(&self, merge: usize) -> Self {
         let series = self.series.chunks(merge.max(1)).map(|chunk| {
@@ -335,18 +335,18 @@ impl Cell {
         Self { interval_ns, series, recorded, ..self.without_series() }
     }
 
-    /// The kinds of operation that its IOPS count.
+    /// Kinds of operation that the cell's IOPS count.
     pub fn io_kinds(&self) -> IoKinds {
         IoKinds::of(self.series.iter().flat_map(Interval::kinds))
     }
 
-    /// Operations of those kinds a second of the window.
+    /// Operations of the kinds in [`Self::io_kinds`], per second of the window.
     pub fn iops(&self) -> f64 {
         let of = self.io_kinds();
         self.per_second(self.series.iter().map(|interval| interval.ios(of)).sum::<u64>() as f64)
     }
 
-    /// The length of the intervals that were recorded, ns, and the operations that IOPS count of each.
+    /// Length of the recorded intervals, ns, and the operations that IOPS count in each.
     pub fn recorded(&self) -> (u64, Cow<'_, [u64]>) {
         if let Some(recorded) = &self.recorded {
             return (recorded.interval_ns, Cow::Borrowed(&recorded.ops));
@@ -355,9 +355,8 @@ impl Cell {
         (self.interval_ns, self.series.iter().map(|interval| interval.ios(of)).collect())
     }
 
-    /// The length of the whole intervals that were recorded, ns, and the IOPS in each. The last
-    /// interval may be shorter and is left out; a cell that is shorter than its interval has one, of its own
-    /// length. Empty for an empty window.
+    /// Length of the whole recorded intervals, ns, and the IOPS in each. A shorter last interval is left out; a cell
+    /// that is shorter than its interval has one interval, of its own length. Empty for an empty window.
     pub fn rates_iops(&self) -> (u64, Vec<f64>) {
         let (interval_ns, ops) = self.recorded();
         let length_ns = interval_ns.min(self.window_ns);
@@ -369,7 +368,7 @@ impl Cell {
         (length_ns, ops.iter().take(whole).map(rate).collect())
     }
 
-    /// All but its figures by interval.
+    /// Copy of the cell without figures by interval.
     #[must_use]
     pub fn without_series(&self) -> Self {
         Self {
@@ -390,8 +389,7 @@ impl Cell {
         }
     }
 
-    /// The lengths of the intervals of `series`, ns. All are `interval_ns` but the last, which ends with the
-    /// window.
+    /// Lengths of the intervals of `series`, ns. All are `interval_ns` except the last, which ends with the window.
     pub fn interval_lengths_ns(&self) -> impl Iterator<Item = u64> {
         let (count, interval_ns) = (self.series.len() as u64, self.interval_ns);
         let rest_ns = self.window_ns.saturating_sub(interval_ns * count.saturating_sub(1));
@@ -399,22 +397,22 @@ impl Cell {
         (1..=count).map(move |i| if i == count { last_ns } else { interval_ns })
     }
 
-    /// The gravest level of its verdicts; None where it was never judged.
+    /// Gravest level of the verdicts; None if the cell was never judged.
     pub fn level(&self) -> Option<Level> {
         self.verdicts.iter().map(|v| v.level).max()
     }
 
-    /// The measured window, seconds.
+    /// Length of the measured window, seconds.
     pub fn seconds(&self) -> f64 {
         self.window_ns as f64 / 1e9
     }
 
-    /// `n` a second over the window; 0 for an empty window.
+    /// `n` per second of the window; 0 for an empty window.
     pub fn per_second(&self, n: f64) -> f64 {
         if self.window_ns == 0 { 0.0 } else { n / self.seconds() }
     }
 
-    /// Whether it was not issued, because it does not fit the target.
+    /// Whether the cell was skipped because it does not fit the target.
     pub fn is_skipped(&self) -> bool {
         self.evidence.skipped.is_some()
     }
@@ -428,8 +426,8 @@ impl Cell {
     }
 
     /// Adds another cell that ran at the same time: another worker's share, or another target's. Keys, facts,
-    /// evidence and verdicts of `self` are kept; the caller names the sum and judges it anew. Everything
-    /// counted is associative and commutative.
+    /// evidence and verdicts of `self` are kept; the caller names the sum and judges it again. All counts are
+    /// associative and commutative.
     pub fn merge(&mut self, other: &Self) {
         self.window_ns = self.window_ns.max(other.window_ns);
         self.interval_ns = self.interval_ns.max(other.interval_ns);

@@ -1,21 +1,20 @@
-//! Counts of writes by block of a range: the proof that the range was filled. A fill that was
-//! meant to cover a range may not have done so; so completed writes are counted.
+//! Counts of completed writes by block of a range: the proof that a fill covered the range.
 //!
-//! Two bits a block, which count to three and stay there. Each worker has a map of its own, made before it
-//! starts and merged with the others at the end; counting is a few instructions for each block of an
-//! operation. A map takes a quarter of a byte a block: 16 MiB for 8 TiB in blocks of 128 KiB.
+//! Each count has two bits and stays at three. Each worker has its own map, allocated before it starts and merged at
+//! the end; counting takes a few instructions per block of an operation. A map takes a quarter of a byte per block:
+//! 16 MiB for 8 TiB in blocks of 128 KiB.
 
 use serde::{Deserialize, Serialize};
 
-/// How often each block of a range was written.
+/// Number of writes to each block of a range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Coverage {
     start_bytes: u64,
     len_bytes: u64,
     block_bytes: u64,
-    /// The low bits of the blocks' counts, 64 blocks a word.
+    /// Low bits of the blocks' counts, 64 blocks per word.
     low: Box<[u64]>,
-    /// The high bits.
+    /// High bits of the blocks' counts, 64 blocks per word.
     high: Box<[u64]>,
 }
 
@@ -23,11 +22,11 @@ impl Coverage {
     /// The highest count.
     pub const TIMES_MAX: u8 = 3;
 
-    /// Nothing written yet of the bytes from `start_bytes` up to `end_bytes`, which are counted in
-    /// blocks of `block_bytes` from the start of the range; the last block may be shorter.
+    /// Creates a map without writes for the bytes from `start_bytes` up to `end_bytes`, in blocks of `block_bytes`
+    /// from the start of the range; the last block may be shorter.
     ///
     /// # Panics
-    /// If a block has no bytes.
+    /// If `block_bytes` is 0.
     pub fn new(start_bytes: u64, end_bytes: u64, block_bytes: u64) -> Self {
         assert!(block_bytes > 0, "a block has bytes");
         let len_bytes = end_bytes.saturating_sub(start_bytes);
@@ -40,8 +39,8 @@ impl Coverage {
         self.len_bytes.div_ceil(self.block_bytes)
     }
 
-    /// Counts a write of `len_bytes` at `offset_bytes` that completed: once more for each block that lies
-    /// in it as a whole. Of a block that is written in pieces nothing is counted.
+    /// Counts a completed write of `len_bytes` at `offset_bytes`, for each block that it covers completely. A block
+    /// that is written in pieces is not counted.
     #[inline]
     pub fn add(&mut self, offset_bytes: u64, len_bytes: u64) {
         let end = (offset_bytes + len_bytes).saturating_sub(self.start_bytes).min(self.len_bytes);
@@ -58,16 +57,16 @@ impl Coverage {
         }
     }
 
-    /// Adds what another worker wrote of the same range.
+    /// Adds another worker's writes to the same range.
     ///
     /// # Panics
-    /// If it is a map of another range.
+    /// If the other map has another range.
     pub fn merge(&mut self, other: &Self) {
         let shape = |map: &Self| (map.start_bytes, map.len_bytes, map.block_bytes);
         assert_eq!(shape(self), shape(other), "maps of one range");
         for i in 0..self.low.len() {
             let (a0, a1, b0, b1) = (self.low[i], self.high[i], other.low[i], other.high[i]);
-            // An adder of two bits for 64 blocks at once; a carry out of it means three or more.
+            // A two-bit adder for 64 blocks at once; a carry out of it means three or more.
             let carry = a0 & b0;
             let over = a1 & b1 | carry & (a1 ^ b1);
             self.low[i] = a0 ^ b0 | over;
@@ -75,7 +74,7 @@ impl Coverage {
         }
     }
 
-    /// Words in which a bit says that the block was written at least so many times.
+    /// Words with a bit set for each block that was written at least `times` times.
     fn at_least(&self, times: u8) -> impl Iterator<Item = u64> + '_ {
         self.low.iter().zip(&self.high).map(move |(low, high)| match times {
             0 => u64::MAX,
@@ -85,7 +84,7 @@ impl Coverage {
         })
     }
 
-    /// Bytes that were written at least so many times, 1 to [`TIMES_MAX`](Self::TIMES_MAX).
+    /// Bytes that were written at least this often, 1 to [`TIMES_MAX`](Self::TIMES_MAX) times.
     pub fn bytes(&self, at_least_times: u8) -> u64 {
         let last = self.blocks().saturating_sub(1);
         let missing = self.blocks() * self.block_bytes - self.len_bytes;
@@ -101,7 +100,7 @@ impl Coverage {
         bytes
     }
 
-    /// The share of the range that was written at least so many times, 0 to 1; 1 for an empty range.
+    /// Share of the range that was written at least this often, 0 to 1; 1 for an empty range.
     pub fn share(&self, at_least_times: u8) -> f64 {
         if self.len_bytes == 0 {
             return 1.0;
@@ -109,7 +108,7 @@ impl Coverage {
         self.bytes(at_least_times) as f64 / self.len_bytes as f64
     }
 
-    /// The address of the first block that was written less often than that.
+    /// Address of the first block that was written less often; None if there is none.
     pub fn first_gap_bytes(&self, at_least_times: u8) -> Option<u64> {
         let mut words = (0_u64..).zip(self.at_least(at_least_times));
         let block = words.find_map(|(word, bits)| {
@@ -118,7 +117,7 @@ impl Coverage {
         (block < self.blocks()).then(|| self.start_bytes + block * self.block_bytes)
     }
 
-    /// The proof of a fill that was to write every block this many times, and wrote `written_bytes` in all.
+    /// Proof of a fill that had to write every block `times` times, and wrote `written_bytes` in all.
     pub fn proof(&self, times: u8, written_bytes: u64) -> FillProof {
         FillProof {
             times,
@@ -131,20 +130,20 @@ impl Coverage {
     }
 }
 
-/// The bytes that a fill wrote, by completed writes.
+/// Coverage of a fill, by completed writes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FillProof {
-    /// How often every block was to be written.
+    /// Required number of writes to every block.
     pub times: u8,
-    /// Bytes of writes that completed.
+    /// Bytes of completed writes.
     pub written_bytes: u64,
-    /// The same as a multiple of the active range.
+    /// Bytes of completed writes as a multiple of the active range.
     pub passes: f64,
     /// Share (0 to 1) of the active range that was written at least once.
     pub once_share: f64,
-    /// Share (0 to 1) of it that was written at least as often as required.
+    /// Share (0 to 1) of the active range that was written at least as often as required.
     pub times_share: f64,
-    /// The first address that was not.
+    /// First address that was written less often than required; None if there is none.
     pub first_gap_bytes: Option<u64>,
 }
 
@@ -152,12 +151,12 @@ impl FillProof {
     /// The share below which a fill is short.
     pub const SHARE_MIN: f64 = 0.999;
 
-    /// True when it left out more than allowed.
+    /// Whether the fill left out more than allowed.
     pub fn is_short(&self) -> bool {
         self.times_share < Self::SHARE_MIN
     }
 
-    /// Of several targets together: all that was written, and the least coverage.
+    /// Combines the proofs of several targets: sum of the bytes, least coverage.
     #[must_use]
     pub fn with(&self, other: &Self) -> Self {
         let worst = if other.times_share < self.times_share { other } else { self };
@@ -170,7 +169,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The same with one counter for each block.
+    /// Counts with one integer per block.
     struct Oracle(Vec<u32>);
 
     impl Oracle {
@@ -185,7 +184,7 @@ mod tests {
     }
 
     proptest! {
-        /// Writes of any offset and length, by several workers, against plain counters.
+        /// Writes of any offset and length by several workers, compared with plain counters.
         #[test]
         fn counts_as_plain_counters_do(
             start in 0_u64..3000,
@@ -204,7 +203,7 @@ mod tests {
                     *count += u32::from(at <= from && to <= at + len_bytes);
                 }
             }
-            // In any order.
+            // The order of merging does not matter.
             let mut forth = maps[0].clone();
             forth.merge(&maps[1]);
             forth.merge(&maps[2]);

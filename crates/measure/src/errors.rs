@@ -1,5 +1,5 @@
-//! Operations that failed, by kind. A failed operation is never counted as completed I/O, and its
-//! time is in no histogram.
+//! Failed operations, by kind. A failed operation is never counted as completed I/O, and no histogram includes its
+//! time.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,13 +11,13 @@ pub enum ErrorKind {
     Io,
     /// ENOSPC, EDQUOT: no space on the file system or device.
     NoSpace,
-    /// Fewer bytes than requested: the end of a file that was truncated under the run, or a device that shrank.
+    /// Fewer bytes than requested: a file was truncated during the run, or a device shrank.
     Short,
     /// ENODEV, ENXIO, ENOMEDIUM, ESHUTDOWN: the device is gone.
     Gone,
     /// EOPNOTSUPP, ENOSYS, ENOTTY: the target can't do this kind of operation.
     Unsupported,
-    /// Verified content was not what had been written.
+    /// Verified content differed from the content written.
     Corrupt,
     /// Anything else; [`ErrorCounts::other_errno`] holds the number.
     Other,
@@ -35,7 +35,7 @@ impl ErrorKind {
         Self::Other,
     ];
 
-    /// The name used in tables and JSON.
+    /// Name in tables and JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Io => "io",
@@ -48,7 +48,7 @@ impl ErrorKind {
         }
     }
 
-    /// A short description.
+    /// Short description.
     pub const fn words(self) -> &'static str {
         match self {
             Self::Io => "I/O errors",
@@ -61,7 +61,7 @@ impl ErrorKind {
         }
     }
 
-    /// The kind of a Linux error number.
+    /// Kind of a Linux error number.
     pub const fn from_errno(errno: i32) -> Self {
         match errno {
             5 | 52 | 61 | 84 | 121 | 110 => Self::Io, // EIO EBADE ENODATA EILSEQ EREMOTEIO ETIMEDOUT
@@ -73,8 +73,8 @@ impl ErrorKind {
     }
 }
 
-/// A Linux error number in the form that users search for: `EINVAL (22)`, or `error 200` where it has no name
-/// here. Named are those that reads, writes, flushes and ring submissions are known to return.
+/// Formats a Linux error number so that users can search for it: `EINVAL (22)`, or `error 200` if it has no name
+/// here. Only numbers that reads, writes, flushes and ring submissions return have names.
 pub fn errno_text(errno: i32) -> String {
     match errno_name(errno) {
         Some(name) => format!("{name} ({errno})"),
@@ -82,7 +82,7 @@ pub fn errno_text(errno: i32) -> String {
     }
 }
 
-/// The name of a Linux error number, as on every architecture but MIPS, SPARC, Alpha and PA-RISC.
+/// Name of a Linux error number, valid on all architectures except MIPS, SPARC, Alpha and PA-RISC.
 pub const fn errno_name(errno: i32) -> Option<&'static str> {
     Some(match errno {
         1 => "EPERM",
@@ -129,10 +129,10 @@ pub const fn errno_name(errno: i32) -> Option<&'static str> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorCounts {
     counts: [u64; ErrorKind::ALL.len()],
-    /// Linux error number of the latest failure; 0 where there was none.
+    /// Linux error number of the latest failure; 0 if there was none.
     pub last_errno: i32,
-    /// Linux error number of the latest failure of the kind [`ErrorKind::Other`], which says nothing
-    /// by itself; 0 where there was none.
+    /// Linux error number of the latest failure of the kind [`ErrorKind::Other`], whose name does not describe it; 0
+    /// if there was none.
     #[serde(default)]
     pub other_errno: i32,
 }
@@ -147,17 +147,17 @@ impl ErrorCounts {
         }
     }
 
-    /// Failures of one kind.
+    /// Number of failures of one kind.
     pub fn of(&self, kind: ErrorKind) -> u64 {
         self.counts[kind as usize]
     }
 
-    /// All failures.
+    /// Number of all failures.
     pub fn total(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// Kinds that occurred, with how often.
+    /// Kinds that occurred, with their counts.
     pub fn iter(&self) -> impl Iterator<Item = (ErrorKind, u64)> + '_ {
         ErrorKind::ALL.into_iter().map(|k| (k, self.of(k))).filter(|&(_, n)| n > 0)
     }
@@ -167,8 +167,7 @@ impl ErrorCounts {
         for (mine, theirs) in self.counts.iter_mut().zip(other.counts) {
             *mine += theirs;
         }
-        // The larger of the two: which one was later is not known, and a merge must not depend
-        // on the order.
+        // The larger of the two: it is unknown which is later, and a merge must not depend on the order.
         self.last_errno = self.last_errno.max(other.last_errno);
         self.other_errno = self.other_errno.max(other.other_errno);
     }

@@ -1,7 +1,7 @@
-//! What was seen beside the numbers, and what verdicts are judged by: how the target was opened,
-//! whether the page cache or kernel workers were in the path, whether the blocks had ever been
-//! written, what the generator itself costs. Gathered by `drive` and `run`; `None` is "unknown",
-//! which is never taken for "fine". Words that only people read are a cell's `facts`.
+//! Evidence gathered beside the figures, by which verdicts are judged: how the target was opened, whether the page
+//! cache or kernel workers were involved, whether the blocks had ever been written, the cost of the generator itself.
+//! `drive` and `run` gather it; `None` means "unknown", which is never taken for "fine". Texts that only people read
+//! are a cell's `facts`.
 
 use crate::conditions::Conditions;
 use crate::coverage::FillProof;
@@ -10,22 +10,22 @@ use crate::storage::{DiskUse, Storage, Uncached};
 use crate::verification::Verification;
 use serde::{Deserialize, Serialize};
 
-/// What a step of a method did that issued no I/O, and the words for it.
+/// Action of a method's step that issued no I/O, with a description.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Preparation {
-    /// Purged what can be purged and was named for it.
+    /// Purged the parts that can be purged and were named for it.
     Purged(String),
     /// Constructed emulated devices in the state that a fill would leave.
     Constructed(String),
-    /// Waited for so long.
+    /// Waited; the text gives the time.
     Waited(String),
-    /// Kept what an earlier run left: which run, and why it is believed.
+    /// Kept the state left by an earlier run; the text names the run and the reason for trusting it.
     Reused(String),
 }
 
 impl Preparation {
-    /// The fact that people read of it.
+    /// Key and text of the fact for people.
     pub fn fact(&self) -> (&'static str, &str) {
         match self {
             Self::Purged(words) => ("purge", words),
@@ -40,144 +40,142 @@ impl Preparation {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Evidence {
-    /// The target is memory of this process (`ram:`, `null:`): no kernel, no device.
+    /// Whether the target is memory of this process (`ram:`, `null:`): no kernel, no device.
     pub in_process: bool,
-    /// The target is emulated and so is the time: this machine's processors, memory and clock have no effect on
+    /// Whether the target and the time are emulated: this machine's processors, memory and clock have no effect on
     /// the figures.
     pub virtual_time: bool,
-    /// The target is emulated, in real time.
+    /// Whether the target is emulated in real time.
     pub emulated_live: bool,
-    /// Share (0 to 1) of its completions that came more than 10 µs later than in the model.
+    /// Emulated in real time: share (0 to 1) of completions more than 10 µs later than in the model.
     pub late_share: Option<f64>,
-    /// Share (0 to 1) of its completions that were late while the thread that spun for them had no core; None
-    /// where nothing is emulated live, and in runs before this was recorded.
+    /// Share (0 to 1) of completions that were late while the thread that spun for them had no core; None without
+    /// emulation in real time, and in runs before this was recorded.
     pub late_away_share: Option<f64>,
-    /// O_DIRECT was in effect. None where it has no meaning (in-process, mmap on memory).
+    /// Whether O_DIRECT was in effect. None where it has no meaning (in-process, mmap on memory).
     pub direct: Option<bool>,
-    /// Why it was not, when it was not.
+    /// Reason why O_DIRECT was not in effect; None if it was.
     pub why_not_direct: Option<String>,
-    /// NVMe commands were sent past the block layer.
+    /// Whether NVMe commands bypassed the block layer.
     #[serde(skip_serializing_if = "core::ops::Not::not")]
     pub passthrough: bool,
-    /// What uncached I/O left in the page cache; None for any other.
+    /// Bytes that uncached I/O left in the page cache; None for other I/O.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uncached: Option<Uncached>,
-    /// The kernel granted MAP_SYNC: a mapping bypasses the page cache. None where nothing was mapped.
+    /// Whether the kernel granted MAP_SYNC, with which a mapping bypasses the page cache. None if nothing was mapped.
     pub map_sync: Option<bool>,
-    /// The clock of the timestamps; None where time is emulated.
+    /// Clock of the timestamps; None if time is emulated.
     pub clock: Option<String>,
-    /// In virtual time: how the workload ran before the ramp, until buffers and caches were at rest; None where it did not.
+    /// In virtual time: the warm-up before the ramp, until buffers and caches were at rest; None without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warm_up: Option<WarmUp>,
     /// In virtual time: the fill of buffers and caches over the window.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stores: Vec<StoreLevel>,
-    /// In virtual time: the writes are skewed, and the flash started as uniform ones leave it.
+    /// In virtual time: skewed writes started on flash in the steady state of uniform writes.
     #[serde(skip_serializing_if = "core::ops::Not::not")]
     pub skew_missing: bool,
-    /// The state that the cell found an emulated device in, in words.
+    /// State in which the cell found an emulated device, in words.
     pub device_state: Option<String>,
-    /// Why the cell was not issued at all; None where it was.
+    /// Reason why the cell was skipped; None if it was issued.
     pub skipped: Option<String>,
-    /// Why an engine could not go on, where one could not.
+    /// Reason why an engine failed; None if none did.
     pub failure: Option<String>,
-    /// How well a cell is known that ended before its time ([`crate::Ended::Settled`]), in words.
+    /// Precision of a cell that ended early ([`crate::Ended::Settled`]), in words.
     pub settled: Option<String>,
-    /// In how far the cell deviates from its method, in words.
+    /// Deviation of the cell from its method, in words.
     pub deviation: Option<String>,
-    /// What a step of a method did instead of measuring.
+    /// Action of a method's step that prepared instead of measuring.
     pub preparation: Option<Preparation>,
-    /// Why the step could not reuse an earlier run's preparation, where that was asked for.
+    /// Reason why the step could not reuse an earlier run's preparation, if that was requested.
     pub not_reused: Option<String>,
-    /// What stores the target's bytes, and how many of the cell's reached it; None for emulated targets and for
-    /// memory of this process.
+    /// Storage below the target, and the number of the cell's bytes that reached it; None for emulated targets and
+    /// for memory of this process.
     pub storage: Option<Storage>,
-    /// What the device did that the target is or lies on directly. Of cells that ran at the same time on one
-    /// device, the first has it, so that a sum over cells counts nothing twice.
+    /// Activity of the block device that is the target or directly below it. Of cells that ran at the same time on
+    /// one device only the first has it, so that a sum over cells counts nothing twice.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk_use: Option<DiskUse>,
-    /// The first byte that the workload addressed; None where that was not kept.
+    /// First byte addressed by the workload; None if it was not stored.
     pub active_start_bytes: Option<u64>,
-    /// Bytes that the workload addressed.
+    /// Length of the range addressed by the workload, bytes.
     pub active_bytes: u64,
     /// Memory of the machine, bytes.
     pub ram_bytes: Option<u64>,
     /// Share (0 to 1) of the active range whose blocks have ever been written.
     pub written_share: Option<f64>,
-    /// Bytes that this run trimmed or zeroed on the target before the cell's end and after the last fill of all of it.
+    /// Bytes that this run trimmed or zeroed on the target before the cell's end, since the last fill of all of it.
     pub trimmed_bytes: u64,
-    /// The proof of a fill of the active range by its own completions; None for any other cell.
+    /// Proof of a fill of the active range, by its completed writes; None for other cells.
     pub fill: Option<FillProof>,
-    /// Blocks that were sampled after the cell, and how many of them held only zeroes.
+    /// Number of blocks sampled after the cell.
     pub blocks_sampled: u32,
-    /// See [`Self::blocks_sampled`].
+    /// Sampled blocks that held only zeroes.
     pub blocks_zero: u32,
-    /// Whether the content written could be compressed or deduplicated by the target.
+    /// Whether the target could compress or deduplicate the content written.
     pub content_reducible: bool,
-    /// Kernel worker threads (io-wq) that this process had during the cell: ring requests were
-    /// handed to them instead of being started in line.
+    /// Kernel worker threads (io-wq) of this process during the cell: ring requests were handed to them instead of
+    /// being submitted inline.
     pub kernel_workers: u32,
-    /// CPU time that they used, ns.
+    /// CPU time of the kernel workers, ns.
     pub kernel_workers_cpu_ns: u64,
-    /// Cost of one operation of this workload in the generator itself, ns, calibrated on the null
-    /// engine with as many workers.
+    /// Cost of one operation in the generator itself, ns, calibrated with this workload on the null engine with as
+    /// many workers.
     pub generator_ns_per_io: Option<f64>,
-    /// Operations a second that this workload reached on the null engine, all workers together.
+    /// Operations per second of this workload on the null engine, all workers together.
     pub generator_ceiling_iops: Option<f64>,
-    /// Processors that the workers could run on.
+    /// Number of processors available to the workers.
     pub cpus: u32,
     /// I/O of other programs on the same device during the cell, as a share of ours (0.1 = 10 %).
     pub foreign_share: Option<f64>,
     /// Processor time stolen by the hypervisor during the cell, as a share of the time of all
     /// processors.
     pub steal_share: Option<f64>,
-    /// Difference of the fast clock from the system's over the cell, parts in 10^6.
+    /// Deviation of the fast clock from the system's over the cell, parts in 10^6.
     pub clock_error_ppm: Option<f64>,
-    /// Settings of the machine and the device, and their counters; None where time is emulated.
+    /// Settings and counters of the machine and the device; None if time is emulated.
     pub conditions: Option<Conditions>,
-    /// The trace that was issued, and how, in words: equal ones stand for equal operations. None for a workload.
+    /// The issued trace and its options, in words: equal texts mean equal operations. None for a workload.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<String>,
-    /// The process that measured it, where several measured one run; None for a run of one process, and for the merged
-    /// cell.
+    /// Rank that measured the cell; None for a run of one process, and for the merged cell.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rank: Option<RankEvidence>,
-    /// The longest time between the start that processes agreed on and that of a worker, ns; None for a run of one
+    /// Longest time between the start that ranks agreed on and the start of a worker, ns; None for a run of one
     /// process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_late_ns: Option<u64>,
-    /// The figures of each process, in the merged cell of several.
+    /// Figures of each rank, in the merged cell of several ranks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ranks: Vec<RankFigures>,
-    /// The workloads that ran on the same targets at the same time.
+    /// Workloads that ran on the same targets at the same time.
     pub beside: Vec<String>,
-    /// Draws that needed a recently read or written address before there was one.
+    /// Draws of a recently read or written address before there was one.
     pub recent_misses: u64,
-    /// Operations not issued because an operation on the same block was in flight (verifiable
-    /// content only).
+    /// Operations not issued because another one on the same block was in flight (verifiable content only).
     pub overlaps_skipped: u64,
-    /// Operations in flight when the target was given up; None where it answered.
+    /// Operations in flight when the target was given up; None if it answered.
     pub hung: Option<Hung>,
-    /// The first corruption that verification found, in words.
+    /// First corruption found by verification, in words.
     pub first_corruption: Option<String>,
-    /// The result of verifying the reads; None where the content is not verifiable, nothing was read, or no
-    /// bytes move.
+    /// Result of verifying the reads; None if the content is not verifiable, nothing was read, or the engine moves no
+    /// bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verification: Option<Verification>,
-    /// The time of the I/Os by phase, in order. In virtual time the machine reports all of it; in real time the
+    /// Time of the I/Os by phase, in order. In virtual time the machine reports it for all I/Os; in real time the
     /// workers' own stamps give a sample ([`SpentOf::Operation`]).
     pub spent: Vec<Spent>,
-    /// In virtual time: how busy the parts of the machine were, as far as they were at all.
+    /// In virtual time: utilisation of the machine's parts, except idle ones.
     pub busy: Vec<Busy>,
 }
 
 impl Evidence {
-    /// The target's bytes are memory of the machine, though not of this process.
+    /// Whether the target's bytes are memory of the machine, though not of this process.
     pub fn is_memory(&self) -> bool {
         self.storage.as_ref().is_some_and(Storage::is_memory)
     }
 
-    /// Adds the phase times of another target's I/Os; of parts of one name the busiest counts.
+    /// Adds the phase times of another target's I/Os; of parts with the same name the busiest is kept.
     pub fn add_usage(&mut self, other: &Self) {
         self.add_spent(&other.spent);
         for theirs in &other.busy {
@@ -188,7 +186,7 @@ impl Evidence {
         }
     }
 
-    /// Adds the phase times of more I/Os of the same cell.
+    /// Adds phase times of further I/Os of the same cell.
     pub fn add_spent(&mut self, spent: &[Spent]) {
         for theirs in spent {
             match self.spent.iter_mut().find(|s| s.phase == theirs.phase && s.of == theirs.of) {
@@ -202,62 +200,62 @@ impl Evidence {
     }
 }
 
-/// The warm-up of a cell in virtual time.
+/// Warm-up of a cell in virtual time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WarmUp {
-    /// Its length, ns of virtual time.
+    /// Length, ns of virtual time.
     pub took_ns: u64,
-    /// The buffer or cache that was not at rest when it gave up; None: all were at rest.
+    /// Buffer or cache that was not at rest when the warm-up was given up; None: all were at rest.
     pub unsteady: Option<String>,
-    /// What that one gained, as a share of what it took in; below 0: lost.
+    /// Net change of that store, as a share of its intake; below 0 for a loss.
     pub net_share: Option<f64>,
 }
 
-/// The fill of the buffers or caches of one kind over a window, summed over the emulated system.
+/// Fill of the buffers or caches of one kind over a window, summed over the emulated system.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StoreLevel {
-    /// The kind, such as `disk's write cache`.
+    /// Kind of store, such as `disk's write cache`.
     pub store: String,
-    /// Fill at the start of the window.
+    /// Fill at the start of the window, bytes.
     pub start_bytes: u64,
-    /// Fill at its end.
+    /// Fill at the end of the window, bytes.
     pub end_bytes: u64,
-    /// Fill at which it takes no more, or replaces what it holds.
+    /// Fill at which it accepts no more, or replaces its content, bytes.
     pub capacity_bytes: u64,
-    /// Taken in during the window.
+    /// Bytes accepted during the window.
     pub taken_bytes: u64,
-    /// At the start, that among which it chose what to write next; 0 without a choice.
+    /// Bytes among which it could choose what to write next, at the start of the window; 0 without a choice.
     pub choice_bytes: u64,
-    /// The fill rose in each eighth of the window, or fell in each.
+    /// Whether the fill rose in each eighth of the window, or fell in each.
     pub one_way: bool,
 }
 
 /// One of the processes that measure a run together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RankEvidence {
-    /// Its number, from 0.
+    /// Number of the rank, from 0.
     pub rank: u32,
-    /// The name of its host.
+    /// Name of its host.
     pub host: String,
-    /// Its clock's offset from rank 0's is known to this, ns.
+    /// Uncertainty of its clock's offset from rank 0's, ns.
     pub clock_bound_ns: u64,
 }
 
 /// Operations that a target did not answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hung {
-    /// In flight when they were given up.
+    /// Operations in flight when they were given up.
     pub ops: u64,
-    /// How long the oldest of them had been in flight, ns; at least that long where its worker is stuck in a
-    /// system call and can't report it.
+    /// Time that the oldest of them had been in flight, ns; a lower bound if its worker is stuck in a system call and
+    /// can't report it.
     pub oldest_ns: u64,
-    /// Workers that did not return from a system call: their last counts, less than an interval's work, are
-    /// missing in the figures.
+    /// Workers that did not return from a system call; their last counts, less than an interval's worth, are missing
+    /// in the figures.
     pub stuck_workers: u32,
 }
 
 impl Hung {
-    /// Adds those of another worker or target.
+    /// Adds the operations of another worker or target.
     pub fn add(&mut self, other: &Self) {
         self.ops += other.ops;
         self.oldest_ns = self.oldest_ns.max(other.oldest_ns);
@@ -268,9 +266,9 @@ impl Hung {
 /// Time that the I/Os of a cell spent in one phase.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spent {
-    /// The phase, such as `page read in the cells`.
+    /// Name of the phase, such as `page read in the cells`.
     pub phase: String,
-    /// The unit that it is counted by.
+    /// Unit of `count`.
     pub of: SpentOf,
     /// Total time, ns.
     pub total_ns: u64,
@@ -278,7 +276,7 @@ pub struct Spent {
     pub count: u64,
 }
 
-/// The unit by which the time of a phase is counted.
+/// Unit by which a phase is counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SpentOf {
@@ -287,20 +285,20 @@ pub enum SpentOf {
     Read,
     /// Whole writes.
     Write,
-    /// Flash pages of reads, which several of one read may pass side by side.
+    /// Flash pages of reads; several pages of one read may pass at the same time.
     Page,
-    /// Operations of any kind of a real target, of which a sample was stamped: `submission`, within the
-    /// latency, until the submitting call returned; `reaping`, after the latency, until it was counted.
+    /// Operations of any kind on a real target, of which a sample was stamped. `submission` is within the latency,
+    /// until the submitting call returned; `reaping` is after the latency, until the operation was counted.
     Operation,
 }
 
-/// The utilisation of a part of an emulated machine.
+/// Utilisation of a part of an emulated machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Busy {
-    /// Its name, such as `flash channels`.
+    /// Name of the part, such as `flash channels`.
     pub resource: String,
-    /// How many of them there are.
+    /// Number of such parts.
     pub count: u32,
-    /// Share of the window in which they were busy, on average: 0 to 1.
+    /// Mean share of the window in which they were busy, 0 to 1.
     pub share: f64,
 }

@@ -6,9 +6,9 @@
 //!
 //! Merging adds counts: it is associative and commutative, and loses nothing.
 //!
-//! A histogram that is recorded into holds all its buckets, so that recording never allocates. One that is kept
-//! (an interval of an hour-long series, a run read from the notebook) may hold only those from its first that
-//! is not empty to its last: see [`Histogram::trim`].
+//! A histogram for recording has all its buckets, so that recording never allocates. A stored one (an interval of an
+//! hour-long series, a run read from the notebook) may have only those from its first to its last non-empty bucket:
+//! see [`Histogram::trim`].
 
 mod compact;
 
@@ -19,15 +19,14 @@ const SUB: usize = 1 << SUB_BITS;
 const VALUE_BITS: u32 = 42;
 const BUCKETS: usize = (VALUE_BITS - SUB_BITS + 1) as usize * SUB;
 
-/// Percentiles whose tail holds fewer samples than this are not supported (`methodology`: ten
-/// exceedances give the estimate a relative standard error of about a third).
+/// Fewest samples beyond a supported percentile (`methodology`: ten exceedances give the estimate a relative standard
+/// error of about a third).
 pub const EXCEEDANCES_MIN: f64 = 10.0;
 
-/// Counts of nanosecond values in log-linear buckets. About 36 KiB, or as much as its used buckets need once it
-/// is trimmed (some KiB).
+/// Counts of nanosecond values in log-linear buckets. About 36 KiB, or some KiB once trimmed.
 #[derive(Clone)]
 pub struct Histogram {
-    /// Counts of the buckets from `first` on. Beyond either end they are 0.
+    /// Counts of the buckets from `first` on; all others are 0.
     counts: Box<[u64]>,
     first: usize,
     count: u64,
@@ -36,7 +35,7 @@ pub struct Histogram {
     max_ns: u64,
 }
 
-/// Equal when the same values were counted, whatever memory holds them.
+/// Compares the recorded counts, not the memory layout.
 impl PartialEq for Histogram {
     fn eq(&self, other: &Self) -> bool {
         self.count == other.count
@@ -66,7 +65,7 @@ impl std::fmt::Debug for Histogram {
     }
 }
 
-/// Bucket of a value.
+/// Index of a value's bucket.
 #[inline]
 const fn bucket(value_ns: u64) -> usize {
     // Below 256 the shift is 0 and the bucket is the value itself.
@@ -90,8 +89,8 @@ pub(crate) fn nearest_rank(q: f64, count: u64) -> u64 {
     ((exact * (1.0 - 4.0 * f64::EPSILON)).ceil() as u64).clamp(1, count.max(1))
 }
 
-/// How many of `count` values are expected beyond quantile `q`, on the side that has fewer.
-/// 1 − 0.999 is not exactly 0.001: what is within one part in 10^9 of a whole number is that number.
+/// Expected number of `count` values beyond quantile `q`, on the side with fewer. 1 − 0.999 is not exactly 0.001: a
+/// result within one part in 10^9 of a whole number is taken for that number.
 pub(crate) fn exceedances(q: f64, count: u64) -> f64 {
     let tail = (1.0 - q).min(q) * count as f64;
     let whole = tail.round();
@@ -104,7 +103,7 @@ impl Histogram {
         Self::with_buckets(0, vec![0; BUCKETS])
     }
 
-    /// An empty histogram without buckets, for sums that are kept: each merge makes the buckets that it needs.
+    /// Creates an empty histogram without buckets, for stored sums: each merge allocates the buckets that it needs.
     pub fn trimmed() -> Self {
         Self::with_buckets(0, Vec::new())
     }
@@ -114,8 +113,8 @@ impl Histogram {
         Self { counts, first, count: 0, sum_ns: 0, min_ns: u64::MAX, max_ns: 0 }
     }
 
-    /// Frees the empty buckets at both ends. The counts stay as they are; recording a value beyond the ends
-    /// afterwards allocates all buckets again.
+    /// Frees the empty buckets at both ends; the counts stay. Recording a value beyond the ends afterwards allocates
+    /// all buckets again.
     pub fn trim(&mut self) {
         let used = |n: &u64| *n > 0;
         let low = self.counts.iter().position(used).unwrap_or(0);
@@ -126,7 +125,7 @@ impl Histogram {
         }
     }
 
-    /// Records a value that a trimmed histogram has no bucket for.
+    /// Records a value outside the buckets of a trimmed histogram.
     #[cold]
     #[inline(never)]
     fn record_beyond(&mut self, value_ns: u64, n: u64) {
@@ -134,7 +133,7 @@ impl Histogram {
         self.record_n(value_ns, n);
     }
 
-    /// Makes the buckets from `low` up to `end`, which is not one of them, where they are missing.
+    /// Allocates missing buckets from `low` up to, but not including, `end`.
     fn widen(&mut self, low: usize, end: usize) {
         let have = self.first + self.counts.len();
         if low >= self.first && end <= have {
@@ -150,7 +149,7 @@ impl Histogram {
         self.first = first;
     }
 
-    /// Makes all buckets again.
+    /// Allocates all buckets again.
     fn untrim(&mut self) {
         let mut counts = vec![0; BUCKETS];
         counts[self.first..self.first + self.counts.len()].copy_from_slice(&self.counts);
@@ -158,18 +157,18 @@ impl Histogram {
         self.first = 0;
     }
 
-    /// Index and count of the buckets that are not empty, from the lowest.
+    /// Index and count of the non-empty buckets, from the lowest.
     fn in_use(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
         (self.first..).zip(self.counts.iter().copied()).filter(|&(_, n)| n > 0)
     }
 
-    /// Counts one value. No allocation, unless the histogram was trimmed.
+    /// Records one value. Allocates only if the histogram was trimmed.
     #[inline]
     pub fn record(&mut self, value_ns: u64) {
         self.record_n(value_ns, 1);
     }
 
-    /// Counts `n` equal values; they may be 0, which changes nothing.
+    /// Records `n` equal values; 0 changes nothing.
     #[inline]
     pub fn record_n(&mut self, value_ns: u64, n: u64) {
         if n == 0 {
@@ -203,7 +202,7 @@ impl Histogram {
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
-    /// Clears all counts, keeps the memory.
+    /// Clears all counts, but keeps the memory.
     pub fn clear(&mut self) {
         if self.count > 0 {
             self.counts.fill(0);
@@ -214,12 +213,12 @@ impl Histogram {
         }
     }
 
-    /// Memory that its buckets take, bytes.
+    /// Memory of the buckets, bytes.
     pub fn heap_bytes(&self) -> usize {
         size_of_val(&*self.counts)
     }
 
-    /// How many values were counted.
+    /// Number of recorded values.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -252,15 +251,14 @@ impl Histogram {
         Some((squares / self.count as f64).sqrt())
     }
 
-    /// The value at quantile `q` (0 to 1): the middle of the bucket that holds the ⌈q·n⌉-th
-    /// smallest value, kept within the exact minimum and maximum. None when empty.
+    /// Value at quantile `q` (0 to 1): the middle of the bucket with the ⌈q·n⌉-th smallest value, clamped to the
+    /// exact minimum and maximum. None when empty.
     pub fn quantile_ns(&self, q: f64) -> Option<u64> {
         let bucket = self.bucket_of_rank(nearest_rank(q, self.count))?;
         Some((bucket.low_ns + bucket.width_ns / 2).clamp(self.min_ns, self.max_ns))
     }
 
-    /// The bucket that holds the `rank`-th smallest value; the first is 1. None when there is no such
-    /// value.
+    /// Bucket with the `rank`-th smallest value, counted from 1. None if there is no such value.
     pub fn bucket_of_rank(&self, rank: u64) -> Option<Bucket> {
         if rank == 0 {
             return None;
@@ -272,18 +270,18 @@ impl Histogram {
         })
     }
 
-    /// As [`Self::quantile_ns`], but None when fewer than [`EXCEEDANCES_MIN`] samples lie beyond it:
-    /// unsupported percentiles are not printed.
+    /// Like [`Self::quantile_ns`], but None if fewer than [`EXCEEDANCES_MIN`] samples lie beyond it: unsupported
+    /// percentiles are not printed.
     pub fn supported_quantile_ns(&self, q: f64) -> Option<u64> {
         if self.supports(q) { self.quantile_ns(q) } else { None }
     }
 
-    /// Whether there are enough samples beyond quantile `q`, on both of its sides.
+    /// Whether enough samples lie on both sides of quantile `q`.
     pub fn supports(&self, q: f64) -> bool {
         exceedances(q, self.count) >= EXCEEDANCES_MIN
     }
 
-    /// The buckets that are not empty, from the lowest.
+    /// Non-empty buckets, from the lowest.
     pub fn buckets(&self) -> impl Iterator<Item = Bucket> + '_ {
         self.in_use().map(|(i, n)| {
             let (low_ns, width_ns) = bounds(i);
@@ -292,19 +290,19 @@ impl Histogram {
     }
 }
 
-/// One bucket of a histogram that is not empty.
+/// A non-empty bucket of a histogram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bucket {
-    /// Smallest value that falls into it, ns.
+    /// Smallest value of the bucket, ns.
     pub low_ns: u64,
     /// Width, ns; at least 1.
     pub width_ns: u64,
-    /// Values counted in it.
+    /// Number of values in the bucket.
     pub count: u64,
 }
 
 impl Bucket {
-    /// The middle of the bucket, ns.
+    /// Middle of the bucket, ns.
     pub fn middle_ns(&self) -> f64 {
         self.low_ns as f64 + (self.width_ns - 1) as f64 / 2.0
     }
@@ -329,7 +327,7 @@ mod tests {
     }
 
     proptest! {
-        /// The oracle is a sorted list.
+        /// Compares with a sorted list as the oracle.
         #[test]
         fn quantiles_agree_with_a_sorted_list(
             mut values in prop::collection::vec(0_u64..1 << 36, 1..400),
@@ -367,7 +365,7 @@ mod tests {
             prop_assert!(serde_json::from_str::<Histogram>(&json).unwrap() == whole);
         }
 
-        /// Results do not depend on how many buckets a histogram holds.
+        /// Results do not depend on the number of buckets that a histogram holds.
         #[test]
         fn trimming_changes_nothing(
             before in prop::collection::vec(0_u64..1 << 45, 0..40),
@@ -394,7 +392,7 @@ mod tests {
             prop_assert!(Histogram::from_bytes(&left.to_bytes()).unwrap() == right);
         }
 
-        /// Any bytes are parsed or refused, never a panic.
+        /// Foreign bytes are either parsed or refused, without a panic.
         #[test]
         fn foreign_bytes_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
             if let Ok(h) = Histogram::from_bytes(&bytes) {

@@ -1,33 +1,33 @@
-//! One interval of a series: its completions, by kind of operation. A cell is the sum of its intervals, so a
-//! run that is cut off keeps every interval that it had finished.
+//! One interval of a series: its completions by kind of operation. A cell is the sum of its intervals, so an
+//! interrupted run keeps every finished interval.
 
 use crate::{ErrorCounts, Histogram};
 use iodyno_units::OpKind;
 use serde::{Deserialize, Serialize};
 
-/// The figures of one kind of operation.
+/// Figures of one kind of operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClassStats {
     /// Bytes moved by operations that completed without error.
     pub bytes: u64,
-    /// From submission to completion, ns. Its count is the number of completed operations.
+    /// Time from submission to completion, ns. Its count is the number of completed operations.
     pub service: Histogram,
-    /// From the *intended* start to completion, ns; only in open loop (in closed loop the intended
-    /// start is the submission).
+    /// Time from the *intended* start to completion, ns; only in open loop (in closed loop the intended start is the
+    /// submission).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response: Option<Histogram>,
-    /// Operations that failed.
+    /// Failed operations.
     #[serde(default)]
     pub errors: ErrorCounts,
 }
 
 impl ClassStats {
-    /// Completed operations.
+    /// Number of completed operations.
     pub fn ops(&self) -> u64 {
         self.service.count()
     }
 
-    /// The histogram of the latency that a user of the storage sees: response time where there is one.
+    /// Latency seen by a user of the storage: response time in open loop, service time otherwise.
     pub fn response_time(&self) -> &Histogram {
         self.response.as_ref().unwrap_or(&self.service)
     }
@@ -44,7 +44,7 @@ impl ClassStats {
         self.errors.merge(&other.errors);
     }
 
-    /// Clears everything, keeps the memory.
+    /// Clears all figures, but keeps the memory.
     pub fn clear(&mut self) {
         self.bytes = 0;
         self.service.clear();
@@ -62,14 +62,14 @@ impl ClassStats {
         }
     }
 
-    /// True when nothing completed and nothing failed.
+    /// Whether nothing completed and nothing failed.
     pub fn is_empty(&self) -> bool {
         self.ops() == 0 && self.errors.total() == 0
     }
 }
 
-/// The kinds of operation that IOPS count: reads and writes. Flushes, trims and write-zeroes beside them have rates
-/// of their own; of a workload that neither reads nor writes, all operations count.
+/// Kinds of operation counted in IOPS: reads and writes. Flushes, trims and write-zeroes have separate rates, unless
+/// the workload neither reads nor writes: then all operations count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IoKinds {
     all: bool,
@@ -79,7 +79,7 @@ impl IoKinds {
     /// Reads and writes.
     pub const DATA: Self = Self { all: false };
 
-    /// Those of a workload that issued these kinds.
+    /// Kinds counted for a workload that issued these kinds.
     pub fn of(mut kinds: impl Iterator<Item = OpKind>) -> Self {
         Self { all: !kinds.any(|kind| Self::DATA.count(kind)) }
     }
@@ -90,20 +90,20 @@ impl IoKinds {
     }
 }
 
-/// The completions of one interval of the measured window. Kinds without any are absent.
+/// Completions of one interval of the measured window. Kinds without completions are absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interval {
-    /// By [`OpKind::index`].
+    /// Figures by [`OpKind::index`].
     pub classes: [Option<Box<ClassStats>>; OpKind::COUNT],
 }
 
 impl Interval {
-    /// Figures of one kind, where it has any.
+    /// Figures of one kind; None if it is absent.
     pub fn class(&self, kind: OpKind) -> Option<&ClassStats> {
         self.classes[kind.index()].as_deref()
     }
 
-    /// Figures of one kind, empty ones where there were none.
+    /// Figures of one kind, created empty if it is absent.
     pub fn class_mut(&mut self, kind: OpKind) -> &mut ClassStats {
         self.classes[kind.index()].get_or_insert_default()
     }
@@ -113,7 +113,7 @@ impl Interval {
         OpKind::ALL.into_iter().filter_map(|k| self.class(k).map(|c| (k, c)))
     }
 
-    /// Adds another interval's figures to these. A kind that is new here takes no more memory than it does there.
+    /// Adds another interval's figures to these. A kind that is new here takes no more memory than in `other`.
     pub fn merge(&mut self, other: &Self) {
         for (kind, stats) in other.iter() {
             match &mut self.classes[kind.index()] {
@@ -128,25 +128,24 @@ impl Interval {
         self.classes.iter_mut().flatten().for_each(|c| c.trim());
     }
 
-    /// The latency that a user of the storage sees, all kinds of operation together: its display must state
-    /// that.
+    /// Latency seen by a user of the storage, over all kinds of operation together. Label it so wherever it is shown.
     pub fn response_time(&self) -> Histogram {
         let mut all = Histogram::trimmed();
         self.iter().for_each(|(_, stats)| all.merge(stats.response_time()));
         all
     }
 
-    /// Completed operations of all kinds, flushes included.
+    /// Number of completed operations of all kinds, flushes included.
     pub fn ops(&self) -> u64 {
         self.iter().map(|(_, c)| c.ops()).sum()
     }
 
-    /// The kinds that did anything.
+    /// Kinds with completed or failed operations.
     pub fn kinds(&self) -> impl Iterator<Item = OpKind> {
         self.iter().filter(|(_, stats)| !stats.is_empty()).map(|(kind, _)| kind)
     }
 
-    /// Completed operations of the kinds that IOPS count.
+    /// Number of completed operations of the kinds that `of` counts.
     pub fn ios(&self, of: IoKinds) -> u64 {
         self.iter().filter(|(kind, _)| of.count(*kind)).map(|(_, stats)| stats.ops()).sum()
     }

@@ -1,23 +1,23 @@
-//! A verdict, and how much it weighs. Cells are judged in [`crate::verdict`].
+//! A verdict and its level. [`crate::verdict`] judges cells.
 
 use serde::{Deserialize, Serialize};
 
-/// How much a verdict weighs.
+/// Severity of a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
-    /// The number can be used as it is.
+    /// The figure can be used as it is.
     Valid,
-    /// Good to know; the number stands.
+    /// Good to know; the figure stands.
     Note,
-    /// The number may not mean what it seems to.
+    /// The figure may be misleading.
     Warning,
-    /// The number must not be used.
+    /// The figure must not be used.
     Invalid,
 }
 
 impl Level {
-    /// Its name in documents and in the notebook.
+    /// Name in documents and in the notebook.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Valid => "valid",
@@ -33,8 +33,8 @@ impl Level {
 pub struct Verdict {
     /// Stable name, upper case with underscores.
     pub code: String,
-    /// Weight.
+    /// Severity.
     pub level: Level,
-    /// The reason, with the figures, and how to mend it.
+    /// Reason, with the figures, and remedy.
     pub text: String,
 }

@@ -1,40 +1,40 @@
-//! What a cell with a message log measured beside its operations: messages, and how long they took to be persisted.
+//! Figures of a message log, beside those of its operations: messages, and their time until persisted.
 
 use crate::histogram::Histogram;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Messages of a cell, in its measured window.
+/// Messages of a cell in its measured window.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MessageLog {
-    /// When messages counted as persisted: `none`, `batch` or `each`, as in a workload file.
+    /// Condition under which messages counted as persisted: `none`, `batch` or `each`, as in a workload file.
     pub durability: String,
-    /// Messages a second that were offered; None: as many as the log takes.
+    /// Offered messages per second; None: as fast as the log accepts them.
     pub rate_per_s: Option<f64>,
-    /// Messages that were persisted.
+    /// Number of persisted messages.
     pub messages: u64,
-    /// Bytes of their bodies.
+    /// Bytes of the persisted messages' bodies.
     pub body_bytes: u64,
-    /// From the time at which a message was due to the completion that made it durable, ns.
+    /// Time from a message's due time to the completion that made it durable, ns.
     pub persist: Histogram,
-    /// Chunks that became durable.
+    /// Number of chunks that became durable.
     pub chunks: u64,
-    /// Flushes that completed.
+    /// Number of completed flushes.
     pub flushes: u64,
-    /// The most messages that were due and not persisted.
+    /// Most messages that were due and not persisted.
     pub backlog_max: u64,
-    /// Those at the end.
+    /// Messages due and not persisted at the end.
     pub backlog_end: u64,
-    /// How long the publishers waited since they held as many messages as they may, ns.
+    /// Time that publishers waited because they held as many messages as allowed, ns.
     pub blocked_ns: u64,
-    /// Messages that they dropped instead.
+    /// Messages that publishers dropped instead of waiting.
     pub dropped: u64,
-    /// Messages that replays read.
+    /// Number of messages read by replays.
     pub replayed: u64,
-    /// Chunks that replays read and whose checksum, place or messages were wrong.
+    /// Chunks read by replays with a wrong checksum, position or messages.
     pub replay_errors: u64,
-    /// By interval.
+    /// Figures by interval.
     pub intervals: Vec<LogInterval>,
 }
 
@@ -42,24 +42,25 @@ pub struct MessageLog {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LogInterval {
-    /// Messages that were persisted.
+    /// Number of persisted messages.
     pub messages: u64,
-    /// Median of the time to persist them, ns.
+    /// Median of the time until persisted, ns.
     pub p50_ns: u64,
-    /// 99th percentile, ns.
+    /// 99th percentile of the time until persisted, ns.
     pub p99_ns: u64,
-    /// The longest, ns.
+    /// Longest time until persisted, ns.
     pub max_ns: u64,
-    /// The most messages that were due and not persisted.
+    /// Most messages that were due and not persisted.
     pub backlog_max: u64,
-    /// On emulated storage, of an interval with a spike: the phase of writes that took longer than usual, as `explain` names
-    /// it, or `flush`; and what the device did meanwhile. In real time it may be this machine. Empty where nothing is known.
+    /// Cause of a spike in this interval, on emulated storage: the phase of the slow writes, as `explain` names it,
+    /// or `flush`; and the device's activity at that time. In real time this machine may be the cause. Empty if
+    /// unknown.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub cause: String,
 }
 
 impl MessageLog {
-    /// Adds what another worker of the same cell counted. Intervals are those of the writer: only one of the two has some.
+    /// Adds the counts of another worker of the same cell. Only the writer has intervals.
     pub fn merge(&mut self, other: &Self) {
         if self.durability.is_empty() {
             self.durability.clone_from(&other.durability);
@@ -84,7 +85,7 @@ impl MessageLog {
         }
         for (mine, theirs) in self.intervals.iter_mut().zip(&other.intervals) {
             mine.messages += theirs.messages;
-            // Of several logs the slower one: percentiles can't be added.
+            // For several logs the slower one: percentiles can't be added.
             mine.p50_ns = mine.p50_ns.max(theirs.p50_ns);
             mine.p99_ns = mine.p99_ns.max(theirs.p99_ns);
             mine.max_ns = mine.max_ns.max(theirs.max_ns);
@@ -96,25 +97,25 @@ impl MessageLog {
     }
 }
 
-/// A message that took so many times the median is a spike.
+/// Multiple of the median latency from which a message is a spike.
 pub const SPIKE_FACTOR: u64 = 5;
 
 /// Intervals with spikes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spikes {
-    /// Intervals that have one.
+    /// Number of intervals with a spike.
     pub intervals: usize,
-    /// Intervals in which messages were persisted.
+    /// Number of intervals with persisted messages.
     pub of: usize,
-    /// Where they come at regular times: the median distance from one to the next, ns. Regular are at least four, of which
-    /// half of the distances are within a quarter of the median.
+    /// Median distance between spikes, ns, if they are regular: at least four, with half of the distances within a
+    /// quarter of the median.
     pub every_ns: Option<u64>,
-    /// What delayed writes in most of them, on emulated storage, and in how many.
+    /// Commonest cause of the spikes on emulated storage, and the number of spikes that it explains.
     pub cause: Option<(String, usize)>,
 }
 
 impl MessageLog {
-    /// Intervals in which a message took more than [`SPIKE_FACTOR`] times the median. None: there is no such interval.
+    /// Finds intervals in which a message took more than [`SPIKE_FACTOR`] times the median. None if there are none.
     pub fn spikes(&self, interval_ns: u64) -> Option<Spikes> {
         let median_ns = self.persist.quantile_ns(0.5)?;
         let is_spike = |it: &LogInterval| it.max_ns > median_ns.saturating_mul(SPIKE_FACTOR);
@@ -123,7 +124,7 @@ impl MessageLog {
         if at.is_empty() {
             return None;
         }
-        // Spikes of neighbouring intervals are one.
+        // Spikes of neighbouring intervals count as one.
         let starts: Vec<usize> =
             at.iter().copied().filter(|i| *i == 0 || !at.contains(&(i - 1))).collect();
         let mut gaps: Vec<u64> = starts.windows(2).map(|two| (two[1] - two[0]) as u64).collect();

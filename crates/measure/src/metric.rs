@@ -1,9 +1,9 @@
-//! A figure by its name: `iops`, `bandwidth`, `mean`, `p50` to `p99.999`, `max`, each of all kinds of
-//! operation or of one (`read.p99`), and its value for a cell, or for the repeats of a cell together.
+//! Figures by name: `iops`, `bandwidth`, `mean`, `p50` to `p99.999`, `max`, each for all kinds of operation or for
+//! one (`read.p99`), and their values for a cell or for the repeats of a cell together.
 //!
 //! Thresholds ([`crate::threshold`]) and comparisons of runs name figures in this way. Rates add up over kinds;
-//! latencies are never mixed, so a latency without a kind stands for one figure of each kind in the cell. A
-//! figure that the samples can't support has no value, and a reason.
+//! latencies are never mixed, so a latency without a kind stands for one figure per kind in the cell. A figure with
+//! too few samples has no value, but a reason.
 
 use crate::histogram::EXCEEDANCES_MIN;
 use crate::statistics::compare::Better;
@@ -13,35 +13,35 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// The quantity of a figure.
+/// Quantity of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Quantity {
-    /// Completed operations a second; over all kinds those that IOPS count ([`IoKinds`]).
+    /// Completed operations per second; over all kinds, only those that IOPS count ([`IoKinds`]).
     Iops,
-    /// Bytes moved a second.
+    /// Bytes moved per second.
     Bandwidth,
     /// Mean latency, ns: response time in open loop, service time otherwise.
     Mean,
     /// Latency at this quantile (above 0, below 1), ns.
     Quantile(f64),
-    /// The longest latency, ns. It grows with the number of operations: a bound for it makes sense, a
-    /// comparison does not.
+    /// Longest latency, ns. It grows with the number of operations: it can be bounded, but comparing it makes no
+    /// sense.
     Max,
 }
 
 impl Quantity {
-    /// Whether it is a latency, and so belongs to one kind of operation.
+    /// Whether it is a latency, which is defined per kind of operation.
     pub const fn is_latency(self) -> bool {
         matches!(self, Self::Mean | Self::Quantile(_) | Self::Max)
     }
 
-    /// Which direction is better.
+    /// Direction of improvement.
     pub const fn better(self) -> Better {
         if self.is_latency() { Better::Lower } else { Better::Higher }
     }
 
-    /// The unit of its values: `ns`, `1/s` or `bytes/s`.
+    /// Unit of its values: `ns`, `1/s` or `bytes/s`.
     pub const fn unit(self) -> &'static str {
         match self {
             Self::Iops => "1/s",
@@ -50,7 +50,7 @@ impl Quantity {
         }
     }
 
-    /// Its value in these latencies, ns; None for a rate, and where the samples do not support it.
+    /// Value in these latencies, ns; None for a rate, and if there are too few samples.
     pub fn of(self, latencies: &Histogram) -> Option<f64> {
         match self {
             Self::Mean => latencies.mean_ns(),
@@ -60,7 +60,7 @@ impl Quantity {
         }
     }
 
-    /// A value for people.
+    /// Formats a value for people.
     pub fn human(self, value: f64) -> String {
         match self {
             Self::Iops => human::count(value),
@@ -78,7 +78,7 @@ impl fmt::Display for Quantity {
             Self::Mean => f.write_str("mean"),
             Self::Max => f.write_str("max"),
             Self::Quantile(q) => {
-                // 0.999 × 100 is 99.9 only in decimal.
+                // Decimal digits, because 0.999 × 100 is not exactly 99.9.
                 let digits = format!("{q}").trim_start_matches("0.").to_owned();
                 let (whole, fraction) = digits.split_at(digits.len().min(2));
                 let whole = format!("{whole:0<2}");
@@ -91,7 +91,7 @@ impl fmt::Display for Quantity {
     }
 }
 
-/// Why a text names no figure.
+/// Error: a text is not the name of a figure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoMetric(String);
 
@@ -118,7 +118,7 @@ impl FromStr for Quantity {
             let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
             let is_number = |t: &str| t.bytes().all(|b| b.is_ascii_digit());
             let fits = (1..=2).contains(&whole.len()) && fraction.len() <= 6;
-            // The digits themselves, for 99.9 / 100 is not 0.999 in binary.
+            // Built from the digits, because 99.9 / 100 is not 0.999 in binary.
             (fits && is_number(whole) && is_number(fraction))
                 .then(|| format!("0.{whole:0>2}{fraction}").parse::<f64>().ok())
                 .flatten()
@@ -146,18 +146,18 @@ impl TryFrom<String> for Quantity {
     }
 }
 
-/// A figure of a cell: a quantity, of all kinds of operation or of one.
+/// A figure of a cell: a quantity, over all kinds of operation or of one.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Metric {
-    /// The kind. None: of rates their sum, of latencies each kind's own.
+    /// Kind of operation. None: for rates the sum over all kinds, for latencies each kind separately.
     pub kind: Option<OpKind>,
-    /// The quantity.
+    /// Quantity of the figure.
     pub quantity: Quantity,
 }
 
 impl Metric {
-    /// A quantity of all kinds.
+    /// A quantity over all kinds.
     pub const fn of_all(quantity: Quantity) -> Self {
         Self { kind: None, quantity }
     }
@@ -172,7 +172,7 @@ impl fmt::Display for Metric {
     }
 }
 
-/// The kind of operation of this name.
+/// Parses the name of a kind of operation.
 pub(crate) fn kind_named(text: &str) -> Option<OpKind> {
     OpKind::ALL.into_iter().find(|k| k.name() == text)
 }
@@ -209,9 +209,8 @@ impl TryFrom<String> for Metric {
     }
 }
 
-/// The counts of several cells, one after the other: a cell, or the repeats of one together. Histograms are
-/// merged and rates are over the sum of the windows, so a percentile of repeats is that of all their operations
-/// and never a mean of percentiles.
+/// Counts of a cell, or of its repeats together. Histograms are merged, and rates are over the sum of the windows: a
+/// percentile of repeats covers all their operations and is never a mean of percentiles.
 #[derive(Clone, Debug, Default)]
 pub struct Counted {
     total: Interval,
@@ -219,7 +218,7 @@ pub struct Counted {
 }
 
 impl Counted {
-    /// The counts of these cells.
+    /// Adds up the counts of these cells.
     pub fn of<'a>(cells: impl IntoIterator<Item = &'a Cell>) -> Self {
         let mut sum = Self::default();
         for cell in cells {
@@ -229,8 +228,8 @@ impl Counted {
         sum
     }
 
-    /// The single figures that `metric` stands for here: of a latency without a kind one for each kind with
-    /// figures. Empty where its kind has none.
+    /// Single figures that `metric` stands for: for a latency without a kind, one per kind with figures. Empty if its
+    /// kind has none.
     pub fn figures(&self, metric: Metric) -> Vec<Metric> {
         let mut kinds = self.total.kinds();
         match metric.kind {
@@ -242,7 +241,7 @@ impl Counted {
         }
     }
 
-    /// As [`Self::figures`]; of the rate over all kinds also that of each kind which it does not count.
+    /// Like [`Self::figures`]; the rate over all kinds also gives that of each kind that it does not count.
     pub fn figures_apart(&self, metric: Metric) -> Vec<Metric> {
         let mut figures = self.figures(metric);
         if metric == Metric::of_all(Quantity::Iops) {
@@ -253,8 +252,8 @@ impl Counted {
         figures
     }
 
-    /// The value of a single figure, in the unit of its quantity. A latency must name its kind. The error is
-    /// the reason why there is none.
+    /// Value of a single figure, in the unit of its quantity. A latency must name its kind. The error is the reason
+    /// why there is no value.
     pub fn value(&self, metric: Metric) -> Result<f64, String> {
         let per_second = |n: f64| if self.seconds > 0.0 { n / self.seconds } else { 0.0 };
         let stats = metric.kind.and_then(|kind| self.total.class(kind));
@@ -284,7 +283,7 @@ impl Counted {
     }
 }
 
-/// Operations that support a quantity.
+/// Fewest operations for a quantity.
 fn samples_needed(quantity: Quantity) -> u64 {
     match quantity {
         Quantity::Quantile(q) => (EXCEEDANCES_MIN / q.min(1.0 - q)).round() as u64,
@@ -338,8 +337,8 @@ mod tests {
         }
     }
 
-    /// IOPS count reads and writes; a flush beside them has a rate of its own, and the rates together are those of all
-    /// operations. Where there are neither reads nor writes, every operation counts.
+    /// IOPS count reads and writes; flushes have a separate rate, and the rates together cover all operations.
+    /// Without reads and writes, every operation counts.
     #[test]
     fn iops_are_reads_and_writes() {
         let cell = |kinds: &[(OpKind, u64)]| {
@@ -347,7 +346,7 @@ mod tests {
             for &(kind, n) in kinds {
                 interval.class_mut(kind).service.record_n(1_000, n);
             }
-            // The last interval has no more than flushes, of which none becomes an I/O.
+            // The last interval has only flushes, which do not count as I/Os.
             let mut last = Interval::default();
             last.class_mut(OpKind::Flush).service.record_n(1_000, 7);
             let with_flushes = kinds.iter().any(|(kind, _)| *kind == OpKind::Flush);
@@ -378,7 +377,7 @@ mod tests {
         }
     }
 
-    /// Of repeats: rates over all their time, percentiles over all their operations.
+    /// Repeats: rates are over all their time, percentiles over all their operations.
     #[test]
     fn repeats_are_counted_together() {
         let cell = |reads_ns: u64, n: u64, seconds: u64| {

@@ -1,11 +1,11 @@
-//! What a rank's cell adds to its figures.
+//! Computes a rank's figures from its cells.
 
 use crate::cell::Cell;
 use crate::ranks::RankFigures;
 use crate::verdict::late_share;
 
 impl RankFigures {
-    /// Of a rank's cell; None for one that no rank measured.
+    /// Figures from a rank's cell; None for a cell without a rank.
     pub fn of(cell: &Cell) -> Option<Self> {
         let of = cell.evidence.rank.as_ref()?;
         let mut figures = Self {
@@ -44,7 +44,7 @@ impl RankFigures {
             self.late_share = Some(late_share(&self.lateness));
         }
         if let Some(found) = &cell.evidence.conditions {
-            // The machine's, so the same for each of its targets.
+            // The machine's count, hence the same for each of its targets.
             self.processor_throttles = self.processor_throttles.max(found.processor_throttles);
             let below = |now: Option<f64>, limit: Option<f64>| Some(limit? - now?);
             let is_nearer = match (

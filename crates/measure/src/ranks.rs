@@ -1,51 +1,50 @@
-//! The figures of each process of a run that several processes measured: kept in the merged cell, so that one that differs
-//! is seen.
+//! The figures of each rank of a run, stored in the merged cell so that an outlier is seen.
 
 use crate::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// The figures of one rank in a cell.
+/// Figures of one rank in a cell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RankFigures {
-    /// Its number, from 0.
+    /// Number of the rank, from 0.
     pub rank: u32,
-    /// The name of its host.
+    /// Name of its host.
     pub host: String,
     /// Operations in the measured window.
     pub ops: u64,
-    /// Bytes moved in it.
+    /// Bytes moved in the measured window.
     pub bytes: u64,
     /// Length of the window, ns.
     pub window_ns: u64,
-    /// Service time of reads and writes: median and 99th percentile, ns; None without enough samples.
+    /// Median of the service time of reads and writes, ns; None without enough samples.
     pub p50_ns: Option<u64>,
-    /// See [`Self::p50_ns`].
+    /// 99th percentile of the service time of reads and writes, ns; None without enough samples.
     pub p99_ns: Option<u64>,
-    /// CPU time of its workers, as a share of the time of the processors that they could occupy: the fewer of its workers
-    /// and its processors.
+    /// CPU time of its workers, as a share of the processor time available to them: of as many processors as it has
+    /// workers, or of all its processors if those are fewer.
     pub cpu_share: f64,
-    /// Operations a second that its generator reaches without storage; None where that is not known.
+    /// Operations per second that its generator reaches without storage; None if unknown.
     pub ceiling_iops: Option<f64>,
     /// I/O of other programs on its device, as a share of its own.
     pub foreign_share: Option<f64>,
-    /// Processor time stolen by its hypervisor, as a share.
+    /// Processor time stolen by its hypervisor, as a share (0 to 1).
     pub steal_share: Option<f64>,
-    /// Share (0 to 1) of its operations that were submitted over 1 ms after their intended start; None in closed loop.
+    /// Share (0 to 1) of operations submitted over 1 ms after their intended start; None in closed loop.
     pub late_share: Option<f64>,
-    /// Times that its processors were slowed down for heat.
+    /// Times that its processors were throttled for heat.
     pub processor_throttles: Option<u64>,
-    /// The hottest sensor of its device, °C, of several the one that is nearest to its warning.
+    /// Temperature of its device's hottest sensor, °C; with several devices, of the one nearest to its warning.
     pub temperature_c: Option<f64>,
-    /// The temperature at which that one warns, °C.
+    /// Warning temperature of that sensor, °C.
     pub temperature_warning_c: Option<f64>,
-    /// Its clock's offset from rank 0's is known to this, ns.
+    /// Uncertainty of its clock's offset from rank 0's, ns.
     pub clock_bound_ns: u64,
-    /// The longest time between the agreed start and that of one of its workers, ns.
+    /// Longest time between the agreed start and the start of one of its workers, ns.
     pub start_late_ns: u64,
-    /// Targets that it measured.
+    /// Number of targets that it measured.
     pub targets: u32,
-    /// For the percentiles of several targets.
+    /// Service times, for the percentiles over several targets.
     #[serde(skip)]
     pub(crate) service: Histogram,
     #[serde(skip)]
@@ -59,7 +58,7 @@ pub struct RankFigures {
 }
 
 impl RankFigures {
-    /// Operations a second.
+    /// Operations per second.
     pub fn iops(&self) -> f64 {
         if self.window_ns == 0 { 0.0 } else { self.ops as f64 * 1e9 / self.window_ns as f64 }
     }

@@ -1,5 +1,5 @@
-//! Whether the throughput of a cell was stationary: stalls, a change of its level, and a periodic swing, with time, length
-//! and size. What follows from them is decided in [`verdict`](crate::verdict); the page draws the same stalls.
+//! Whether the throughput of a cell was stationary: finds stalls, changes of the level, and periodic swings, with
+//! time, length and size. [`verdict`](crate::verdict) judges them; the page draws the same stalls.
 
 use crate::Interval;
 use crate::cell::Cell;
@@ -7,56 +7,56 @@ use crate::statistics::batch::{self, BatchMean};
 use crate::statistics::{change, describe, oscillation, stalls};
 use std::ops::Range;
 
-/// Confidence of the interval of a mean rate.
+/// Confidence level of the interval of a mean rate.
 const LEVEL: f64 = 0.95;
-/// Fewer operations in the median interval than this say nothing about one without any.
+/// Fewest operations in the median interval from which an interval without any is significant.
 const OPS_MIN: f64 = 10.0;
-/// Fewer intervals have no median to compare with.
+/// Fewest intervals for a comparison with their median.
 const INTERVALS_MIN: usize = 5;
-/// Fewer intervals say nothing about a trend.
+/// Fewest intervals for a trend.
 const TREND_INTERVALS_MIN: usize = 10;
-/// Points that a series is averaged to before breaks are searched, at most.
+/// Most points that a series is averaged to for the search for breaks.
 const POINTS_BREAKS: usize = 600;
-/// And before a swing is searched.
+/// Most points for the search for a swing.
 const POINTS_SWING: usize = 2_000;
-/// An operation that takes at least this share of an interval may be a stall within it.
+/// Duration of an operation, as a share of an interval, from which it may be a stall within the interval.
 const WITHIN_INTERVAL_SHARE: f64 = 0.2;
-/// And only if it takes this many times the median.
+/// Duration of an operation, in medians, from which it may be such a stall.
 const MEDIANS_MIN: f64 = 10.0;
-/// Intervals are slower than others by chance by up to this many standard deviations.
+/// Standard deviations within which a slower interval is chance.
 const CHANCE_DEVIATIONS: f64 = 4.0;
-/// Intervals on either side of a place whose rates are its level.
+/// Intervals on either side of a point that determine its level.
 const NEIGHBOURS: usize = 6;
-/// The ends of a window differ when their means are this many standard errors apart.
+/// Standard errors by which the means of a window's two ends must differ.
 const ENDS_ERRORS_MIN: f64 = 4.0;
-/// And the noise of the rates may make a mean less certain than independent rates do by this factor of the variance.
+/// Most by which correlated noise may increase the variance of a mean over that of independent rates.
 const MEMORY_MAX: f64 = 8.0;
-/// A gradual change of less than this share of the level over the window is none.
+/// Gradual change over the window, as a share of the level, below which it is ignored.
 const TREND_SHARE_MIN: f64 = 0.1;
-/// A level that differs from the mean by less than this share is the same.
+/// Difference of a level from the mean, as a share, below which it is ignored.
 const STEP_SHARE_MIN: f64 = 0.05;
-/// Two levels are a step when they are this many standard errors of their difference apart: of all places for it the best
-/// was taken.
+/// Standard errors by which the levels before and after a step must differ; high, because the best of all positions
+/// is chosen.
 const STEP_ERRORS_MIN: f64 = 8.0;
-/// And hold at least this many intervals each.
+/// Fewest intervals on either side of a step.
 const STEP_INTERVALS_MIN: usize = 4;
-/// A swing with a smaller amplitude, as a share of the level, is noise.
+/// Amplitude of a swing, as a share of the level, below which it is noise.
 const SWING_SHARE_MIN: f64 = 0.1;
 
-/// Stalls are regular whose distances deviate from their mean by at most this share.
+/// Largest deviation of the distances between regular stalls from their mean, as a share.
 const REGULAR_SHARE_MAX: f64 = 0.15;
 
-/// A stretch with next to no completed operations while operations were in flight.
+/// A period of next to no completions while operations were in flight.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stall {
     /// Start, ns from the start of the window.
     pub from_ns: u64,
-    /// End, likewise.
+    /// End, ns from the start of the window.
     pub to_ns: u64,
 }
 
 impl Stall {
-    /// Its length, ns.
+    /// Duration, ns.
     pub const fn length_ns(&self) -> u64 {
         self.to_ns - self.from_ns
     }
@@ -65,11 +65,11 @@ impl Stall {
 /// A change of the level within the window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shift {
-    /// Operations a second before it; of a gradual one, at the start of the window.
+    /// Operations per second before the change; for a gradual one, at the start of the window.
     pub before_iops: f64,
-    /// After it; of a gradual one, at the end of the window.
+    /// Operations per second after the change; for a gradual one, at the end of the window.
     pub after_iops: f64,
-    /// When, ns from the start of the window; None for a gradual one.
+    /// Time of the change, ns from the start of the window; None for a gradual one.
     pub at_ns: Option<u64>,
 }
 
@@ -78,29 +78,29 @@ pub struct Shift {
 pub struct Swing {
     /// Period, ns.
     pub period_ns: u64,
-    /// Periods in the window.
+    /// Number of periods in the window.
     pub periods: f64,
     /// Amplitude as a share of the mean rate (0.1 = 10 %).
     pub amplitude_share: f64,
 }
 
-/// The findings on a cell; see the module.
+/// Findings on a cell; see the module's description.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stationarity {
     /// Stalls, in order.
     pub stalls: Vec<Stall>,
-    /// The largest change of the level.
+    /// Largest change of the level; None if there is none.
     pub shift: Option<Shift>,
-    /// A periodic swing.
+    /// Periodic swing; None if there is none.
     pub swing: Option<Swing>,
-    /// Half the width of the 95 % interval of the mean rate of the intervals without a stall, as a share of that mean.
-    /// None where they are too few.
+    /// Half width of the 95 % confidence interval of the mean rate of intervals without a stall, as a share of that
+    /// mean. None if there are too few.
     pub reach_share: Option<f64>,
 }
 
 impl Stationarity {
-    /// The findings on `cell`. Changes of the level and swings are not sought where the workload's own times decide the rate,
-    /// as those of a trace do.
+    /// Analyses `cell`. Changes of the level and swings are not searched for if the workload itself determines the
+    /// rate, as a trace does.
     pub fn of(cell: &Cell) -> Self {
         let (interval_ns, rates) = cell.rates_iops();
         if rates.len() < INTERVALS_MIN || interval_ns == 0 {
@@ -127,7 +127,7 @@ impl Stationarity {
         Self { stalls, shift, swing: swing(&filled, interval_ns), reach_share }
     }
 
-    /// The time from the start of a stall to that of the next, ns, where four or more come at regular times.
+    /// Time between the starts of successive stalls, ns, if four or more are regular.
     pub fn stall_period_ns(&self) -> Option<u64> {
         let apart = |pair: &[Stall]| (pair[1].from_ns - pair[0].from_ns) as f64;
         let apart_ns: Vec<f64> = self.stalls.windows(2).map(apart).collect();
@@ -136,14 +136,14 @@ impl Stationarity {
         (apart_ns.len() + 1 >= oscillation::PERIODS_MIN && is_regular).then_some(mean_ns as u64)
     }
 
-    /// Time of all stalls, ns.
+    /// Total duration of all stalls, ns.
     pub fn stalled_ns(&self) -> u64 {
         self.stalls.iter().map(Stall::length_ns).sum()
     }
 }
 
-/// The mean of a rate of a cell, with its interval from the cell's own intervals as batches; `amount` is what is counted of
-/// each. None for fewer than 20 whole intervals.
+/// Mean of a cell's rate, with a confidence interval that uses the cell's intervals as batches; `amount` returns the
+/// count of an interval. None for fewer than 20 whole intervals.
 pub fn mean_rate(cell: &Cell, amount: impl Fn(&Interval) -> u64) -> Option<BatchMean> {
     let whole = cell.window_ns.checked_div(cell.interval_ns)? as usize;
     let per_second = |i: &Interval| amount(i) as f64 * 1e9 / cell.interval_ns as f64;
@@ -151,13 +151,13 @@ pub fn mean_rate(cell: &Cell, amount: impl Fn(&Interval) -> u64) -> Option<Batch
     batch::mean(&rates, LEVEL).ok()
 }
 
-/// The rates of a cell, and what its operations in flight tell of the intervals.
+/// Rates of a cell, and the time in flight by interval.
 struct Series<'a> {
     cell: &'a Cell,
     interval_ns: u64,
     rates: Vec<f64>,
     median: f64,
-    /// By interval, the longest service time and the sum of all, ns. Empty where intervals were merged.
+    /// Per interval, the longest service time and the sum of all, ns. Empty if intervals were merged.
     longest_ns: Vec<u64>,
     in_flight_ns: Vec<u128>,
 }
@@ -177,7 +177,7 @@ impl<'a> Series<'a> {
         }
     }
 
-    /// Runs of intervals with a stall in them.
+    /// Runs of intervals with a stall.
     fn stalled(&self) -> Vec<Range<usize>> {
         if self.median * self.interval_ns as f64 / 1e9 < OPS_MIN {
             return Vec::new();
@@ -191,7 +191,7 @@ impl<'a> Series<'a> {
         for place in self.within_intervals() {
             is_stalled[place].fill(true);
         }
-        // The intervals in which a stall begins and ends have a part of it.
+        // The first and the last interval of a stall may be only partly affected.
         let deviation = self.deviation();
         let is_low = |i: usize| {
             self.rates[i] < self.level_around(&(i..i + 1)) - CHANCE_DEVIATIONS * deviation
@@ -213,13 +213,13 @@ impl<'a> Series<'a> {
         found
     }
 
-    /// Standard deviation of the rates, without outliers: from the median absolute deviation.
+    /// Standard deviation of the rates, robust to outliers: from the median absolute deviation.
     fn deviation(&self) -> f64 {
         let mut distances: Vec<f64> = self.rates.iter().map(|r| (r - self.median).abs()).collect();
         describe::median_in_place(&mut distances) / 0.674_489_75
     }
 
-    /// The median rate of the intervals around a place: the level may be another one elsewhere.
+    /// Median rate of the intervals around a position, because the level may differ elsewhere.
     fn level_around(&self, place: &Range<usize>) -> f64 {
         let before = place.start.saturating_sub(NEIGHBOURS)..place.start;
         let after = place.end..(place.end + NEIGHBOURS).min(self.rates.len());
@@ -229,12 +229,12 @@ impl<'a> Series<'a> {
         if around.is_empty() { self.median } else { describe::median(&around) }
     }
 
-    /// Whether operations were in flight for half of these intervals: without, the workload had none to issue.
+    /// Whether operations were in flight for half of these intervals; otherwise the workload had none to issue.
     fn was_in_flight(&self, place: &Range<usize>) -> bool {
         if self.in_flight_ns.is_empty() {
             return true;
         }
-        // The operations that a stall held up complete in the interval after it, or are in flight at the window's end.
+        // Operations held up by a stall complete in the interval after it, or are in flight at the window's end.
         let until = (place.end + 1).min(self.in_flight_ns.len());
         let mut in_flight_ns: u128 = self.in_flight_ns[place.start..until].iter().sum();
         if place.end >= self.rates.len() {
@@ -243,7 +243,7 @@ impl<'a> Series<'a> {
         2 * in_flight_ns >= place.len() as u128 * u128::from(self.interval_ns)
     }
 
-    /// Stalls that leave no interval empty: an operation that took long, and as much less was completed meanwhile.
+    /// Stalls that leave no interval empty: an operation took long, and correspondingly less was completed.
     fn within_intervals(&self) -> Vec<Range<usize>> {
         let total = self.cell.total();
         let medians = total.iter().filter_map(|(_, c)| c.service.quantile_ns(0.5));
@@ -270,8 +270,8 @@ impl<'a> Series<'a> {
         found
     }
 
-    /// The stall of a run of intervals: as long as what they lack takes at the rate around them. It ends with the last of them,
-    /// as far as that completed nothing.
+    /// Stall in a run of intervals. Its duration is the time that the missing operations take at the surrounding
+    /// rate. It ends with the last interval that it affected completely.
     fn stall(&self, place: &Range<usize>) -> Stall {
         let level = self.level_around(place);
         let lacks = |i: usize| {
@@ -287,7 +287,7 @@ impl<'a> Series<'a> {
     }
 }
 
-/// The largest change of the level of `rates`, and the place of a sudden one.
+/// Largest change of the level of `rates`, and the index of a sudden one.
 fn shift(rates: &[f64]) -> Option<(Shift, Option<usize>)> {
     let mean = describe::mean(rates);
     if rates.len() < TREND_INTERVALS_MIN || mean <= 0.0 {
@@ -310,12 +310,12 @@ fn shift(rates: &[f64]) -> Option<(Shift, Option<usize>)> {
     ends(&points, mean).map(|shift| (shift, None))
 }
 
-/// A gradual change: the first and the last fifth differ beyond doubt.
+/// Finds a gradual change: the means of the first and the last fifth differ beyond doubt.
 fn ends(rates: &[f64], mean: f64) -> Option<Shift> {
     let fifth = rates.len() / 5;
     let (first, last) = (&rates[..fifth], &rates[rates.len() - fifth..]);
     let (before_iops, after_iops) = (describe::mean(first), describe::mean(last));
-    // A trend looks like noise with a long memory: what makes more of the variance than this is taken for a trend.
+    // A trend looks like noise with a long memory: a larger factor of the variance is taken for a trend.
     let noise = change::noise(rates);
     let alone = noise.variance * (1.0 - noise.rho);
     let variance = noise.long_run().min(MEMORY_MAX * alone);
@@ -328,8 +328,8 @@ fn ends(rates: &[f64], mean: f64) -> Option<Shift> {
     })
 }
 
-/// One step between two levels, where their difference is beyond doubt. The search for any number of breaks takes noise
-/// whose correlation it can't tell in a short series for correlated, and misses it then.
+/// Finds one step between two levels that differ beyond doubt. In a short series, the search for any number of breaks
+/// can't estimate the noise's correlation, takes the noise for correlated, and misses the step.
 fn step(rates: &[f64], mean: f64) -> Option<(Shift, usize)> {
     let n = rates.len();
     let residual = |split: usize| {
@@ -366,7 +366,7 @@ fn swing(rates: &[f64], interval_ns: u64) -> Option<Swing> {
     (mean > 0.0 && amplitude_share >= SWING_SHARE_MIN).then_some(swing)
 }
 
-/// The means of `each` neighbours; a rest of fewer is left out.
+/// Means of `each` neighbours; an incomplete rest is left out.
 fn averaged(values: &[f64], each: usize) -> Vec<f64> {
     values.chunks_exact(each.max(1)).map(describe::mean).collect()
 }

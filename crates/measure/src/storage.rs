@@ -1,41 +1,41 @@
-//! The storage of a target's bytes, and how many of a cell's bytes reached it.
+//! The storage below a target, and the number of a cell's bytes that reached it.
 //!
-//! Found by `target` and `run`; [`verdict`](crate::verdict) interprets it.
+//! `target` and `run` fill it in; [`verdict`](crate::verdict) interprets it.
 
 use serde::{Deserialize, Serialize};
 
-/// The storage of a target; see the module.
+/// Storage below a target; see the module's description.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Storage {
-    /// The layers, from the target's name down.
+    /// Layers, from the target's name down.
     pub layers: Vec<StorageLayer>,
-    /// The kind of its bottom.
+    /// Kind of the bottom of the stack.
     pub end: StorageEnd,
     /// Kernel names of the devices at the bottom.
     pub lowest: Vec<String>,
-    /// Layers that go through the page cache whatever the run requested, in words, with the remedy.
+    /// Layers that use the page cache whatever the run requested, in words, with the remedy.
     pub page_cache: Vec<String>,
-    /// What layers do to the I/O that passes them, where that changes figures.
+    /// Effects of layers that change figures.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub effects: Vec<LayerEffect>,
-    /// How many bytes reached the bottom while the cell ran; None where that can't be counted.
+    /// Bytes that reached the bottom during the cell; None if they can't be counted.
     pub reached: Option<Reached>,
     /// Capacity of the devices at the bottom, bytes.
     pub device_bytes: Option<u64>,
-    /// Bytes that were written to them from the start of this machine to the beginning of the cell.
+    /// Bytes written to the devices at the bottom from the machine's boot to the beginning of the cell.
     pub device_written_bytes: Option<u64>,
-    /// Whether one of them rotates; None where that is not known.
+    /// Whether one of the devices rotates; None if unknown.
     pub rotational: Option<bool>,
 }
 
-/// One layer.
+/// One layer of storage.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StorageLayer {
-    /// Its kind, such as `loop`.
+    /// Kind, such as `loop`.
     pub kind: String,
-    /// Its own name, such as `loop0`.
+    /// Name, such as `loop0`.
     pub name: String,
 }
 
@@ -47,11 +47,11 @@ pub enum Effect {
     Delays,
     /// Fails or drops operations on purpose.
     Fails,
-    /// Answers from a second, faster device where that holds the block.
+    /// Answers from a second, faster device if that holds the block.
     Caches,
     /// Acknowledges writes from a second, faster device.
     CachesWrites,
-    /// Copies old data at the first write of a block, or reads blocks from another device until then.
+    /// Copies old data on the first write of a block, or reads blocks from another device until then.
     CopiesOnWrite,
     /// Records each write on a second device.
     RecordsWrites,
@@ -59,47 +59,47 @@ pub enum Effect {
     Degraded,
     /// Rebuilds or checks members of a RAID set.
     Resyncs,
-    /// Allocates a block at its first write; reads of others touch no medium.
+    /// Allocates a block on its first write; reads of unallocated blocks touch no medium.
     Allocates,
     /// Compresses or deduplicates.
     Reduces,
     /// Encrypts.
     Encrypts,
-    /// Keeps checksums of blocks and verifies them.
+    /// Stores checksums of blocks and verifies them.
     Verifies,
-    /// Passes direct writes through the page cache, since it keeps checksums.
+    /// Passes direct writes through the page cache, because it stores checksums.
     BuffersWrites,
     /// Unknown: recorded by a later version.
     #[serde(other)]
     Unknown,
 }
 
-/// An effect, and the layer that has it.
+/// An effect with the layer that causes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerEffect {
-    /// The layer's own name.
+    /// Name of the layer.
     pub layer: String,
-    /// Its driver, such as `writecache`.
+    /// Driver of the layer, such as `writecache`.
     pub driver: String,
-    /// The effect.
+    /// Kind of effect.
     pub effect: Effect,
-    /// Its amount, in words, such as `1 of 2 members`.
+    /// Extent of the effect, in words, such as `1 of 2 members`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub amount: Option<String>,
 }
 
-/// The kind of the bottom of a stack.
+/// Kind of the bottom of a stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StorageEnd {
     /// Unknown.
     #[default]
     Unknown,
-    /// Devices, as far as the machine can see.
+    /// Devices, as far as the machine can tell.
     Device,
-    /// A process of this machine, or an unknown layer: its bytes may come from any disk or over the network.
+    /// A process of this machine, or an unknown layer: the bytes may come from any disk or over the network.
     Served,
-    /// Another machine, or this one's host: nothing can be counted here.
+    /// Another machine, or the host of this virtual one: nothing can be counted here.
     Remote,
     /// A server that reports that it emulates a device.
     Emulated,
@@ -107,45 +107,46 @@ pub enum StorageEnd {
     Memory,
 }
 
-/// Bytes that a cell issued, and those that the bottom moved meanwhile: from the first operation to the last, ramp
-/// and what was in flight at the end included.
+/// Bytes that a cell issued, and bytes moved by the bottom in the same time: from the first operation to the last,
+/// including the ramp and operations in flight at the end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Reached {
-    /// Bytes that the cell's reads gave.
+    /// Bytes returned by the cell's reads.
     pub issued_read_bytes: u64,
-    /// Bytes that were read from the bottom.
+    /// Bytes read from the bottom.
     pub device_read_bytes: u64,
-    /// Bytes that the cell's writes took.
+    /// Bytes of the cell's writes.
     pub issued_written_bytes: u64,
-    /// Bytes that were written to the bottom.
+    /// Bytes written to the bottom.
     pub device_written_bytes: u64,
 }
 
-/// What the page cache held of a cell's active range, where I/O went through it and was to leave nothing there
-/// (`RWF_DONTCACHE`).
+/// Page cache of a cell's active range, if I/O used it without being meant to stay there (`RWF_DONTCACHE`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Uncached {
-    /// Bytes of the range, or of what the cell moved if that is less: buffered I/O can leave no more there.
+    /// Size of the range, or bytes moved by the cell if that is less: the most that buffered I/O can leave in the
+    /// cache.
     pub bytes: u64,
-    /// Before the cell, after what was clean had been dropped; None where the kernel does not count it.
+    /// Bytes in the page cache before the cell, after clean pages were dropped; None if the kernel does not count
+    /// them.
     pub before_bytes: Option<u64>,
-    /// After it, pages included that are still to be written.
+    /// Bytes in the page cache after the cell, including pages still to be written.
     pub after_bytes: Option<u64>,
-    /// Of these, bytes that are dirty or being written.
+    /// Bytes in the page cache after the cell that are dirty or under write-back.
     pub unwritten_bytes: Option<u64>,
 }
 
 impl Uncached {
-    /// Bytes that I/O left in the page cache though they need no more writing, as a share of what buffered I/O
-    /// can leave; None where that is not known.
+    /// Bytes that I/O left in the page cache clean, as a share of the most that buffered I/O can leave; None if
+    /// unknown.
     pub fn kept_share(&self) -> Option<f64> {
         let kept = self.after_bytes?.saturating_sub(self.unwritten_bytes?);
         Some(kept.saturating_sub(self.before_bytes?) as f64 / self.bytes.max(1) as f64)
     }
 
-    /// Adds that of another target that was measured at the same time.
+    /// Adds the figures of another target that was measured at the same time.
     #[must_use]
     pub fn with(&self, other: &Self) -> Self {
         let sum = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
@@ -158,14 +159,14 @@ impl Uncached {
     }
 }
 
-/// What a block device did while a cell ran, ramp included, by the kernel's counters: of every program, and not
-/// of the cell alone.
+/// Activity of a block device during a cell, including the ramp, by the kernel's counters: of all programs, not only
+/// of the cell.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DiskUse {
-    /// Its kernel name.
+    /// Kernel name.
     pub name: String,
-    /// Time between the two readings of its counters, ns.
+    /// Time between the two readings of the counters, ns.
     pub elapsed_ns: u64,
     /// Reads completed.
     pub reads: u64,
@@ -179,18 +180,18 @@ pub struct DiskUse {
     pub read_merges: u64,
     /// Writes that were merged with others.
     pub write_merges: u64,
-    /// Time that reads took, summed over reads, ms.
+    /// Time of all reads, summed over reads, ms.
     pub read_ms: u64,
-    /// Time that writes took, summed over writes, ms.
+    /// Time of all writes, summed over writes, ms.
     pub write_ms: u64,
-    /// Time that all I/Os were in flight, summed over I/Os, ms.
+    /// Time of all I/Os in flight, summed over I/Os, ms.
     pub queue_ms: u64,
     /// Time with at least one I/O in flight, ms.
     pub busy_ms: u64,
 }
 
 impl DiskUse {
-    /// Adds what the device did at another time.
+    /// Adds the device's activity at another time.
     pub fn add(&mut self, other: &Self) {
         for (mine, theirs) in [
             (&mut self.elapsed_ns, other.elapsed_ns),
@@ -205,20 +206,20 @@ impl DiskUse {
             (&mut self.queue_ms, other.queue_ms),
             (&mut self.busy_ms, other.busy_ms),
         ] {
-            // Of an untrusted notebook the sum may not fit.
+            // In an untrusted notebook the sum may overflow.
             *mine = mine.saturating_add(theirs);
         }
     }
 }
 
 impl Storage {
-    /// True where all of it is memory of this machine, or some of it.
+    /// Whether all or part of the storage is memory of this machine.
     pub fn is_memory(&self) -> bool {
         self.end == StorageEnd::Memory
     }
 
-    /// Adds the storage of another target that was measured at the same time. Layers are those of the target
-    /// that proves least about a device.
+    /// Adds the storage of another target that was measured at the same time. The layers are those of the target that
+    /// proves least about a device.
     pub fn add(&mut self, other: &Self) {
         if other.end > self.end {
             (self.end, self.layers) = (other.end, other.layers.clone());
@@ -243,13 +244,13 @@ impl Storage {
         } else {
             self.reached = None;
         }
-        // Each target's own cell shows how full its device is.
+        // Only each target's own cell shows the fill of its device.
         (self.device_bytes, self.device_written_bytes, self.rotational) = (None, None, None);
     }
 }
 
 impl Reached {
-    /// Adds the bytes that another target's cell issued and that its bottom moved.
+    /// Adds the issued and moved bytes of another target's cell.
     pub fn add(&mut self, other: &Self) {
         self.issued_read_bytes += other.issued_read_bytes;
         self.device_read_bytes += other.device_read_bytes;

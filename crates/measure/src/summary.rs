@@ -1,6 +1,6 @@
-//! The summary of a cell: its rates and latencies, over all kinds of operation and of each. What the samples
-//! can't support is None. The intervals of percentiles take a walk over the series, and are there where they
-//! were asked for.
+//! Summary of a cell: its rates and latencies, over all kinds of operation and per kind. A figure with too few
+//! samples is None. Confidence intervals of percentiles need a pass over the series, and are computed only on
+//! request.
 
 use crate::statistics::within::{Within, within};
 use crate::{Cell, ClassStats, ErrorCounts, Histogram, Interval, IoKinds, Quantity};
@@ -12,13 +12,13 @@ use serde::{Deserialize, Serialize};
 pub struct Percentile {
     /// The quantile, 0 to 1.
     pub quantile: f64,
-    /// Its key in JSON and CSV.
+    /// Key in JSON and CSV.
     pub key: &'static str,
-    /// Its name in a table.
+    /// Name in a table.
     pub label: &'static str,
 }
 
-/// The percentiles that are shown, in order.
+/// Percentiles that are shown, in ascending order.
 pub const PERCENTILES: [Percentile; 6] = [
     Percentile { quantile: 0.5, key: "p50", label: "p50" },
     Percentile { quantile: 0.9, key: "p90", label: "p90" },
@@ -31,31 +31,32 @@ pub const PERCENTILES: [Percentile; 6] = [
 /// Confidence of the percentiles' intervals.
 pub const CONFIDENCE: f64 = 0.95;
 
-/// A block of this size and more is about bandwidth, a smaller one about operations a second.
+/// Block size from which bandwidth matters more than operations per second, bytes.
 const BANDWIDTH_BLOCK_BYTES: u32 = 64 << 10;
 
-/// Whether throughput says more about this block size than the rate of operations does.
+/// Whether bandwidth matters more than operations per second at this block size.
 pub const fn is_about_bandwidth(block_bytes: u32) -> bool {
     block_bytes >= BANDWIDTH_BLOCK_BYTES
 }
 
-/// The latencies of one histogram. What the samples can't support is None.
+/// Latencies of one histogram. A figure with too few samples is None.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// The shortest, ns.
+    /// Minimum, ns.
     pub min_ns: Option<u64>,
-    /// Their mean, ns.
+    /// Mean, ns.
     pub mean_ns: Option<f64>,
-    /// The longest, ns.
+    /// Maximum, ns.
     pub max_ns: Option<u64>,
-    /// By [`PERCENTILES`], ns.
+    /// Percentiles in the order of [`PERCENTILES`], ns.
     pub percentiles_ns: [Option<u64>; PERCENTILES.len()],
-    /// How well each is known within its window; None where it is not supported, and where it was not asked for.
+    /// Confidence interval of each percentile within its window; None if there are too few samples, or if it was not
+    /// requested.
     pub within: [Option<Within>; PERCENTILES.len()],
 }
 
 impl Latency {
-    /// Those of a histogram, without intervals.
+    /// Latencies of a histogram, without confidence intervals.
     pub fn of(histogram: &Histogram) -> Self {
         Self {
             min_ns: histogram.min_ns(),
@@ -66,7 +67,7 @@ impl Latency {
         }
     }
 
-    /// One of them, ns. Of quantiles those of [`PERCENTILES`] alone are known.
+    /// One of the figures, ns. Of quantiles, only those of [`PERCENTILES`] are available.
     pub fn get(&self, quantity: Quantity) -> Option<f64> {
         match quantity {
             Quantity::Mean => self.mean_ns,
@@ -80,29 +81,29 @@ impl Latency {
     }
 }
 
-/// What one kind of operation did.
+/// Summary of one kind of operation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KindSummary {
-    /// Which kind.
+    /// Kind of operation.
     pub kind: OpKind,
-    /// Completed operations.
+    /// Number of completed operations.
     pub ops: u64,
-    /// Operations a second.
+    /// Operations per second.
     pub iops: f64,
     /// Bytes moved.
     pub bytes: u64,
-    /// Bytes a second.
+    /// Bytes per second.
     pub bytes_per_s: f64,
-    /// Operations that failed.
+    /// Failed operations.
     pub errors: ErrorCounts,
-    /// From the intended start: response time in open loop, service time otherwise.
+    /// Latency from the intended start: response time in open loop, service time otherwise.
     pub response_time: Latency,
-    /// Service time beside it, in open loop only.
+    /// Service time, in open loop only.
     pub service: Option<Latency>,
 }
 
 impl KindSummary {
-    /// A kind that did nothing.
+    /// Summary of a kind without operations.
     pub fn nothing(kind: OpKind) -> Self {
         Self::of(&Cell::default(), kind, &ClassStats::default())
     }
@@ -120,8 +121,8 @@ impl KindSummary {
         }
     }
 
-    /// Each kind over several cells of one workload: the mean of their rates, and the latencies of all their
-    /// operations together.
+    /// Summarises each kind over several cells of one workload: the mean of their rates, and the latencies of all
+    /// their operations together.
     pub fn of_several(cells: &[&Cell]) -> Vec<Self> {
         let totals: Vec<Interval> = cells.iter().map(|cell| cell.total()).collect();
         let mut all = Interval::default();
@@ -144,8 +145,7 @@ impl KindSummary {
         each.collect()
     }
 
-    /// Gives these kinds of several cells the intervals of their percentiles, from what each interval of the series
-    /// recorded.
+    /// Adds confidence intervals of percentiles to summaries of several cells, from the cells' series.
     pub fn add_intervals(kinds: &mut [Self], cells: &[&Cell]) {
         for of in kinds {
             let of_interval = |i| response_time(i, of.kind).into_iter().collect();
@@ -158,7 +158,7 @@ impl KindSummary {
         }
     }
 
-    /// From submission to completion, in either loop.
+    /// Latency from submission to completion, in closed and open loop.
     pub fn service_time(&self) -> &Latency {
         self.service.as_ref().unwrap_or(&self.response_time)
     }
@@ -168,27 +168,27 @@ fn response_time(interval: &Interval, kind: OpKind) -> Option<&Histogram> {
     interval.class(kind).map(ClassStats::response_time)
 }
 
-/// What a cell gave.
+/// Summary of a cell.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Summary {
-    /// The kinds that did anything, in the order of [`OpKind::ALL`].
+    /// Kinds with operations, in the order of [`OpKind::ALL`].
     pub kinds: Vec<KindSummary>,
-    /// Completed operations of all kinds.
+    /// Number of completed operations of all kinds.
     pub ops: u64,
-    /// Operations a second of the kinds that IOPS count ([`IoKinds`]).
+    /// Operations per second of the kinds that IOPS count ([`IoKinds`]).
     pub iops: f64,
-    /// Operations of all kinds a second, flushes included: what an offered rate counts.
+    /// Operations per second of all kinds, flushes included, as an offered rate counts them.
     pub ops_per_s: f64,
     /// Bytes read and written.
     pub bytes: u64,
-    /// Bytes read and written a second.
+    /// Bytes read and written per second.
     pub bytes_per_s: f64,
     /// Response times of all kinds together.
     pub response_time: Histogram,
 }
 
 impl Summary {
-    /// Of a cell, without intervals of percentiles.
+    /// Summary of a cell, without confidence intervals.
     pub fn of(cell: &Cell) -> Self {
         let total = cell.total();
         let kinds = total.iter().filter(|(_, stats)| !stats.is_empty());
@@ -203,14 +203,14 @@ impl Summary {
         }
     }
 
-    /// Of a cell, with the intervals of each kind's percentiles.
+    /// Summary of a cell, with confidence intervals of each kind's percentiles.
     pub fn with_intervals(cell: &Cell) -> Self {
         let mut summary = Self::of(cell);
         KindSummary::add_intervals(&mut summary.kinds, &[cell]);
         summary
     }
 
-    /// One figure over all kinds; None where the samples do not support it.
+    /// One figure over all kinds; None if there are too few samples.
     pub fn get(&self, quantity: Quantity) -> Option<f64> {
         match quantity {
             Quantity::Iops => Some(self.iops),
@@ -224,8 +224,8 @@ impl Summary {
 mod tests {
     use super::*;
 
-    /// Rates of kinds add up to the mean rate of the cells, however long each was; latencies are those of all
-    /// operations, each of which counts once.
+    /// Rates of kinds add up to the mean rate of the cells, whatever the cells' lengths; latencies are over all
+    /// operations, each counted once.
     #[test]
     fn kinds_of_several_cells_add_up() {
         let cell = |seconds: u64, reads: u64, writes: u64| {
@@ -243,7 +243,7 @@ mod tests {
         let [read, write] = kinds.as_slice() else { panic!("{kinds:?}") };
         assert_eq!((read.kind, read.ops, read.iops), (OpKind::Read, 1300, 200.0));
         assert_eq!((write.kind, write.ops, write.iops), (OpKind::Write, 400, 50.0));
-        // 100 a second in the one, 400 in the other.
+        // 100 per second in the one, 400 in the other.
         assert_eq!((read.iops + write.iops) as u64, 250);
         assert_eq!(write.bytes_per_s as u64, 50 * 4096);
         assert_eq!(read.response_time.mean_ns, Some(1000.0));

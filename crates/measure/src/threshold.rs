@@ -1,4 +1,4 @@
-//! A threshold: a user's requirement on a figure, and whether a finished run meets it.
+//! Thresholds: a user's requirements on figures, and whether a finished run meets them.
 //!
 //! ```text
 //! p99<500us                  every kind of operation, in every cell
@@ -7,10 +7,10 @@
 //! read: bandwidth>=1GB/s     the same as read.bandwidth>=1GB/s
 //! ```
 //!
-//! A threshold is judged on cells, not on operations: one outcome for each figure that it covers. Repeats of a
-//! cell are judged together, and of several targets the merged cell. It is held only if it was *shown* to hold:
-//! a percentile that the samples can't support, a cell that is INVALID, and a name that no cell has are not
-//! held, each with its reason.
+//! A threshold is judged on cells, not on operations, with one outcome for each figure that it covers. Repeats of a
+//! cell are judged together, and for several targets the merged cell. It holds only if it was *shown* to hold: a
+//! percentile with too few samples, a cell that is INVALID, and a name that no cell has do not hold, each with a
+//! reason.
 
 use crate::metric::{Counted, Metric, kind_named};
 use crate::{Cell, CellKey, Ended, Level};
@@ -20,7 +20,7 @@ use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 
-/// On which side of the value a figure must be.
+/// Side of the value on which the figure must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
     /// `<`
@@ -34,7 +34,7 @@ pub enum Bound {
 }
 
 impl Bound {
-    /// As it is written.
+    /// Operator as written in a threshold, such as `<=`.
     pub const fn sign(self) -> &'static str {
         match self {
             Self::Below => "<",
@@ -54,35 +54,34 @@ impl Bound {
     }
 }
 
-/// A threshold. As JSON and in files it is its text.
+/// A threshold. JSON and files hold it as text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Threshold {
-    /// As the user wrote it.
+    /// Text as the user wrote it.
     text: String,
-    /// Names of the cells that it covers, with `*` and `?`; None for all.
+    /// Pattern of cell names, with `*` and `?`; None for all cells.
     pub cells: Option<String>,
-    /// The figure.
+    /// Figure to judge.
     pub metric: Metric,
-    /// The side.
+    /// Side on which the figure must be.
     pub bound: Bound,
-    /// The value, in the unit of the metric's quantity (ns, operations a second, bytes a second);
-    /// above 0.
+    /// Value in the unit of the metric's quantity (ns, operations per second, bytes per second); above 0.
     pub value: f64,
 }
 
-/// Why a text is not a threshold, and which part of it is wrong.
+/// Error of parsing a threshold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThresholdError {
     text: String,
-    /// The bytes of the text that are wrong.
+    /// Range of the invalid part, in bytes of the text.
     pub span: Range<usize>,
-    /// The correct form.
+    /// Correct form.
     pub why: String,
 }
 
 impl fmt::Display for ThresholdError {
-    /// The reason, and the text with the wrong part marked.
+    /// Formats the reason, and the text with the invalid part marked.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let columns = |bytes: &str| bytes.chars().count();
         let before = columns(&self.text[..self.span.start]);
@@ -119,7 +118,7 @@ impl FromStr for Threshold {
     fn from_str(text: &str) -> Result<Self, ThresholdError> {
         let wrong =
             |span: Range<usize>, why: String| ThresholdError { text: text.to_owned(), span, why };
-        // The trimmed part of a range, with its position.
+        // Trims a range, and returns it with its position.
         let part = |range: Range<usize>| {
             let whole = &text[range.clone()];
             let start = range.start + whole.len() - whole.trim_start().len();
@@ -182,7 +181,7 @@ impl FromStr for Threshold {
     }
 }
 
-/// Parses a value in the unit of the metric.
+/// Parses a value in the metric's unit.
 fn read_value(metric: Metric, text: &str) -> Result<f64, String> {
     use crate::Quantity;
     match metric.quantity {
@@ -196,26 +195,26 @@ fn read_value(metric: Metric, text: &str) -> Result<f64, String> {
     }
 }
 
-/// The outcome of a threshold, for one figure.
+/// Outcome of a threshold for one figure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome<'a> {
-    /// The threshold.
+    /// The judged threshold.
     pub threshold: &'a Threshold,
-    /// The cell, and the first of its repeats; None where the threshold covers no cell.
+    /// Key of the cell, or of the first of its repeats; None if the threshold covers no cell.
     pub cell: Option<&'a CellKey>,
-    /// How many repeats of the cell were judged together.
+    /// Number of repeats judged together.
     pub repeats: usize,
-    /// The figure, with its kind of operation.
+    /// Judged figure, with its kind of operation.
     pub metric: Metric,
-    /// Its value; None where it could not be shown.
+    /// Value of the figure; None if it could not be determined.
     pub value: Option<f64>,
     /// Whether it was shown to hold.
     pub held: bool,
-    /// Why there is no value.
+    /// Reason why there is no value; None if there is one.
     pub why: Option<String>,
 }
 
-/// Judges thresholds on the cells of a run: at least one outcome for each threshold, in their order.
+/// Judges thresholds on the cells of a run. Returns at least one outcome per threshold, in their order.
 pub fn judge<'a>(thresholds: &'a [Threshold], cells: &'a [Cell]) -> Vec<Outcome<'a>> {
     let groups = with_repeats(cells);
     let merged_speak = groups.iter().any(|g| g[0].key.is_of_all_targets());
@@ -273,7 +272,7 @@ fn judge_cell<'a>(threshold: &'a Threshold, group: &[&'a Cell]) -> Vec<Outcome<'
     figures.into_iter().map(|metric| outcome(metric, counted.value(metric))).collect()
 }
 
-/// Why a cell's figures must not be used; None where they may.
+/// Reason why a cell's figures must not be used; None if they may.
 pub fn unusable(cell: &Cell) -> Option<String> {
     let codes: Vec<&str> = cell
         .verdicts
@@ -294,12 +293,12 @@ pub fn unusable(cell: &Cell) -> Option<String> {
     }
 }
 
-/// The cells of a run with their repeats beside them, in the order in which each first ran.
+/// Groups the cells of a run with their repeats, in the order in which each group began.
 pub fn with_repeats(cells: &[Cell]) -> Vec<Vec<&Cell>> {
     let mut groups: Vec<(CellKey, Vec<&Cell>)> = Vec::new();
     for cell in cells {
         let coordinates = cell.key.coordinates();
-        // A list may hold a cell twice; only a requested repeat is one.
+        // A list may hold a cell twice; only requested repeats are grouped.
         let is_of = |(key, group): &(CellKey, Vec<&Cell>)| {
             *key == coordinates && group.iter().all(|c| c.key.repeat != cell.key.repeat)
         };
@@ -311,7 +310,7 @@ pub fn with_repeats(cells: &[Cell]) -> Vec<Vec<&Cell>> {
     groups.into_iter().map(|group| group.1).collect()
 }
 
-/// Whether `name` matches a pattern in which `*` stands for any text and `?` for any character.
+/// Whether `name` matches a pattern in which `*` matches any text and `?` any character.
 pub fn is_like(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) =
         (pattern.chars().collect(), name.chars().collect());
@@ -361,7 +360,7 @@ mod tests {
         assert_eq!(serde_json::from_str::<Threshold>(&json).unwrap(), t);
     }
 
-    /// Each error marks the part that is wrong.
+    /// Each error marks the invalid part.
     #[test]
     fn errors_mark_their_position() {
         for (text, part, says) in [
@@ -418,18 +417,18 @@ mod tests {
             cell("b", 0, &[(OpKind::Read, 100_000, 500)]),
             cell("b", 1, &[(OpKind::Read, 100_000, 600)]),
         ];
-        // A latency without a kind: each kind; a cell and its repeats: together.
+        // A latency without a kind: one outcome per kind; a cell and its repeats: one together.
         let of = outcomes("p99<500us", &cells);
         let held: Vec<_> = of.iter().map(|o| (o.0.as_str(), o.1)).collect();
         assert_eq!(held, [("a read.p99", true), ("a write.p99", false), ("b read.p99", true)]);
         let of = outcomes("iops>1k", &cells);
         assert_eq!((of[1].1, of[1].2), (false, Some(550.0)), "the rate of both repeats");
-        // A figure that the samples can't support is not held, whatever side it might be on.
+        // A threshold on an unsupported figure does not hold, in either direction.
         for text in ["b: p99.9<500s", "b: p99.9>1ns"] {
             let of = outcomes(text, &cells);
             assert!(!of[0].1 && of[0].2.is_none() && of[0].3.contains("1100 read"), "{of:?}");
         }
-        // Where no cell is covered, nothing is held.
+        // A threshold that covers no cell does not hold.
         assert_eq!(outcomes("write.mean<1ms", &cells).len(), 1, "b does not write");
         assert!(outcomes("b: write.mean<1s", &cells)[0].3.contains("any write"));
         assert!(outcomes("c*: mean<1s", &cells)[0].3.contains("c*"));
@@ -448,7 +447,7 @@ mod tests {
         assert!(!outcomes("iops>1", &[cut])[0].1);
     }
 
-    /// Of several targets the merged cell is judged.
+    /// With several targets, the merged cell is judged.
     #[test]
     fn merged_cells_are_judged() {
         let mut cells: Vec<Cell> =

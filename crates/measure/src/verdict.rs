@@ -1,11 +1,11 @@
-//! Verdicts: the evidence of a cell about its own figures, in plain words, each with the reason and the remedy.
+//! Verdicts: what a cell's evidence says about its figures, in plain words, each with the reason and the remedy.
 //! Judging is a pure function of the cell, so an old run can be judged again by newer rules.
 //!
-//! Each question has a file: how the cell ended, whether anything real was measured, whether an emulated state was that of the long run, whether the numbers agree,
-//! whether the generator was the limit, whether the I/O reached the storage and what layers did to it, whether the storage was in the
-//! expected state, whether it gave back what had been written, whether other programs interfered, the
-//! conditions of machine and device, and whether the samples suffice. The codes are listed in
-//! `docs/verdicts.md`; they are part of the JSON output's contract.
+//! Each question has a file: how the cell ended, whether real storage was measured, whether an emulated target was in
+//! its long-run state, whether the generator was the limit, whether the I/O reached the storage and what layers did
+//! to it, whether the storage was in the expected state, whether it returned the content written, whether other
+//! programs interfered, the conditions of machine and device, and whether there are enough samples.
+//! `docs/verdicts.md` lists the codes; they are part of the JSON output's contract.
 
 mod accounting;
 mod conditions;
@@ -31,7 +31,7 @@ pub use ranks::of_each_rank;
 
 pub use crate::level::{Level, Verdict};
 
-/// Judges a cell. The list is never empty: without a warning or worse it starts with `VALID`.
+/// Judges a cell. The list is never empty: if there is no warning or worse, it starts with `VALID`.
 pub fn judge(cell: &Cell) -> Vec<Verdict> {
     let total = cell.total();
     let mut found = Vec::new();

@@ -1,36 +1,37 @@
-//! The findings of verifying the content of a cell's reads: counts by finding, with the first offsets, and the
-//! writers of the content. Plain data that merges: sums, and the lowest offsets.
+//! Findings of verifying the content of a cell's reads: counts by finding, with the lowest offsets, and the writers
+//! of the content. Plain data that merges.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Offsets that are kept of each finding, the lowest ones.
+/// Offsets kept per finding, the lowest ones.
 const PLACES_MAX: usize = 4;
-/// Writers that are counted apart; the reads of more are in [`Verification::other_writers`].
+/// Writers counted separately; the reads of further ones are in [`Verification::other_writers`].
 const WRITERS_MAX: usize = 8;
 
-/// The flaw of a unit of verifiable content, or a possible one.
+/// Flaw, or possible flaw, of a unit of verifiable content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Finding {
-    /// Whole, but of an earlier write than the latest that was acknowledged.
+    /// Whole, but from a write before the latest acknowledged one.
     Stale,
-    /// All zeroes where content had been written.
+    /// All zeroes, although content had been written.
     Zeroed,
-    /// Something else than verifiable content where such content had been written.
+    /// Something other than verifiable content, although such content had been written.
     Foreign,
-    /// The sectors are of several writes of this unit, or some are zeroes.
+    /// The sectors belong to several writes of this unit, or some are zeroes.
     Torn,
     /// Content that was written for another address.
     Misdirected,
     /// Bytes differ from what was written.
     Damaged,
-    /// Older than what was acknowledged, as a power cut may leave it: the write had not been flushed.
+    /// From a write before the latest acknowledged one, but the later write had not been flushed: a power cut may
+    /// lose it.
     Unflushed,
 }
 
 impl Finding {
-    /// All, in the order in which they are shown.
+    /// All findings, in the order in which they are shown.
     pub const ALL: [Self; 7] = [
         Self::Stale,
         Self::Zeroed,
@@ -41,7 +42,7 @@ impl Finding {
         Self::Unflushed,
     ];
 
-    /// The name in tables and JSON.
+    /// Name in tables and JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Stale => "stale",
@@ -54,80 +55,80 @@ impl Finding {
         }
     }
 
-    /// Whether storage that works can't leave a unit so. An unflushed write may be lost.
+    /// Whether only faulty storage can leave a unit in this state. An unflushed write may be lost.
     pub const fn is_wrong(self) -> bool {
         !matches!(self, Self::Unflushed)
     }
 }
 
-/// Count of a finding, and its first offsets.
+/// Count and lowest offsets of a finding.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Found {
-    /// Units that were read so, counted at each read.
+    /// Units with this finding, counted at each read.
     pub reads: u64,
-    /// Different units.
+    /// Number of different units.
     pub units: u64,
-    /// The lowest offsets, bytes, ascending; at most four.
+    /// Lowest offsets, bytes, ascending; at most four.
     pub first_bytes: Vec<u64>,
 }
 
-/// Reads of whole units by the run that wrote them.
+/// Whole units read, by the run that wrote them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Writer {
-    /// The writer's stamp: when its run began, ns since 1970; of content of layout version 1, its seed. On a
-    /// target that is new in each cell it is no time.
+    /// Stamp of the writer: the start of its run, ns since 1970; for content of layout version 1, its seed. On a
+    /// target that is created for each cell it is not a time.
     pub stamp: u64,
-    /// Units read.
+    /// Whole units of this writer, counted at each read.
     pub reads: u64,
-    /// Version of the content's layout, 1 or 2; 0 in runs that did not keep it.
+    /// Version of the content's layout, 1 or 2; 0 in runs that did not store it.
     pub layout: u8,
 }
 
-/// Knowledge about the units before they were read.
+/// Knowledge about the units' expected content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KeptMap {
     /// No earlier run of this notebook left a map of the target.
     #[default]
     None,
-    /// The map of a run that did not reach its end: its later writes are not in it.
+    /// The map comes from a run that did not reach its end, and lacks its later writes.
     Unfinished,
-    /// The map of the latest run that wrote verifiable content.
+    /// The map comes from the latest run that wrote verifiable content.
     Whole,
 }
 
-/// The result of verifying the reads of a cell. A read of several units counts as that many.
+/// Result of verifying a cell's reads, counted in units: a read of several units counts several times.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Verification {
     /// Length of a unit, bytes.
     pub unit_bytes: u32,
-    /// Units whose content was checked, counted at each read.
+    /// Checked units, counted at each read.
     pub checked: u64,
-    /// Of these, whole, and of the latest write that is known.
+    /// Checked units that are whole and of the latest known write.
     pub current: u64,
-    /// Of these, whole, where it is unknown whether they are of the latest write.
+    /// Checked units that are whole, but may be of an earlier write.
     pub whole: u64,
-    /// Of these, without verifiable content, where none was known to have been written.
+    /// Checked units without verifiable content, where none was known to have been written.
     pub unverified: u64,
-    /// Of the unverified, all zeroes.
+    /// Unverified units that are all zeroes.
     pub unverified_zeroes: u64,
-    /// Units that are wrong, or may be, by finding; those that occurred.
+    /// Units that are wrong or may be, by finding; only findings that occurred.
     pub found: BTreeMap<Finding, Found>,
     /// Writers of the whole units, by stamp; at most eight.
     pub writers: Vec<Writer>,
-    /// Whole units of more writers than these.
+    /// Whole units by writers that are not in `writers`.
     pub other_writers: u64,
-    /// Knowledge before the read; of several targets the least.
+    /// Knowledge about the expected content; for several targets, the least.
     pub kept_map: KeptMap,
-    /// The share (0 to 1) of the active range that a pass over all of it read; None for other cells.
+    /// Share (0 to 1) of the active range read by a pass over all of it; None for other cells.
     pub read_share: Option<f64>,
 }
 
 impl Verification {
-    /// Nothing checked yet, with the memory for all counts: counting allocates nothing.
+    /// Result without any unit, with memory for all counts, so that counting allocates nothing.
     pub fn of_units(unit_bytes: u32) -> Self {
         Self {
             unit_bytes,
@@ -142,8 +143,7 @@ impl Verification {
         }
     }
 
-    /// Counts a whole unit by `stamp` in a version of the layout; `current` means that no later write of it is
-    /// known, by a map.
+    /// Counts a whole unit by its writer's stamp and layout; `current` means that the map knows no later write of it.
     #[inline]
     pub fn add_whole(&mut self, (stamp, layout): (u64, u8), current: bool) {
         self.checked += 1;
@@ -166,14 +166,14 @@ impl Verification {
         }
     }
 
-    /// Counts a unit without verifiable content, of which none was expected.
+    /// Counts a unit without verifiable content where none was expected.
     pub fn add_unverified(&mut self, zeroes: bool) {
         self.checked += 1;
         self.unverified += 1;
         self.unverified_zeroes += u64::from(zeroes);
     }
 
-    /// Counts a unit that is not as it should be; `is_new` where it was not counted before.
+    /// Counts a unit with a finding; `is_new` if this unit was not counted for it before.
     pub fn add_found(&mut self, finding: Finding, offset_bytes: u64, is_new: bool) {
         self.checked += 1;
         let found = self.found.entry(finding).or_default();
@@ -182,7 +182,7 @@ impl Verification {
         found.add_place(offset_bytes);
     }
 
-    /// Leaves out findings that did not occur, and sorts writers.
+    /// Removes findings that did not occur, and sorts writers.
     #[must_use]
     pub fn trimmed(mut self) -> Self {
         self.found.retain(|_, found| found.reads > 0);
@@ -195,23 +195,23 @@ impl Verification {
         self.found.get(&finding).filter(|found| found.reads > 0)
     }
 
-    /// Reads of units in a state in which working storage can't leave them.
+    /// Number of reads of units that only faulty storage can cause.
     pub fn wrong_reads(&self) -> u64 {
         self.found.iter().filter(|(of, _)| of.is_wrong()).map(|(_, found)| found.reads).sum()
     }
 
-    /// Units read whose content was proven to be whole.
+    /// Number of reads of units that were whole.
     pub fn verified(&self) -> u64 {
         self.current + self.whole
     }
 
-    /// Share (0 to 1) of the units read of which nothing could be verified.
+    /// Share (0 to 1) of the units read that could not be verified.
     pub fn unverified_share(&self) -> f64 {
         if self.checked == 0 { 0.0 } else { self.unverified as f64 / self.checked as f64 }
     }
 
-    /// Adds another worker's findings, or those of another target. Sums and lowest offsets: the order does not
-    /// matter, but for which writers are counted apart where there are over eight.
+    /// Adds the findings of another worker or target. The order does not matter, except for which writers are counted
+    /// separately if there are more than eight.
     pub fn merge(&mut self, other: &Self) {
         if self.checked == 0 {
             self.kept_map = other.kept_map;
@@ -256,8 +256,7 @@ impl Found {
 mod tests {
     use super::*;
 
-    /// However findings are divided over workers, and in whatever order they are merged, the result is the
-    /// same.
+    /// The result does not depend on how findings are divided over workers, nor on the order of merging.
     #[test]
     fn the_order_of_merging_does_not_matter() {
         let part = |from: u64| {

@@ -1,4 +1,4 @@
-//! Verdicts follow from a cell's own evidence, and from nothing else.
+//! Verdicts depend on a cell's own evidence only.
 
 use iodyno_measure::verdict::judge;
 use iodyno_measure::{

@@ -1,4 +1,4 @@
-//! Effects of layers, and of what a run trims itself.
+//! Verdicts on layers' effects, and on a run's own trims.
 
 use iodyno_measure::verdict::judge;
 use iodyno_measure::{Cell, Effect, Interval, LayerEffect, Level, Storage, StorageEnd, Verdict};

@@ -1,4 +1,5 @@
-//! Which cells were limited from outside: recorded ones behind real limiters and of honest storage, and rates by chance.
+//! Detection of external limits: recorded cells behind real limiters, recorded cells on honest storage, and random
+//! rates.
 
 use iodyno_measure::verdict::{judge, limit_seen};
 use iodyno_measure::{Cell, Interval, IoLimit, Place, Role};

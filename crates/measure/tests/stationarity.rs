@@ -1,5 +1,5 @@
-//! The verdicts on stationarity as a detector: simulated closed loops with and without disturbances. Each trap must be seen,
-//! and honest targets must pass, over many seeds.
+//! Verdicts on stationarity, tested as a detector on simulated closed loops with and without disturbances, over many
+//! seeds: each trap must be detected, and honest targets must pass.
 
 mod simulated;
 

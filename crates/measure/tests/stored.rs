@@ -1,4 +1,4 @@
-//! The bytes that reached the storage decide whether a cell's figures are a device's.
+//! Verdicts by the bytes that reached the storage: whether a cell's figures are the device's.
 
 use iodyno_measure::verdict::judge;
 use iodyno_measure::{

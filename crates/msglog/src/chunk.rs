@@ -1,5 +1,5 @@
-//! A chunk: what one write stores. A header with a checksum, then records of messages, then zeroes up to a whole
-//! number of blocks. Where chunks lie is in `layout.rs`; how they are found again is in `recovery.rs`.
+//! A chunk: the unit of writes. A header with a checksum, then records, then zeroes up to a whole number of blocks.
+//! `layout.rs` places chunks; `recovery.rs` finds them again.
 //!
 //! The header, in little-endian order:
 //!
@@ -18,9 +18,8 @@
 //! | 60..64 | epoch: how often the log was opened for writing |
 //! | 64..68 | CRC-32C of the chunk before it; 0 for the first of the log |
 //! | 68..72 | flags: 1, the rest of its segment is unused |
-//!
-//! A chunk is valid where it stands if its checksum, the log's identifier and its place are right. It follows another
-//! one if it also names that one's checksum, and its epoch is not lower.
+//! A chunk is valid if its checksum, the log's identifier and its position are right. It follows another chunk if it
+//! also names that chunk's checksum, and its epoch is not lower.
 
 use crate::message::Message;
 
@@ -28,11 +27,11 @@ use crate::message::Message;
 pub const CHUNK_HEADER_BYTES: usize = 72;
 const MAGIC: [u8; 4] = *b"IMC1";
 const FLAG_LAST_OF_SEGMENT: u32 = 1;
-/// Places and numbers of messages are below: no log comes so far.
+/// Upper bound of positions and message numbers, which no log reaches.
 pub(crate) const COUNT_END: u64 = 1 << 62;
-/// Epochs are below: no log is opened so often.
+/// Upper bound of epochs, which no log reaches.
 pub(crate) const EPOCH_END: u32 = 1 << 31;
-/// The checksum covers all that follows it.
+/// First byte covered by the checksum.
 const CHECKED_FROM: usize = 8;
 
 /// Header of a chunk.
@@ -40,45 +39,45 @@ const CHECKED_FROM: usize = 8;
 pub struct ChunkHeader {
     /// CRC-32C of the rest of header and records.
     pub checksum: u32,
-    /// The log's identifier.
+    /// Identifier of the log.
     pub log_id: u64,
-    /// Place in the log, bytes since the log was made.
+    /// Position in the log, bytes since the log was created.
     pub position: u64,
-    /// Number of its first message.
+    /// Number of the chunk's first message.
     pub first_message: u64,
-    /// Place below which all was durable when it was closed.
+    /// Position below which the log was durable when the chunk was closed.
     pub durable_position: u64,
-    /// Latest time of publication up to here, ns since 1970.
+    /// Latest time of publication in the log up to and including this chunk, ns since 1970.
     pub time_ns: u64,
-    /// Bytes on the target.
+    /// Length on the target, bytes.
     pub length_bytes: u32,
     /// Bytes of header and records.
     pub used_bytes: u32,
-    /// Messages.
+    /// Number of messages; other records are not counted.
     pub messages: u32,
-    /// How often the log had been opened for writing.
+    /// Epoch: number of times that the log had been opened for writing.
     pub epoch: u32,
-    /// Checksum of the chunk before it.
+    /// Checksum of the preceding chunk; 0 for the log's first.
     pub previous_checksum: u32,
-    /// The rest of the segment is unused.
+    /// Whether the rest of the segment is unused.
     pub is_last_of_segment: bool,
 }
 
 impl ChunkHeader {
-    /// Place of the chunk that follows, if it is in the same segment.
+    /// Position after the chunk: that of the next chunk, unless this is the segment's last.
     pub fn end(&self) -> u64 {
         self.position + u64::from(self.length_bytes)
     }
 
-    /// Number of the first message behind it.
+    /// Number of the first message after this chunk.
     pub fn next_message(&self) -> u64 {
         self.first_message + u64::from(self.messages)
     }
 
-    /// Writes it, with its checksum, to the start of a chunk whose records are in place.
+    /// Writes the header, with its checksum, to the start of a chunk whose records are in place.
     ///
     /// # Panics
-    /// If `chunk` is shorter than it says.
+    /// If `chunk` is shorter than [`Self::used_bytes`].
     pub fn seal(&mut self, chunk: &mut [u8]) {
         let used = self.used_bytes as usize;
         chunk[0..4].copy_from_slice(&MAGIC);
@@ -99,7 +98,7 @@ impl ChunkHeader {
         chunk[used..self.length_bytes as usize].fill(0);
     }
 
-    /// The header at the start of `bytes`, without a look at its checksum. None where none can be.
+    /// Decodes the header at the start of `bytes` without verifying its checksum. None if it can't be a header.
     pub fn peek(bytes: &[u8]) -> Option<Self> {
         let header = bytes.get(..CHUNK_HEADER_BYTES)?;
         if header[0..4] != MAGIC {
@@ -131,32 +130,32 @@ impl ChunkHeader {
     }
 }
 
-/// A valid chunk, as it was read.
+/// A valid chunk in a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chunk<'a> {
-    /// Its header.
+    /// Header of the chunk.
     pub header: ChunkHeader,
     whole: &'a [u8],
 }
 
-/// Why bytes are no valid chunk of a log at a place.
+/// Reason why bytes are not a valid chunk at a position of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Invalid {
     /// There is no header.
     NoHeader,
-    /// The chunk says that it is longer than what is there.
+    /// The chunk's stated length exceeds the bytes present.
     Cut,
     /// The checksum differs.
     Checksum,
-    /// It is a chunk of another log.
+    /// The chunk belongs to another log.
     OtherLog(u64),
-    /// It belongs elsewhere in the log.
+    /// The chunk belongs to another position of the log.
     OtherPosition(u64),
-    /// The checksum holds, and a record can't be.
+    /// The checksum is right, but a record is malformed.
     Record,
-    /// It is whole, and was never acknowledged: it does not follow the chunk before it.
+    /// The chunk is whole, but does not follow its predecessor: it was never acknowledged.
     Stale,
-    /// The target does not return it.
+    /// The target can't read it.
     Unreadable(std::io::ErrorKind),
 }
 
@@ -176,10 +175,10 @@ impl core::fmt::Display for Invalid {
 }
 
 impl<'a> Chunk<'a> {
-    /// The chunk of log `log_id` for `position` at the start of `bytes`.
+    /// Parses the chunk of log `log_id` at `position` from the start of `bytes`.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Reason why it is not valid.
     pub fn parse(bytes: &'a [u8], log_id: u64, position: u64) -> Result<Self, Invalid> {
         let header = ChunkHeader::peek(bytes).ok_or(Invalid::NoHeader)?;
         if header.log_id != log_id {
@@ -188,7 +187,7 @@ impl<'a> Chunk<'a> {
         if header.position != position {
             return Err(Invalid::OtherPosition(header.position));
         }
-        // What is cut off may be zeroes alone, but it was never whole.
+        // The missing part may be only zeroes, but the chunk was never written completely.
         let whole = bytes.get(..header.length_bytes as usize).ok_or(Invalid::Cut)?;
         let used = &whole[..header.used_bytes as usize];
         if crc_fast::crc32_iscsi(&used[CHECKED_FROM..]) != header.checksum {
@@ -199,17 +198,17 @@ impl<'a> Chunk<'a> {
         is_whole.then_some(Self { header, whole }).ok_or(Invalid::Record)
     }
 
-    /// The chunk with a header that this process has sealed, or checked, itself.
+    /// A chunk whose header this process has sealed or verified before.
     pub(crate) fn trusted(header: ChunkHeader, bytes: &'a [u8]) -> Self {
         Self { header, whole: &bytes[..header.length_bytes as usize] }
     }
 
-    /// Its records, in their order.
+    /// Records of the chunk, in order.
     pub fn records(&self) -> Records<'a> {
         Records { rest: &self.whole[CHUNK_HEADER_BYTES..self.header.used_bytes as usize] }
     }
 
-    /// Its messages with their numbers, in their order.
+    /// Messages of the chunk with their numbers, in order.
     pub fn messages(&self) -> impl Iterator<Item = (u64, Message<'a>)> + use<'a> {
         let (mut records, mut next) = (self.records(), self.header.first_message);
         core::iter::from_fn(move || {
@@ -224,7 +223,7 @@ impl<'a> Chunk<'a> {
     }
 }
 
-/// Messages among the records that `rest` consists of. None where it is anything else.
+/// Counts the messages among the records in `rest`. None if `rest` holds anything but whole records.
 fn count_messages(mut rest: &[u8]) -> Option<u32> {
     let mut messages = 0;
     while !rest.is_empty() {

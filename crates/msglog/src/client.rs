@@ -1,5 +1,5 @@
-//! A client of a message log's server, over any stream of bytes: a connection that sends requests and takes replies. What
-//! holds messages until they are persisted, and connects again, is in `client/publisher.rs`.
+//! A client of a message log's server, over any byte stream: a connection that sends requests and receives replies.
+//! `client/publisher.rs` adds a publisher that holds messages until they are persisted, and reconnects.
 
 mod publisher;
 
@@ -12,57 +12,57 @@ use crate::protocol::{
 use std::io::{self, Read, Write};
 use thiserror::Error;
 
-/// Bytes that are received at once.
+/// Size of the receive buffer, bytes.
 const RECEIVE_BYTES: usize = 256 << 10;
 /// Bytes of requests that are gathered before they are sent.
 const SEND_BYTES: usize = 64 << 10;
 
-/// Why a client can't go on.
+/// Error of a client.
 #[derive(Debug, Error)]
 pub enum ClientError {
     /// The server can't be reached, or the connection broke.
     #[error("the connection to the server broke: {0}")]
     Io(#[from] io::Error),
-    /// The server refuses.
+    /// The server refused the request or the connection.
     #[error("the server answers: {0}")]
     Server(#[from] ServerError),
-    /// It answers in TLS.
+    /// The server answered with TLS.
     #[error("the server requires TLS")]
     IsTls,
-    /// What it sends is not this protocol.
+    /// The server sent something other than this protocol.
     #[error("the server does not speak the log's protocol: {0}")]
     Malformed(#[from] Malformed),
-    /// Its answer does not belong here.
+    /// The server sent a reply that is not expected here.
     #[error("the server's answer was not expected: {0}")]
     Unexpected(String),
-    /// The log lacks messages that were persisted in it.
+    /// The log lacks messages that it had acknowledged as persisted.
     #[error(
         "the log has {found} messages of this publisher, and {known} of them were persisted: it is another log, or was restored from an older copy"
     )]
     Lost {
-        /// What was persisted.
+        /// Last sequence acknowledged as persisted.
         known: u64,
-        /// What the server has.
+        /// Last sequence of the publisher in the log.
         found: u64,
     },
-    /// The server has messages of this publisher that this client did not send.
+    /// The log has messages of this publisher that this client did not send.
     #[error(
         "the log has {found} messages of this publisher, and this client sent {sent}: another one publishes by its name"
     )]
     NotOurs {
-        /// What this client sent.
+        /// Last sequence sent by this client.
         sent: u64,
-        /// What the server has.
+        /// Last sequence of the publisher in the log.
         found: u64,
     },
 }
 
 impl ClientError {
-    /// Whether a client that connects again later may go on.
+    /// Whether the condition may pass, so that a client can try again later.
     pub fn may_pass(&self) -> bool {
         use io::ErrorKind::{InvalidData, InvalidInput, PermissionDenied, Unsupported};
         match self {
-            // Certificates that are not accepted, and the like.
+            // Such as certificates that are not accepted.
             Self::Io(error) => {
                 !matches!(error.kind(), InvalidData | InvalidInput | PermissionDenied | Unsupported)
             }
@@ -76,7 +76,7 @@ impl ClientError {
     }
 }
 
-/// A connection whose server has answered the hello.
+/// A connection, once the server has answered the hello.
 #[derive(Debug)]
 pub struct Connection<S> {
     stream: S,
@@ -88,10 +88,10 @@ pub struct Connection<S> {
 }
 
 impl<S: Read + Write> Connection<S> {
-    /// Says hello on a connected stream.
+    /// Sends the hello on a connected stream, and waits for the answer.
     ///
     /// # Errors
-    /// The server refuses, or is none.
+    /// The server refuses, or does not speak this protocol.
     pub fn begin(stream: S, token: &[u8]) -> Result<Self, ClientError> {
         let mut connection = Self {
             stream,
@@ -111,22 +111,22 @@ impl<S: Read + Write> Connection<S> {
         Ok(connection)
     }
 
-    /// Whether the first bytes from the server are a record of TLS: an alert.
+    /// Returns the error if the server's first bytes are a TLS alert.
     fn is_tls(&self) -> Option<ClientError> {
         self.input[..self.end].starts_with(&[0x15, 3]).then_some(ClientError::IsTls)
     }
 
-    /// What the server said of its log.
+    /// The server's answer to the hello.
     pub fn welcome(&self) -> Option<&Welcome> {
         self.welcome.as_ref()
     }
 
-    /// The stream.
+    /// Underlying stream.
     pub fn stream(&self) -> &S {
         &self.stream
     }
 
-    /// Sends a request, and what was gathered before it.
+    /// Sends a request, after any gathered ones.
     ///
     /// # Errors
     /// The stream broke.
@@ -135,7 +135,7 @@ impl<S: Read + Write> Connection<S> {
         self.send()
     }
 
-    /// Gathers a request: it is sent when enough of them are there, or by [`Connection::send`].
+    /// Gathers a request. Requests are sent once there are 64 KiB, or by [`Connection::send`].
     ///
     /// # Errors
     /// The stream broke.
@@ -144,10 +144,10 @@ impl<S: Read + Write> Connection<S> {
         if self.sending.len() >= SEND_BYTES { self.send() } else { Ok(()) }
     }
 
-    /// Sends what was gathered.
+    /// Sends the gathered requests.
     ///
     /// # Errors
-    /// The stream broke. Then the server's last words are looked for: why it ended the connection.
+    /// The stream broke. If the server explained why before it closed, that is the error.
     pub fn send(&mut self) -> Result<(), ClientError> {
         if self.sending.is_empty() {
             return Ok(());
@@ -155,7 +155,7 @@ impl<S: Read + Write> Connection<S> {
         let sent = self.stream.write_all(&self.sending).and_then(|()| self.stream.flush());
         self.sending.clear();
         let Err(error) = sent else { return Ok(()) };
-        // A server that refuses closes its end: what it said may be there.
+        // A server that refuses closes its end: its error may already be received.
         loop {
             match self.reply() {
                 Ok(_) => {}
@@ -165,16 +165,16 @@ impl<S: Read + Write> Connection<S> {
         }
     }
 
-    /// Whether the next reply is there already.
+    /// Whether a whole reply has already been received.
     pub fn has_reply(&self) -> bool {
         let filled = &self.input[self.start..self.end];
         matches!(protocol::frame(filled, FRAME_BYTES_MAX), Ok(Some(_)) | Err(_))
     }
 
-    /// The next reply; waits for it. An error that the server sends is an error here.
+    /// Waits for the next reply. An error sent by the server is returned as an error.
     ///
     /// # Errors
-    /// The server ended the connection, or the stream broke.
+    /// The server sent an error, or the stream broke.
     pub fn reply(&mut self) -> Result<Reply<'_>, ClientError> {
         let taken = loop {
             let filled = &self.input[self.start..self.end];
@@ -191,11 +191,11 @@ impl<S: Read + Write> Connection<S> {
         }
     }
 
-    /// Puts messages and values that were received already into lines: `most` of them, until the lines are full, or up to
-    /// another reply. How many there were.
+    /// Formats received messages and values as lines: `most` of them, until `lines` is full, or up to another kind of
+    /// reply. Returns their number.
     ///
     /// # Errors
-    /// What is there is no reply.
+    /// The received bytes are not a valid reply.
     pub fn put_received(&mut self, lines: &mut Lines, most: u64) -> Result<u64, ClientError> {
         let (count, taken) = put_all(&self.input[self.start..self.end], lines, most)?;
         self.start += taken;
@@ -223,7 +223,7 @@ impl<S: Read + Write> Connection<S> {
         }
     }
 
-    /// Begins a stream of messages; its replies follow. Gives the first number that it may hold.
+    /// Begins a stream of messages, received as replies. Returns the lowest number that a message can have.
     ///
     /// # Errors
     /// The server refuses, or the stream broke.
@@ -241,7 +241,7 @@ impl<S: Read + Write> Connection<S> {
         }
     }
 
-    /// Begins a snapshot of the current values; its replies follow. Gives its bookmark.
+    /// Begins a snapshot of the current values, received as replies. Returns its bookmark.
     ///
     /// # Errors
     /// The server refuses, or the stream broke.
@@ -253,7 +253,7 @@ impl<S: Read + Write> Connection<S> {
         }
     }
 
-    /// The server's state, as JSON.
+    /// Requests the server's state, as JSON.
     ///
     /// # Errors
     /// The server refuses, or the stream broke.
@@ -266,7 +266,8 @@ impl<S: Read + Write> Connection<S> {
     }
 }
 
-/// Puts the messages and values at the start of `input` into lines. How many they are, and their bytes.
+/// Formats the messages and values at the start of `input` as lines. Returns their number, and their bytes in
+/// `input`.
 fn put_all(input: &[u8], lines: &mut Lines, most: u64) -> Result<(u64, usize), Malformed> {
     let (mut count, mut taken) = (0, 0);
     while count < most && !lines.is_full() {
@@ -282,7 +283,7 @@ fn put_all(input: &[u8], lines: &mut Lines, most: u64) -> Result<(u64, usize), M
     Ok((count, taken))
 }
 
-/// The error of a reply that does not belong where it came.
+/// Error for a reply that is not expected at this point.
 pub fn unexpected(reply: &Reply<'_>) -> ClientError {
     let text = format!("{reply:?}");
     ClientError::Unexpected(text.chars().take(200).collect())

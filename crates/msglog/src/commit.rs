@@ -1,28 +1,30 @@
-//! Group commit: when chunks are written and flushed, and which of them are durable. It knows neither bytes nor places.
+//! Group commit: decides when chunks are written and flushed, and which are durable. It handles only the chunks'
+//! numbers.
 //!
-//! Chunks have numbers in the order of the log, from 0. Several may be written at once, and complete in any order. A flush
-//! covers the writes that had completed when it was issued. A chunk is *durable* when all chunks before it are, so what
-//! is lost in a crash is a tail.
+//! Chunks have numbers in the order of the log, from 0. Several may be in flight, and complete in any order. A flush
+//! covers the writes that had completed when it was issued. A chunk is *durable* only if all chunks before it are, so
+//! a crash loses only a tail of the log.
 //!
-//! Without durability a chunk counts when its write has completed; with `Each`, a message has a write and a flush of its own.
+//! Without durability, a chunk is persisted when its write completes; with `Each`, every message has its own write
+//! and flush.
 
 pub use iodyno_workload::LogDurability as Durability;
 
-/// How chunks are committed.
+/// Rule by which chunks are committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommitRule {
-    /// What counts as persisted.
+    /// Condition under which messages count as persisted.
     pub durability: Durability,
-    /// A write is itself durable when it completes (FUA, `RWF_DSYNC`): no flush is issued.
+    /// Whether a write is durable when it completes (FUA, `RWF_DSYNC`): then no flush is issued.
     pub fua: bool,
-    /// Chunks between two flushes, at most; 1 or more.
+    /// Most chunks per flush; 1 or more.
     pub chunks_max: u32,
-    /// Writes and flushes in flight, at most: 1 to 64.
+    /// Most writes and flushes in flight: 1 to 64.
     pub depth: u32,
 }
 
 impl CommitRule {
-    /// At most 1 MiB of chunks of 64 KiB to a flush, one write at a time.
+    /// At most 16 chunks per flush (1 MiB with chunks of 64 KiB), one operation at a time.
     pub const DEFAULT: Self =
         Self { durability: Durability::Batch, fua: false, chunks_max: 16, depth: 1 };
 
@@ -31,25 +33,25 @@ impl CommitRule {
     }
 }
 
-/// Chunks that wait to be written.
+/// State of the chunks that wait to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiting {
-    /// There is none.
+    /// No chunk waits.
     None,
-    /// One that is not full: more messages may join it.
+    /// One chunk waits and is not full: more messages may join it.
     Partial,
-    /// One or more that nothing will join.
+    /// One or more chunks wait that take no more messages.
     Full,
 }
 
-/// What to issue next.
+/// Next operation to issue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// The next chunk.
+    /// Write the next chunk.
     Write,
-    /// A flush.
+    /// Flush the target.
     Flush,
-    /// Nothing, before an operation completes or a message comes.
+    /// Wait until an operation completes or a message arrives.
     Wait,
 }
 
@@ -57,27 +59,27 @@ pub enum Step {
 #[derive(Clone, Debug)]
 pub struct Commit {
     rule: CommitRule,
-    /// Chunks whose writes were issued.
+    /// Number of chunks whose writes were issued.
     issued: u64,
-    /// All chunks below have been written.
+    /// All chunks below this number are written.
     written: u64,
-    /// Bit `i`: chunk `written + i` has been written too.
+    /// Bit `i`: chunk `written + i` is also written.
     written_beyond: u64,
-    /// A flush is in flight, and covers all chunks below.
+    /// All chunks below this number are covered by the flush in flight; None without one.
     flushing: Option<u64>,
-    /// All chunks below are durable.
+    /// All chunks below this number are durable.
     durable: u64,
-    /// A chunk that was not full has been written since the last flush was issued. One such chunk joins a group, and ends it:
-    /// more would hold the flush up.
+    /// A partial chunk was written since the last flush was issued. It is the last of its group: further ones would
+    /// delay the flush.
     has_partial: bool,
     is_broken: bool,
 }
 
 impl Commit {
-    /// Without any chunk.
+    /// State without any chunk.
     ///
     /// # Panics
-    /// If the rule has a depth outside of 1 to 64, or no chunks.
+    /// If the rule has a depth outside 1 to 64, or allows no chunks.
     pub fn new(rule: CommitRule) -> Self {
         assert!((1..=64).contains(&rule.depth) && rule.chunks_max >= 1, "{rule:?}");
         Self {
@@ -92,24 +94,24 @@ impl Commit {
         }
     }
 
-    /// All chunks below this one are durable, or, without durability, written.
+    /// All chunks below this number are durable, or, without durability, written.
     #[inline]
     pub fn durable(&self) -> u64 {
         self.durable
     }
 
-    /// Writes issued so far.
+    /// Number of writes issued so far.
     #[inline]
     pub fn issued(&self) -> u64 {
         self.issued
     }
 
-    /// A write or a flush has failed: nothing becomes durable any more.
+    /// Whether a write or a flush has failed: then nothing more becomes durable.
     pub fn is_broken(&self) -> bool {
         self.is_broken
     }
 
-    /// The rule.
+    /// Rule of group commit.
     pub fn rule(&self) -> &CommitRule {
         &self.rule
     }
@@ -118,7 +120,7 @@ impl Commit {
         (self.issued - self.written) as u32 - self.written_beyond.count_ones()
     }
 
-    /// What to issue, with these chunks waiting.
+    /// Returns the next operation, given the state of waiting chunks.
     #[inline]
     pub fn step(&self, waiting: Waiting) -> Step {
         let writes = self.writes_in_flight();
@@ -126,7 +128,7 @@ impl Commit {
         if self.is_broken || in_flight >= self.rule.depth {
             return Step::Wait;
         }
-        // Chunks that the flush in flight, or else the next one, does not make durable yet.
+        // Chunks not covered by the flush in flight, or not durable if there is none.
         let group = self.issued - self.flushing.unwrap_or(self.durable);
         let may_write = match self.rule.durability {
             Durability::Each => group == 0 && in_flight == 0,
@@ -142,7 +144,7 @@ impl Commit {
         if may_write && writes_now {
             return Step::Write;
         }
-        // A flush waits for the writes of its group: they would need another.
+        // A flush waits for the writes of its group, which otherwise would need another flush.
         let flushes = self.rule.flushes()
             && self.flushing.is_none()
             && self.written > self.durable
@@ -150,7 +152,7 @@ impl Commit {
         if flushes { Step::Flush } else { Step::Wait }
     }
 
-    /// The next chunk's write is issued; its number.
+    /// Marks the next chunk's write as issued; returns the chunk's number.
     #[inline]
     pub fn write_begins(&mut self, waiting: Waiting) -> u64 {
         self.has_partial |= waiting == Waiting::Partial && self.rule.flushes();
@@ -158,7 +160,7 @@ impl Commit {
         self.issued - 1
     }
 
-    /// A chunk's write has completed.
+    /// Marks a chunk's write as completed.
     #[inline]
     pub fn written(&mut self, chunk: u64, succeeded: bool) {
         if !succeeded {
@@ -175,7 +177,7 @@ impl Commit {
         }
     }
 
-    /// A flush is issued.
+    /// Marks a flush as issued.
     #[inline]
     pub fn flush_begins(&mut self) {
         debug_assert!(self.flushing.is_none(), "one flush at a time");
@@ -184,8 +186,8 @@ impl Commit {
         self.has_partial = false;
     }
 
-    /// The flush has completed. One that failed is not tried again: what it covered may be lost, and a second would
-    /// succeed.
+    /// Marks the flush as completed. A failed flush is not retried: the data that it covered may be lost, and a
+    /// second flush would succeed nevertheless.
     #[inline]
     pub fn flushed(&mut self, succeeded: bool) {
         let covered = self.flushing.take();

@@ -1,6 +1,6 @@
-//! Filters: conditions on a message's headers and on fields of its JSON body. The language is described in
-//! `docs/message-log-filters.md`; this file holds what a filter is, and how it is written. It is parsed in
-//! `filter/parse.rs`, and applied to a message in `filter/evaluate.rs`.
+//! Filters: conditions on a message's headers and on fields of its JSON body. `docs/message-log-filters.md` describes
+//! the language; this file holds the types and their text form. `filter/parse.rs` parses a filter, and
+//! `filter/evaluate.rs` applies it to a message.
 
 mod evaluate;
 mod number;
@@ -16,9 +16,9 @@ use number::Number;
 use pattern::Pattern;
 use thiserror::Error;
 
-/// The longest filter, bytes.
+/// Longest filter, bytes.
 pub const FILTER_BYTES_MAX: usize = 64 << 10;
-/// Parentheses and NOT within one another, at most.
+/// Deepest nesting of parentheses and NOT.
 pub const FILTER_NESTING_MAX: u32 = 64;
 
 /// A condition on messages.
@@ -27,18 +27,18 @@ pub struct Filter {
     condition: Condition,
 }
 
-/// Text that is no filter: what is wrong, the column with a caret, and the remedy.
+/// Error of parsing a filter: the problem, the column with a caret, and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct FilterError(Box<Problem>);
 
 impl FilterError {
-    /// Line and column, in characters, both from 1. None: the filter as a whole is at fault.
+    /// Line and column, in characters from 1. None if the filter as a whole is at fault.
     pub fn line_column(&self) -> Option<(usize, usize)> {
         self.0.line_column()
     }
 
-    /// What is wrong, in one sentence.
+    /// The problem, in one sentence.
     pub fn message(&self) -> &str {
         self.0.message()
     }
@@ -50,10 +50,10 @@ impl FilterError {
 }
 
 impl Filter {
-    /// The filter that a text describes.
+    /// Parses a filter.
     ///
     /// # Errors
-    /// What is wrong with it, and where.
+    /// The problem and its position.
     pub fn parse(text: &str) -> Result<Self, FilterError> {
         match parse::condition(text) {
             Ok(condition) => Ok(Self { condition }),
@@ -61,15 +61,16 @@ impl Filter {
         }
     }
 
-    /// Whether a message with this number matches. The body is parsed if a path is looked at, once.
+    /// Whether a message with this number matches. The body is parsed at most once, and only if the filter has a
+    /// path.
     pub fn matches(&self, number: u64, message: &Message<'_>) -> bool {
         evaluate::holds(&self.condition, number, message, &Effort::new(u64::MAX))
     }
 
-    /// The same, if that takes no more than an effort.
+    /// Like [`Self::matches`], within a limited effort.
     ///
     /// # Errors
-    /// It takes more.
+    /// The effort is exceeded.
     pub fn matches_within(
         &self,
         number: u64,
@@ -80,29 +81,29 @@ impl Filter {
         if effort.left() == 0 { Err(TooCostly) } else { Ok(holds) }
     }
 
-    /// Bytes of memory that it takes; estimated.
+    /// Estimated memory of the filter, bytes.
     pub fn memory_bytes(&self) -> usize {
         self.condition.memory_bytes()
     }
 }
 
-/// Bytes of memory for each byte of a filter's text, at most; also while it is parsed.
+/// Upper bound of a filter's memory per byte of its text, also during parsing.
 pub const FILTER_MEMORY_FACTOR: usize = 64;
 
-/// Steps that evaluations may take: about one for a condition, for an element of an array, and for each few bytes that are looked
-/// at. A million take some milliseconds.
+/// Budget of evaluation steps: about one per condition, per element of an array, and per few bytes compared. A
+/// million steps take some milliseconds.
 #[derive(Debug)]
 pub struct Effort {
     left: Cell<u64>,
 }
 
 impl Effort {
-    /// So many steps.
+    /// Budget of `steps` steps.
     pub fn new(steps: u64) -> Self {
         Self { left: Cell::new(steps) }
     }
 
-    /// Steps that are left. 0: something took more.
+    /// Steps left. 0: an evaluation needed more.
     pub fn left(&self) -> u64 {
         self.left.get()
     }
@@ -114,7 +115,7 @@ impl Effort {
     }
 }
 
-/// A filter takes more steps for a message than it may.
+/// Error: evaluating a filter for a message needs more steps than allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the filter takes too long for a message: use fewer conditions on large fields")]
 pub struct TooCostly;
@@ -127,7 +128,7 @@ impl FromStr for Filter {
     }
 }
 
-/// No `All` is directly in another, nor an `Any` in another, and each has two conditions or more.
+/// No `All` is directly within an `All`, and no `Any` within an `Any`; each has two or more conditions.
 #[derive(Clone, Debug, PartialEq)]
 enum Condition {
     Any(Vec<Self>),
@@ -190,7 +191,7 @@ impl Condition {
             }
     }
 
-    /// Parentheses are needed around it within AND, or behind NOT.
+    /// Wraps it in parentheses where needed within AND, or after NOT.
     fn within_all(&self) -> Grouped<'_> {
         Grouped(self, matches!(self, Self::Any(_)))
     }
@@ -211,7 +212,7 @@ enum Comparison {
 }
 
 impl Comparison {
-    /// In the order in which they are looked for. The last name of each is its canonical one.
+    /// In order of matching: longer names before their prefixes. The last name of each is the canonical one.
     const NAMES: [(&'static str, Self); 8] = [
         ("<=", Self::AtMost),
         (">=", Self::AtLeast),
@@ -232,7 +233,7 @@ enum Operand {
 }
 
 impl Operand {
-    /// Bytes on the heap, as those of all parts.
+    /// Heap memory of the condition and its parts, bytes.
     fn memory_bytes(&self) -> usize {
         let of_step = |it: &Step| size_of::<Step>() + it.name.len() + 16;
         match self {
@@ -270,7 +271,7 @@ impl Header {
 #[derive(Clone, Debug, PartialEq)]
 struct Step {
     name: String,
-    /// In an array, the element that it names.
+    /// Index that the name stands for in an array; None if it is not a number.
     index: Option<usize>,
 }
 
@@ -294,7 +295,7 @@ impl Literal {
     }
 }
 
-/// Whether a name in a path needs no quotes if all its characters are such.
+/// Whether the character needs no quotes in a path's name.
 fn is_plain(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '@' | ':' | '$' | '#')
 }
@@ -313,7 +314,7 @@ impl Display for Grouped<'_> {
     }
 }
 
-/// Writes the items with a word between them.
+/// Writes the items, separated by a word.
 fn write_joined<T: Display>(
     f: &mut Formatter<'_>,
     items: impl IntoIterator<Item = T>,

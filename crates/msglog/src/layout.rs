@@ -1,32 +1,32 @@
-//! Where a log lies on a target: a description at the start, twice, and segments after it, each used again when its
-//! content is no longer kept. What a segment holds is in `chunk.rs`.
+//! Layout of a log on a target: two copies of a description, then segments, each reused when its content is no longer
+//! kept. `chunk.rs` holds the content of segments.
 //!
-//! A *position* counts the log's bytes since it was made, and never falls. Its segment is the position divided by the
-//! segment's size; segment `n` lies in slot `n` modulo the number of slots.
+//! A *position* counts the log's bytes since it was created, and never decreases. Its segment is the position divided
+//! by the segment size; segment `n` is in slot `n` modulo the number of slots.
 
 use crate::chunk::{CHUNK_HEADER_BYTES, COUNT_END, ChunkHeader, EPOCH_END};
 use thiserror::Error;
 
-/// Bytes before the first slot: the description, and its copy in the second half.
+/// Bytes before the first slot: the description, and in the second half its copy.
 pub const DESCRIPTION_BYTES: u64 = 64 << 10;
 /// Offsets of the two descriptions.
 pub const DESCRIPTION_OFFSETS: [u64; 2] = [0, DESCRIPTION_BYTES / 2];
-/// Bytes of one description.
+/// Length of one description, bytes.
 pub const DESCRIPTION_BLOCK_BYTES: usize = 4096;
 const MAGIC: [u8; 8] = *b"IODYLOG1";
-/// The fewest segments: one that is written, one that is kept, and two that are free.
+/// Fewest segments: one being written, one kept, and two free.
 pub const SEGMENTS_MIN: u64 = 4;
-/// The smallest and the largest chunk, bytes.
+/// Range of chunk sizes, bytes.
 pub const CHUNK_BYTES: core::ops::RangeInclusive<u32> = 4 << 10..=16 << 20;
 
-/// The latest epoch: the log was opened for writing, and ended at a place. Chunks of earlier epochs from there on were cut
-/// off; without this record one that was torn could become whole again, when sectors of a later write make up for those
-/// that are missing.
+/// Record of opening the log for writing: the epoch, and the log's end at that time. Chunks of earlier epochs beyond
+/// that end are cut off. Without this record a torn chunk could become whole again, if sectors of a later write
+/// complete it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EpochStart {
-    /// How often the log had been opened for writing; 0 for a new log.
+    /// Number of times that the log had been opened for writing; 0 for a new log.
     pub epoch: u32,
-    /// Where the log ended, bytes since it was made.
+    /// End of the log, bytes since it was created.
     pub position: u64,
 }
 
@@ -37,55 +37,55 @@ impl EpochStart {
     }
 }
 
-/// The sizes of a log, and its identifier.
+/// Sizes and identifier of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// Distinguishes its chunks from those of other logs.
+    /// Identifier that distinguishes the log's chunks from those of other logs.
     pub log_id: u64,
-    /// Bytes of the target that it uses.
+    /// Bytes of the target used by the log.
     pub capacity_bytes: u64,
-    /// Bytes of a segment.
+    /// Size of a segment, bytes.
     pub segment_bytes: u64,
-    /// The longest chunk, bytes.
+    /// Largest chunk, bytes.
     pub chunk_bytes: u32,
-    /// Chunks begin and end at multiples of this many bytes.
+    /// Block size, bytes: chunks begin and end at multiples of it.
     pub align_bytes: u32,
 }
 
-/// Sizes that no log can have.
+/// Error: sizes that a log can't have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum LayoutError {
-    /// Blocks.
+    /// Invalid block size, bytes.
     #[error("blocks of {0} bytes: a power of two from 512 to 65,536")]
     Align(u32),
-    /// Chunks.
+    /// Invalid chunk size, bytes.
     #[error("chunks of {0} bytes: {min} to {max}, and a multiple of the target's block", min = CHUNK_BYTES.start(), max = CHUNK_BYTES.end())]
     Chunk(u32),
-    /// Segments.
+    /// The segment size does not suit the chunk size.
     #[error("segments of {segment_bytes} bytes: a multiple of the chunk's {chunk_bytes}")]
     Segment {
-        /// Bytes of a segment.
+        /// Size of a segment, bytes.
         segment_bytes: u64,
-        /// Bytes of a chunk.
+        /// Size of a chunk, bytes.
         chunk_bytes: u32,
     },
-    /// The target.
+    /// The target is too small.
     #[error(
         "the target has {capacity_bytes} bytes: a log needs {needed_bytes}, four segments and {DESCRIPTION_BYTES} bytes; use smaller segments"
     )]
     Capacity {
-        /// Bytes of the target.
+        /// Size of the target, bytes.
         capacity_bytes: u64,
-        /// The fewest bytes.
+        /// Least size for the log, bytes.
         needed_bytes: u64,
     },
 }
 
 impl Layout {
-    /// A log's sizes.
+    /// Creates a layout.
     ///
     /// # Errors
-    /// What can't be.
+    /// The sizes are not valid.
     pub fn new(
         log_id: u64,
         capacity_bytes: u64,
@@ -97,7 +97,7 @@ impl Layout {
         layout.check().map(|()| layout)
     }
 
-    /// Segments for a target: 64 of them, each 1 MiB to 1 GiB, and of whole chunks.
+    /// Segment size for a target: about 64 segments, each 1 MiB to 1 GiB and a whole number of chunks.
     pub fn segment_bytes_for(capacity_bytes: u64, chunk_bytes: u32) -> u64 {
         let chunk = u64::from(chunk_bytes.max(1));
         let wanted = (capacity_bytes / 64).clamp(1 << 20, 1 << 30);
@@ -134,7 +134,7 @@ impl Layout {
         position / self.segment_bytes
     }
 
-    /// First position of a segment.
+    /// Position of a segment's start.
     pub fn segment_start(&self, segment: u64) -> u64 {
         segment * self.segment_bytes
     }
@@ -144,19 +144,19 @@ impl Layout {
         self.segment_bytes - position % self.segment_bytes
     }
 
-    /// The oldest segment that is kept when this one has been entered: two are always free, one for what is carried from
-    /// the oldest, and one that what is carried may run into.
+    /// Oldest segment kept once `segment` has been entered. Two slots are always free: one for records carried from
+    /// the dropped segment, and one for overflow.
     pub fn oldest_kept(&self, segment: u64) -> u64 {
         (segment + 3).saturating_sub(self.slots())
     }
 
-    /// Offset on the target, bytes.
+    /// Offset of a position on the target, bytes.
     pub fn offset_bytes(&self, position: u64) -> u64 {
         let slot = self.segment(position) % self.slots();
         DESCRIPTION_BYTES + slot * self.segment_bytes + position % self.segment_bytes
     }
 
-    /// Place of the chunk after one with this header.
+    /// Position of the chunk after one with this header.
     pub fn after(&self, header: &ChunkHeader) -> u64 {
         if header.is_last_of_segment {
             self.segment_start(self.segment(header.position) + 1)
@@ -165,17 +165,17 @@ impl Layout {
         }
     }
 
-    /// Bytes that a chunk offers to records.
+    /// Space for records in a chunk, bytes.
     pub fn space_bytes(&self) -> usize {
         self.chunk_bytes as usize - CHUNK_HEADER_BYTES
     }
 
-    /// Bytes on the target of a chunk whose header and records have so many.
+    /// Length on the target of a chunk with `used_bytes` of header and records, bytes.
     pub fn aligned(&self, used_bytes: usize) -> usize {
         used_bytes.next_multiple_of(self.align_bytes as usize)
     }
 
-    /// The description, to be written at both of [`DESCRIPTION_OFFSETS`].
+    /// Encodes the description, to be written at both [`DESCRIPTION_OFFSETS`].
     pub fn describe(&self, start: EpochStart) -> Vec<u8> {
         let mut block = vec![0; DESCRIPTION_BLOCK_BYTES];
         block[0..8].copy_from_slice(&MAGIC);
@@ -191,7 +191,7 @@ impl Layout {
         block
     }
 
-    /// The layout that a block describes, and the latest epoch. None where it describes none.
+    /// Decodes a description: the layout and the latest epoch. None if the block is not a description.
     pub fn read(block: &[u8]) -> Option<(Self, EpochStart)> {
         let block = block.get(..DESCRIPTION_BLOCK_BYTES)?;
         let word = |at: usize| block[at..at + 8].try_into().map(u64::from_le_bytes).ok();

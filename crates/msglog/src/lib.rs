@@ -1,8 +1,8 @@
 //! A message log without I/O.
 //!
-//! [`Log`] is the state machine: messages are appended, it says what to write and to flush, and passes on what has become
-//! durable. [`recovery`] opens one. [`State`] is the current value by key. A [`Filter`] chooses messages and values by
-//! their content. What carries the operations out, and serves the log to clients, is elsewhere.
+//! [`Log`] is the state machine for writing: it takes messages, requests writes and flushes, and passes on durable
+//! chunks. [`recovery`] opens a log. [`State`] holds the current values by key. A [`Filter`] selects messages and
+//! values by content. The crate `logserver` performs the operations and serves clients.
 
 pub mod chunk;
 pub mod client;

@@ -1,4 +1,5 @@
-//! Messages as lines of text: for people, as JSON, or their bodies alone; and which messages of a log become lines.
+//! Messages formatted as lines: for people, as JSON, or only their bodies; and the selection of a log's messages to
+//! format.
 
 use crate::chunk::Chunk;
 use crate::filter::Filter;
@@ -6,11 +7,11 @@ use crate::message::{Message, MessageKind};
 use iodyno_units::text::clean;
 use std::io::Write as _;
 
-/// Text that is gathered before it is printed, where more is there at once.
+/// Length from which the gathered text should be printed, bytes.
 const FULL_BYTES: usize = 64 << 10;
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// What a line holds.
+/// Format of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineForm {
     /// Number, time, topic, key and body, with tabs between them.
@@ -21,32 +22,32 @@ pub enum LineForm {
     Body,
 }
 
-/// Lines that were not printed yet.
+/// Formatted lines that are not printed yet.
 #[derive(Debug)]
 pub struct Lines {
     form: LineForm,
     text: Vec<u8>,
-    /// The second of the latest message, in words: most messages share it with the one before.
+    /// The latest message's second and its text: most messages share it with the one before.
     second: (u64, String),
 }
 
 impl Lines {
-    /// None yet.
+    /// No lines.
     pub fn new(form: LineForm) -> Self {
         Self { form, text: Vec::new(), second: (u64::MAX, String::new()) }
     }
 
-    /// What is to be printed.
+    /// Text to print.
     pub fn text(&self) -> &[u8] {
         &self.text
     }
 
-    /// It has been printed.
+    /// Discards the text, once it is printed.
     pub fn clear(&mut self) {
         self.text.clear();
     }
 
-    /// Enough to be printed at once.
+    /// Whether there is enough text to print.
     pub fn is_full(&self) -> bool {
         self.text.len() >= FULL_BYTES
     }
@@ -69,7 +70,7 @@ impl Lines {
             self.second = (second, words.trim_end_matches('Z').to_owned());
         }
         let micros = message.time_ns % SECOND_NS / 1000;
-        // Memory takes all that is written.
+        // Writing to memory can't fail.
         let _ = write!(self.text, "{number}\t{}.{micros:06}Z\t", self.second.1);
         for field in [message.topic.as_bytes(), message.key] {
             self.put_text(field);
@@ -82,12 +83,12 @@ impl Lines {
     }
 
     fn put_text(&mut self, bytes: &[u8]) {
-        // Of most messages nothing is replaced.
+        // In most messages nothing is replaced.
         let text = String::from_utf8_lossy(bytes);
         self.text.extend_from_slice(clean(&text).as_bytes());
     }
 
-    /// In the order of the names.
+    /// Fields in alphabetical order.
     fn put_json(&mut self, number: u64, message: &Message<'_>) {
         let kind = if message.kind == MessageKind::Delete { "delete" } else { "publish" };
         let Message { publisher, sequence, time_ns, .. } = *message;
@@ -95,7 +96,7 @@ impl Lines {
         self.put_json_bytes(message.body);
         self.text.extend_from_slice(b",\"key\":");
         self.put_json_bytes(message.key);
-        // Memory takes all that is written.
+        // Writing to memory can't fail.
         let _ = write!(
             self.text,
             ",\"kind\":\"{kind}\",\"number\":{number},\"publisher\":{publisher},\"sequence\":{sequence},\"time_ns\":{time_ns},\"topic\":"
@@ -104,10 +105,10 @@ impl Lines {
         self.text.push(b'}');
     }
 
-    /// Text as it is; other bytes as hexadecimal digits in an object.
+    /// Writes text as a JSON string, and other bytes as hexadecimal digits in an object.
     fn put_json_bytes(&mut self, bytes: &[u8]) {
         if let Ok(text) = std::str::from_utf8(bytes) {
-            // A string has a form in JSON, and memory takes it.
+            // A string always has a JSON form, and writing to memory can't fail.
             let _ = serde_json::to_writer(&mut self.text, text);
             return;
         }
@@ -120,27 +121,27 @@ impl Lines {
     }
 }
 
-/// Which messages of a log become lines, and what was found of them.
+/// Selection of a log's messages, and its results.
 #[derive(Clone, Debug)]
 pub struct Selection {
-    /// Of this topic; empty for all.
+    /// Only messages of this topic; empty for all.
     pub topic: String,
-    /// That match.
+    /// Only messages that match; None for all.
     pub filter: Option<Filter>,
-    /// With this number or higher, and this time or later, ns since 1970.
+    /// Only messages from this number and from this time on, ns since 1970.
     pub from: (u64, u64),
-    /// Before this number.
+    /// Only messages below this number.
     pub until: u64,
-    /// So many of them.
+    /// Most messages still to be selected.
     pub left: u64,
-    /// Number of the first message that was there, wanted or not.
+    /// Number of the first message seen, selected or not; None before any.
     pub first: Option<u64>,
-    /// Number of the message at which the selection ended, if it did.
+    /// Number of the message at which the selection ended; None if it did not.
     pub next: Option<u64>,
 }
 
 impl Selection {
-    /// Puts what is wanted of a chunk into lines. False: nothing more is wanted.
+    /// Formats the selected messages of a chunk. False once the selection has ended.
     pub fn put(&mut self, chunk: &Chunk<'_>, lines: &mut Lines) -> bool {
         for (number, message) in chunk.messages() {
             self.first.get_or_insert(number);
@@ -178,7 +179,7 @@ mod tests {
             key,
             body,
         };
-        // The words of a second are kept for the next message, and no longer.
+        // The text of a second is kept only for the next message.
         lines.put(8, &of(TIME_NS - SECOND_NS));
         lines.clear();
         lines.put(9, &of(TIME_NS));

@@ -1,9 +1,10 @@
-//! The load of a message log as a source of operations: publishers by a rate or as fast as the log takes, group commit,
-//! and replays. The first worker of a target writes; each other one replays. What it writes is a log: `recovery.rs` opens it.
+//! The load of a message log as a source of operations: publishers with a rate or as fast as the log accepts, group
+//! commit, and replays. The first worker of a target writes, all others replay. It writes a real log, which
+//! `recovery.rs` can open.
 //!
-//! Messages are numbered from 0 in the order in which they are due. By a rate, message `n` is due `n / rate` after the
-//! start, whatever the log does; its time to be persisted counts from then. Without a rate each persisted message is followed
-//! by the next one at once, so that publishers always hold as many as they may.
+//! Messages are numbered from 0 in the order of their due times. With a rate, message `n` is due `n / rate` after the
+//! start, whatever the log does; its latency counts from then. Without a rate, each persisted message is followed by
+//! the next one at once, so that publishers always hold as many as they may.
 
 mod publishers;
 mod reader;
@@ -22,51 +23,51 @@ use writer::Writer;
 
 /// Topic of all messages.
 const TOPIC: &str = "bench";
-/// Bytes of random content that bodies are cut from; more than a body.
+/// Random bytes that bodies are taken from; more than the length of a body.
 const POOL_BYTES: usize = 1 << 20;
 
 /// Sizes and times of a load on a target.
 #[derive(Clone, Copy, Debug)]
 pub struct LoadShape {
-    /// First byte of the target that it uses, and the first that it does not.
+    /// Range of the target used by the log: first byte, and first byte after it.
     pub range_bytes: (u64, u64),
     /// Bytes of a chunk.
     pub chunk_bytes: u32,
-    /// Chunks begin at multiples of this.
+    /// Block size, bytes: chunks begin at multiples of it.
     pub align_bytes: u32,
-    /// Writes and flushes in flight.
+    /// Most writes and flushes in flight.
     pub depth: u32,
-    /// From the start to the measured window, ns.
+    /// Time from the start to the measured window, ns.
     pub ramp_ns: u64,
-    /// The measured window, ns; None where time does not end it.
+    /// Length of the measured window, ns; None if it is not limited by time.
     pub time_ns: Option<u64>,
-    /// An interval of the series, ns.
+    /// Length of an interval of the series, ns.
     pub interval_ns: u64,
-    /// The target returns what was written: replays check what they read.
+    /// Whether the target returns written data: then replays check it.
     pub returns_bytes: bool,
-    /// Seed of the content, of the log's identifier, and of where replays begin.
+    /// Seed of the content, of the log's identifier, and of the starts of replays.
     pub seed: u64,
 }
 
-/// What the workers of a target share.
+/// State shared by the workers of a target.
 #[derive(Debug)]
 pub struct LoadOfTarget {
     load: LogLoad,
     shape: LoadShape,
     layout: Layout,
     pool: Box<[u8]>,
-    /// Chunks before this place of the log are persisted.
+    /// Position below which all chunks are persisted.
     durable_position: AtomicU64,
-    /// The first place that is kept.
+    /// Oldest position that is kept.
     oldest_position: AtomicU64,
     outcome: Mutex<MessageLog>,
 }
 
 impl LoadOfTarget {
-    /// The load of a target.
+    /// Creates the load of a target.
     ///
     /// # Errors
-    /// The range does not hold a log.
+    /// The range is too small for a log.
     pub fn new(load: &LogLoad, shape: LoadShape) -> Result<Arc<Self>, LayoutError> {
         let capacity_bytes = shape.range_bytes.1.saturating_sub(shape.range_bytes.0);
         let segment_bytes = Layout::segment_bytes_for(capacity_bytes, shape.chunk_bytes);
@@ -91,7 +92,7 @@ impl LoadOfTarget {
         }))
     }
 
-    /// What its workers counted; each adds its figures at its end.
+    /// Figures of the workers so far; each worker adds its own when it ends.
     pub fn outcome(&self) -> MessageLog {
         self.outcome.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -107,7 +108,7 @@ impl LoadOfTarget {
     /// Message number `n`, from 0.
     fn message(&self, n: u64, time_ns: u64) -> Message<'_> {
         let publishers = u64::from(self.load.publishers);
-        // A body begins at one of many places, and differs from those near it.
+        // Each body begins at a different point of the pool from its neighbours'.
         let from = (n as usize).wrapping_mul(64) % POOL_BYTES;
         Message {
             kind: MessageKind::Publish,
@@ -120,7 +121,7 @@ impl LoadOfTarget {
         }
     }
 
-    /// Offset on the target, bytes, of an offset in the log's range.
+    /// Converts an offset in the log's range to an offset on the target, bytes.
     fn on_target(&self, offset_bytes: u64) -> u64 {
         self.shape.range_bytes.0 + offset_bytes
     }
@@ -139,17 +140,17 @@ impl LoadOfTarget {
     }
 }
 
-/// Operations of one worker of a log's load.
+/// Source of operations for one worker of a log's load.
 #[derive(Debug)]
 pub enum LogSource {
-    /// The first worker.
+    /// The first worker of a target.
     Writer(Box<Writer>),
-    /// Each other one.
+    /// Any other worker.
     Reader(Box<Reader>),
 }
 
 impl LogSource {
-    /// For worker number `worker` of the target.
+    /// Source for worker number `worker` of the target.
     pub fn new(of: &Arc<LoadOfTarget>, worker: u32) -> Self {
         if worker == 0 {
             Self::Writer(Box::new(Writer::new(Arc::clone(of))))
@@ -160,7 +161,7 @@ impl LogSource {
 }
 
 impl Source for LogSource {
-    /// Of a write, which one; nothing of others.
+    /// Identifies a write; unused for other operations.
     type Token = u64;
 
     const HAS_CONTENT: bool = true;
@@ -210,7 +211,7 @@ impl Source for LogSource {
     }
 }
 
-/// An operation that is due when it is issued.
+/// Issues an operation that is due at once.
 fn issue(op: Op, token: u64) -> Next<u64> {
     Next::Issue(Issue { op, due_ns: None, token })
 }

@@ -1,5 +1,5 @@
-//! The log as it is written: appends fill chunks, [`Log::next_action`] says what to write and flush, and what has become
-//! durable is passed on in order. A state machine: it does no I/O and reads no clock. `recovery.rs` opens one.
+//! The log as a state machine for writing: appends fill chunks, [`Log::next_action`] returns writes and flushes to
+//! perform, and durable chunks are passed on in order. It does no I/O and reads no clock. `recovery.rs` opens a log.
 
 use crate::chunk::{CHUNK_HEADER_BYTES, COUNT_END, Chunk, ChunkHeader};
 use crate::commit::{Commit, CommitRule, Durability, Step, Waiting};
@@ -10,22 +10,22 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use thiserror::Error;
 
-/// One entry of the index for about so many bytes of the log.
+/// Bytes of the log per entry of the index, about.
 const INDEX_STEP_BYTES: u64 = 256 << 10;
 
-/// How a log is written and what it keeps.
+/// Options for writing and keeping the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogOptions {
-    /// Group commit.
+    /// Rule of group commit.
     pub commit: CommitRule,
-    /// Messages in a chunk, at most; 1 or more. [`Durability::Each`] has one in any case.
+    /// Most messages per chunk; 1 or more. With [`Durability::Each`] it is always 1.
     pub chunk_messages_max: u32,
-    /// Chunks that wait, at most, before appends are refused as [`AppendError::Busy`].
+    /// Most waiting chunks; beyond it, appends fail with [`AppendError::Busy`].
     pub queue_chunks_max: usize,
-    /// Messages are kept for so long at least, ns: where all space is younger, appends stop. 0 drops the oldest when
-    /// space is needed, `u64::MAX` none ever.
+    /// Minimum retention of messages, ns: if all segments are younger, appends fail. 0 drops the oldest segment when
+    /// space is needed; `u64::MAX` never drops one.
     pub retain_ns: u64,
-    /// Keeps the current value by key.
+    /// Whether current values are kept by key.
     pub keeps_state: bool,
 }
 
@@ -41,21 +41,21 @@ impl Default for LogOptions {
     }
 }
 
-/// Why a message was not appended.
+/// Reason why a message was not appended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum AppendError {
     /// The message can't be stored.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// Too much waits to be written: try again when something has completed.
+    /// Too many chunks wait to be written: try again once an operation has completed.
     #[error("too many messages wait to be written")]
     Busy,
-    /// All segments hold messages that must be kept.
+    /// All segments hold messages or values that must be kept.
     #[error(
         "the log is full: all its {kept_bytes} bytes hold messages younger than its retention, or current values"
     )]
     Full {
-        /// Bytes of all segments.
+        /// Size of all segments, bytes.
         kept_bytes: u64,
     },
     /// A write or a flush has failed.
@@ -63,18 +63,18 @@ pub enum AppendError {
     Broken,
 }
 
-/// An operation to carry out.
+/// An operation for the caller to perform.
 #[derive(Debug)]
 pub enum Action<B> {
     /// Write the first `len_bytes` of the buffer at `offset_bytes` of the target, then call [`Log::written`].
     Write {
-        /// The chunk's number.
+        /// Number of the chunk.
         chunk: u64,
-        /// Where, from the target's start.
+        /// Offset on the target, bytes.
         offset_bytes: u64,
-        /// How much.
+        /// Bytes to write.
         len_bytes: usize,
-        /// The content.
+        /// Content of the chunk.
         buffer: Arc<B>,
     },
     /// Flush the target, then call [`Log::flushed`].
@@ -84,13 +84,13 @@ pub enum Action<B> {
 /// A chunk that has become durable.
 #[derive(Debug)]
 pub struct Persisted<B> {
-    /// Its header.
+    /// Header of the chunk.
     pub header: ChunkHeader,
-    /// Its bytes, from the first on. To be given back by [`Log::recycle`].
+    /// Bytes of the chunk from its first on. Return it with [`Log::recycle`].
     pub buffer: Arc<B>,
 }
 
-/// A chunk that is being filled.
+/// The chunk being filled.
 #[derive(Debug)]
 struct Open<B> {
     buffer: B,
@@ -100,39 +100,39 @@ struct Open<B> {
     changes_state: bool,
 }
 
-/// A closed chunk: it waits, is being written, or is written and not durable.
+/// A closed chunk: waiting, being written, or written but not durable.
 #[derive(Debug)]
 struct Closed<B> {
     header: ChunkHeader,
-    /// A record of it has a key or a publisher.
+    /// Whether one of its records has a key or a publisher.
     changes_state: bool,
     buffer: Arc<B>,
 }
 
-/// What was carried from a dropped segment.
+/// Progress of carrying records from a dropped segment.
 #[derive(Clone, Copy, Debug)]
 struct Carried {
-    /// The segment that takes its slot.
+    /// Segment that will overwrite the dropped one.
     overwritten_by: u64,
-    /// All chunks below this number must be durable before.
+    /// All chunks below this number must be durable before that.
     chunks: u64,
 }
 
-/// An entry of the index: a chunk.
+/// An entry of the index, for one chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndexEntry {
-    /// Its place.
+    /// Position of the chunk.
     pub position: u64,
-    /// Number of its first message.
+    /// Number of the chunk's first message.
     pub first_message: u64,
-    /// The latest time of publication before it, ns since 1970.
+    /// Latest time of publication before the chunk, ns since 1970.
     pub before_ns: u64,
 }
 
-/// Where a log ends, as recovery found it.
+/// End of a log as found by recovery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tail {
-    /// Place of the next chunk.
+    /// Position of the next chunk.
     pub position: u64,
     /// Number of the next message, from 1.
     pub next_message: u64,
@@ -140,20 +140,20 @@ pub struct Tail {
     pub checksum: u32,
     /// Latest time of publication, ns since 1970.
     pub time_ns: u64,
-    /// The oldest segment that is kept.
+    /// Oldest segment that is kept.
     pub oldest_segment: u64,
-    /// The epoch to write with: one more than the last.
+    /// Epoch for writing: the last one plus 1.
     pub epoch: u32,
-    /// Some chunks, in order.
+    /// Index: some chunks, in order.
     pub index: VecDeque<IndexEntry>,
-    /// Latest time of publication in each segment before the tail's, from the oldest on.
+    /// Latest time of publication up to the end of each segment before the tail's, from the oldest on, ns since 1970.
     pub segment_times_ns: VecDeque<u64>,
-    /// Nothing has been appended since the last empty chunk: see [`Log::append_end`].
+    /// Whether nothing has been appended since the last empty chunk: see [`Log::append_end`].
     pub is_ended: bool,
 }
 
 impl Tail {
-    /// Of a log without messages.
+    /// End of a log without messages.
     pub fn empty() -> Self {
         Self {
             position: 0,
@@ -169,14 +169,14 @@ impl Tail {
     }
 }
 
-/// See the file. `B` is a buffer of [`Layout::chunk_bytes`] bytes.
+/// A log open for writing; see the module's description. `B` is a buffer of [`Layout::chunk_bytes`] bytes.
 #[derive(Debug)]
 pub struct Log<B> {
     layout: Layout,
     options: LogOptions,
     commit: Commit,
     tail: Tail,
-    /// The next segment that the tail enters.
+    /// Next segment for the tail to enter.
     next_segment: u64,
     open: Option<Open<B>>,
     closed: VecDeque<Closed<B>>,
@@ -186,21 +186,21 @@ pub struct Log<B> {
     /// Latest time of publication before the first chunk in `closed`.
     closed_before_ns: u64,
     state: State,
-    /// All below is durable: place, and number of the next message.
+    /// Position below which all is durable, and number of the next message.
     durable: (u64, u64),
     carried: VecDeque<Carried>,
-    /// Records that still are to be carried, and the segment that overwrites what they come from.
+    /// Records still to be carried, each with the segment that will overwrite its source.
     to_carry: VecDeque<(OwnedRecord, u64)>,
-    /// Segments that the tail has entered since a message was appended.
+    /// Segments entered by the tail since a message was last appended.
     segments_without_message: u64,
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
-    /// A log that goes on at `tail`, with the state there.
+    /// A log that continues at `tail`, with the state at that point.
     pub fn new(layout: Layout, options: LogOptions, tail: Tail, state: State) -> Self {
         let durable = (tail.position, tail.next_message);
         let is_at_start = tail.position.is_multiple_of(layout.segment_bytes);
-        // What was dropped before a crash, and not carried yet.
+        // Records of segments dropped before a crash may not have been carried yet.
         let (oldest, slots) = (tail.oldest_segment, layout.slots());
         let dropped = oldest.saturating_sub(2)..oldest;
         let to_carry = dropped.flat_map(|segment| {
@@ -226,12 +226,12 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
         }
     }
 
-    /// Its sizes.
+    /// Layout of the log.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// The current values and publishers, as far as they are durable.
+    /// Durable current values and publishers.
     pub fn state(&self) -> &State {
         &self.state
     }
@@ -241,38 +241,38 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
         self.tail.next_message
     }
 
-    /// Messages below this number are persisted.
+    /// Number below which all messages are persisted.
     pub fn persisted(&self) -> u64 {
         self.durable.1
     }
 
-    /// Chunks before this place are persisted.
+    /// Position below which all chunks are persisted.
     pub fn durable_position(&self) -> u64 {
         self.durable.0
     }
 
-    /// The first place that is kept.
+    /// Oldest position that is kept.
     pub fn oldest_position(&self) -> u64 {
         self.layout.segment_start(self.tail.oldest_segment)
     }
 
-    /// Chunks that are not persisted yet.
+    /// Number of chunks that are not persisted yet.
     pub fn chunks_waiting(&self) -> usize {
         self.closed.len() + usize::from(self.open.is_some())
     }
 
-    /// A write or a flush has failed.
+    /// Whether a write or a flush has failed.
     pub fn is_broken(&self) -> bool {
         self.commit.is_broken()
     }
 
-    /// A chunk from which on all messages with this number or higher are found.
+    /// Returns the position of a chunk before all messages with this number or higher.
     pub fn seek_message(&self, number: u64) -> u64 {
         let after = self.tail.index.partition_point(|entry| entry.first_message <= number);
         self.entry_before(after)
     }
 
-    /// A chunk from which on all messages that were published at this time or later are found.
+    /// Returns the position of a chunk before all messages of this time or later.
     pub fn seek_time(&self, time_ns: u64) -> u64 {
         let after = self.tail.index.partition_point(|entry| entry.before_ns < time_ns);
         self.entry_before(after)
@@ -283,11 +283,11 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
         entry.map_or(0, |entry| entry.position).max(self.oldest_position())
     }
 
-    /// Appends a message, or a [`MessageKind::Publisher`]. Its number; for a publisher that of the next message.
-    /// `buffers` makes a buffer where none is free.
+    /// Appends a message, or a [`MessageKind::Publisher`]. Returns the message's number; for a publisher, the next
+    /// message's. `buffers` allocates a buffer if none is free.
     ///
     /// # Errors
-    /// Why it was not appended.
+    /// Reason why it was not appended.
     pub fn append(
         &mut self,
         message: &Message<'_>,
@@ -298,7 +298,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
         }
         message.check(self.layout.space_bytes())?;
         let record_bytes = message.record_bytes();
-        // What is carried from dropped segments goes first.
+        // Records carried from dropped segments go first.
         while let Some((record, overwritten_by)) = self.to_carry.front() {
             let (record, overwritten_by) = (record.clone(), *overwritten_by);
             let carried = record.as_message();
@@ -306,14 +306,14 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
             self.put(&carried);
             self.to_carry.pop_front();
             if self.to_carry.front().is_none_or(|(_, next)| *next != overwritten_by) {
-                // The open chunk is one of them.
+                // The open chunk counts too.
                 let chunks = self.first_closed + self.closed.len() as u64 + 1;
                 self.carried.push_back(Carried { overwritten_by, chunks });
             }
         }
         self.make_space(record_bytes, message, None, buffers)?;
         if !self.to_carry.is_empty() {
-            // A segment was entered: what it drops is carried before.
+            // A new segment was entered: records of the dropped one must be carried first.
             return self.append(message, buffers);
         }
         let number = self.tail.next_message;
@@ -322,16 +322,16 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
         Ok(number)
     }
 
-    /// Whether [`Log::append_end`] has something to do.
+    /// Whether [`Log::append_end`] would append a chunk.
     pub fn wants_end(&self) -> bool {
         let is_at_rest = self.closed.is_empty() && self.open.is_none() && !self.commit.is_broken();
-        // A segment is entered, and another one dropped, for messages alone.
+        // Only a message may enter a segment, since that drops another one.
         let is_within = !self.tail.position.is_multiple_of(self.layout.segment_bytes);
         is_at_rest && is_within && !self.tail.is_ended
     }
 
-    /// For a log at rest, all of which is durable: an empty chunk that says so. It proves that damage before it is damage, and no
-    /// end that was being written.
+    /// Appends an end marker to an idle, fully durable log: an empty chunk. Recovery uses it to tell damage from a
+    /// torn tail.
     pub fn append_end(&mut self, buffers: &mut impl FnMut() -> B) {
         if self.wants_end() {
             self.begin_chunk(buffers);
@@ -340,7 +340,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
         }
     }
 
-    /// Makes sure that an open chunk has space for a record of so many bytes, unless values are to be carried first.
+    /// Makes space for a record in the open chunk. Returns without it if records must be carried first.
     fn make_space(
         &mut self,
         record_bytes: usize,
@@ -383,7 +383,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
             let left_bytes = self.layout.left_in_segment(self.tail.position);
             self.begin_chunk(buffers);
             if (CHUNK_HEADER_BYTES + record_bytes) as u64 > left_bytes {
-                // An empty chunk says that the rest of the segment is unused.
+                // An empty chunk marks the rest of the segment as unused.
                 self.close(true);
             }
         }
@@ -393,8 +393,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
         AppendError::Full { kept_bytes: self.layout.slots() * self.layout.segment_bytes }
     }
 
-    /// The tail enters a segment, for a message to be appended. The oldest is dropped here, and overwritten by the segment
-    /// after the next.
+    /// Makes the tail enter a segment, in order to append a message. The oldest segment is dropped now, and
+    /// overwritten when the tail enters the segment after the next.
     fn enter_segment(&mut self, segment: u64, appended: &Message<'_>) -> Result<(), AppendError> {
         let (oldest, slots) = (self.tail.oldest_segment, self.layout.slots());
         let drops = self.layout.oldest_kept(segment) > oldest;
@@ -405,11 +405,11 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
             let retain_ns = self.options.retain_ns;
             let latest_ns = self.tail.segment_times_ns.front().copied().unwrap_or(0);
             let is_kept = retain_ns > 0 && latest_ns.saturating_add(retain_ns) > appended.time_ns;
-            // Values that are carried from each segment to the next would leave no space for messages. Deletes make space.
+            // Values carried from each segment to the next would leave no space for messages. Deletes make space.
             let kept_bytes = (slots - 2) * self.layout.segment_bytes;
             let has_space =
                 self.state.value_bytes() <= kept_bytes / 2 || appended.kind == MessageKind::Delete;
-            // All was carried once more, and there was no space between.
+            // All values were carried around once without any space between them.
             let is_all_values = !has_space || self.segments_without_message > slots;
             if is_kept || is_all_values {
                 return Err(self.full());
@@ -461,7 +461,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
         });
     }
 
-    /// Puts a record into the open chunk, which has space for it.
+    /// Copies a record into the open chunk, which must have space for it.
     fn put(&mut self, message: &Message<'_>) {
         let Some(open) = &mut self.open else { return };
         self.tail.is_ended = false;
@@ -475,7 +475,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
         }
     }
 
-    /// Closes the open chunk, if there is one.
+    /// Closes the open chunk, if any.
     fn close(&mut self, is_last_of_segment: bool) {
         let Some(mut open) = self.open.take() else { return };
         let used_bytes = open.used_bytes;
@@ -502,7 +502,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
         self.closed.push_back(Closed { header, changes_state, buffer });
     }
 
-    /// What to do next. None: nothing before an append, [`Log::written`] or [`Log::flushed`].
+    /// Returns the next operation; None until an append, [`Log::written`] or [`Log::flushed`].
     pub fn next_action(&mut self) -> Option<Action<B>> {
         let at = (self.commit.issued() - self.first_closed) as usize;
         let waiting = match (self.closed.get(at), &self.open) {
@@ -533,8 +533,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
         }
     }
 
-    /// Whether a chunk at this place would overwrite what must still be there after a crash: a segment that the last durable
-    /// chunk does not yet show to be dropped, or what was carried and is not durable at its new place.
+    /// Whether a chunk at this position must wait, because it would overwrite data needed after a crash: a segment
+    /// that the last durable chunk does not yet show to be dropped, or records whose carried copies are not durable.
     fn waits_for_durable(&self, position: u64) -> bool {
         let segment = self.layout.segment(position);
         let last_durable = self.layout.segment(self.durable.0.saturating_sub(1));
@@ -545,17 +545,17 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
         self.carried.iter().any(|it| it.overwritten_by <= segment && it.chunks > durable)
     }
 
-    /// A write has completed.
+    /// Handles the completion of a write.
     pub fn written(&mut self, chunk: u64, succeeded: bool) {
         self.commit.written(chunk, succeeded);
     }
 
-    /// A flush has completed.
+    /// Handles the completion of a flush.
     pub fn flushed(&mut self, succeeded: bool) {
         self.commit.flushed(succeeded);
     }
 
-    /// The next chunk that has become durable, in the log's order. Its messages are persisted now.
+    /// Returns the next chunk that has become durable, in the log's order. Its messages are then persisted.
     pub fn next_persisted(&mut self) -> Option<Persisted<B>> {
         if self.commit.durable() == self.first_closed {
             return None;
@@ -575,7 +575,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
         Some(Persisted { header, buffer })
     }
 
-    /// Takes a buffer back, once nothing else refers to it.
+    /// Takes a buffer back for reuse, if nothing else refers to it.
     pub fn recycle(&mut self, buffer: Arc<B>) {
         if self.free.len() < self.options.queue_chunks_max
             && let Ok(buffer) = Arc::try_unwrap(buffer)
@@ -585,8 +585,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
     }
 }
 
-/// Notes a chunk in the index, if it is far enough behind the last. Messages before it were published at `before_ns` at the
-/// latest.
+/// Adds a chunk to the index, if it is far enough after the last entry. `before_ns` is the latest time of publication
+/// before it.
 pub(crate) fn note_in_index(
     index: &mut VecDeque<IndexEntry>,
     header: &ChunkHeader,
@@ -599,7 +599,7 @@ pub(crate) fn note_in_index(
     }
 }
 
-/// Takes a chunk's records into the state.
+/// Applies a chunk's records to the state.
 pub(crate) fn apply_chunk(state: &mut State, layout: &Layout, chunk: &Chunk<'_>) {
     let segment = layout.segment(chunk.header.position);
     let mut number = chunk.header.first_message;

@@ -1,4 +1,4 @@
-//! A message, and the record that stores it in a chunk. Chunks are in `chunk.rs`.
+//! A message, and the record that stores it in a chunk. `chunk.rs` holds chunks.
 //!
 //! A record, in little-endian order:
 //!
@@ -15,25 +15,24 @@
 
 use thiserror::Error;
 
-/// Bytes of a record before its topic.
+/// Length of a record before its topic, bytes.
 pub const RECORD_HEADER_BYTES: usize = 32;
-/// The longest topic, bytes.
+/// Longest topic, bytes.
 pub const TOPIC_BYTES_MAX: usize = u8::MAX as usize;
-/// The longest key, bytes.
+/// Longest key, bytes.
 pub const KEY_BYTES_MAX: usize = u16::MAX as usize;
 
-/// What a record stands for.
+/// Kinds of record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum MessageKind {
-    /// A message. With a key, it is the current value of that key in its topic.
+    /// A message. If it has a key, it becomes the current value of that key in its topic.
     Publish = 0,
     /// Removes the current value of a key.
     Delete = 1,
-    /// The current value of a key, copied from a segment that is about to be dropped. It is no message: replays leave
-    /// it out.
+    /// The current value of a key, copied from a segment that is about to be dropped. Not a message: replays omit it.
     CarriedValue = 2,
-    /// A publisher's name (as the key), number, and last sequence. It is no message.
+    /// A publisher's name (as the key), number, and last sequence. Not a message.
     Publisher = 3,
 }
 
@@ -48,62 +47,62 @@ impl MessageKind {
         ALL.get(usize::from(byte)).copied()
     }
 
-    /// Whether subscribers and replays get it, and it has a number.
+    /// Whether the record is a message: it has a number, and subscribers and replays get it.
     pub fn is_message(self) -> bool {
         matches!(self, Self::Publish | Self::Delete)
     }
 }
 
-/// A message as it was published, or another record of the log.
+/// A published message, or another record of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message<'a> {
-    /// What it stands for.
+    /// Kind of record.
     pub kind: MessageKind,
-    /// Number of its publisher; 0 for none.
+    /// Number of the publisher; 0 for none.
     pub publisher: u64,
-    /// Its place among the messages of its publisher, from 1; 0 without a publisher.
+    /// Sequence number among the publisher's messages, from 1; 0 without a publisher.
     pub sequence: u64,
-    /// When it was published, ns since 1970.
+    /// Time of publication, ns since 1970.
     pub time_ns: u64,
-    /// Its topic, at most [`TOPIC_BYTES_MAX`] bytes.
+    /// Topic, at most [`TOPIC_BYTES_MAX`] bytes.
     pub topic: &'a str,
-    /// Its key, at most [`KEY_BYTES_MAX`] bytes; empty for none.
+    /// Key, at most [`KEY_BYTES_MAX`] bytes; empty for none.
     pub key: &'a [u8],
-    /// Its content.
+    /// Content.
     pub body: &'a [u8],
 }
 
-/// A record that can't be stored.
+/// Reason why a record can't be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum RecordError {
-    /// The topic is too long.
+    /// The topic is too long; its length, bytes.
     #[error("the topic has {0} bytes: at most {TOPIC_BYTES_MAX}")]
     Topic(usize),
-    /// The key is too long.
+    /// The key is too long; its length, bytes.
     #[error("the key has {0} bytes: at most {KEY_BYTES_MAX}")]
     Key(usize),
-    /// It does not fit into a chunk.
+    /// The record does not fit into a chunk.
     #[error(
         "the message needs {record_bytes} bytes with its header, and a chunk has space for {space_bytes}: use larger chunks"
     )]
     Length {
-        /// Bytes of the record.
+        /// Length of the record, bytes.
         record_bytes: usize,
-        /// Bytes that a chunk offers.
+        /// Space for records in a chunk, bytes.
         space_bytes: usize,
     },
 }
 
 impl<'a> Message<'a> {
-    /// Bytes of its record.
+    /// Length of the message's record, bytes.
     pub fn record_bytes(&self) -> usize {
         RECORD_HEADER_BYTES + self.topic.len() + self.key.len() + self.body.len()
     }
 
-    /// Whether it can be stored at all in chunks that offer `space_bytes` to records.
+    /// Checks that the message can be stored in chunks with `space_bytes` for records.
     ///
     /// # Errors
-    /// What is too long.
+    /// The part that is too long.
     pub fn check(&self, space_bytes: usize) -> Result<(), RecordError> {
         let record_bytes = self.record_bytes();
         match () {
@@ -116,10 +115,10 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// Writes its record to the start of `to`.
+    /// Writes the message's record to the start of `to`.
     ///
     /// # Panics
-    /// If it does not fit: see [`Message::check`].
+    /// If the record does not fit: see [`Message::check`].
     pub fn encode(&self, to: &mut [u8]) {
         let (header, rest) = to.split_at_mut(RECORD_HEADER_BYTES);
         header[0..4].copy_from_slice(&(self.record_bytes() as u32).to_le_bytes());
@@ -136,7 +135,7 @@ impl<'a> Message<'a> {
         rest[..self.body.len()].copy_from_slice(self.body);
     }
 
-    /// The record at the start of `bytes`, and its length. None where there is none.
+    /// Decodes the record at the start of `bytes`; returns it with its length. None if there is no valid record.
     #[inline]
     pub fn decode(bytes: &'a [u8]) -> Option<(Self, usize)> {
         let header = bytes.get(..RECORD_HEADER_BYTES)?;

@@ -1,7 +1,7 @@
-//! The protocol between a message log's server and its clients: frames, requests and replies, as bytes and as types. Its
-//! document is `docs/log-protocol.md`. Sockets, and what a server does with a request, are elsewhere.
+//! The protocol between a message log's server and its clients: frames, requests and replies, as bytes and as types.
+//! `docs/log-protocol.md` specifies it. Sockets and the handling of requests are in other crates.
 //!
-//! A frame is a length (4 bytes, of what follows), a kind (1 byte) and fields, all in little-endian order.
+//! A frame is a length (4 bytes; counts the bytes after it), a kind (1 byte) and fields, all in little-endian order.
 
 mod fields;
 mod reply;
@@ -11,34 +11,34 @@ pub use fields::Malformed;
 pub use reply::{ErrorCode, Reply, ServerError, Welcome};
 pub use request::{End, Published, Request, Start};
 
-/// The version that this code speaks.
+/// Version of the protocol implemented here.
 pub const VERSION: u16 = 1;
-/// The first bytes of a client's first frame behind its kind.
+/// First bytes of a client's first frame after its kind.
 pub const MAGIC: [u8; 4] = *b"IMLP";
-/// The longest frame, bytes behind its length: a message of the largest chunk.
+/// Longest frame, in bytes after its length: a message of the largest chunk.
 pub const FRAME_BYTES_MAX: usize = (16 << 20) + 4096;
-/// The longest first frame of a client: nothing larger is held for a client that has not shown its token.
+/// Longest first frame of a client, bytes: before the token is verified, nothing larger is buffered.
 pub const HELLO_BYTES_MAX: usize = 4096;
-/// The longest name of a publisher, bytes.
+/// Longest name of a publisher, bytes.
 pub const NAME_BYTES_MAX: usize = 255;
-/// Bytes of a frame before its fields.
+/// Length of a frame before its fields, bytes.
 pub const FRAME_HEADER_BYTES: usize = 5;
 
-/// A frame as it was received.
+/// A received frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// Its kind.
+    /// Kind of frame.
     pub kind: u8,
-    /// Its fields.
+    /// Encoded fields.
     pub fields: &'a [u8],
-    /// Bytes of all of it, its length included.
+    /// Length of the whole frame, bytes.
     pub taken: usize,
 }
 
-/// The frame at the start of `bytes`. None where it is not all there.
+/// Returns the frame at the start of `bytes`. None if it is incomplete.
 ///
 /// # Errors
-/// It is empty, or longer than `bytes_max`.
+/// The frame is empty, or longer than `bytes_max`.
 pub fn frame(bytes: &[u8], bytes_max: usize) -> Result<Option<Frame<'_>>, Malformed> {
     let Some(length) = bytes.first_chunk::<4>() else { return Ok(None) };
     let length = u32::from_le_bytes(*length) as usize;
@@ -49,7 +49,7 @@ pub fn frame(bytes: &[u8], bytes_max: usize) -> Result<Option<Frame<'_>>, Malfor
     Ok(body.split_first().map(|(&kind, fields)| Frame { kind, fields, taken: 4 + length }))
 }
 
-/// Bytes of the frame that begins here, its length included. None where the length is not there yet.
+/// Returns the length of the whole frame at the start of `bytes`. None if its length field is incomplete.
 pub fn frame_bytes(bytes: &[u8]) -> Option<usize> {
     bytes.first_chunk::<4>().map(|length| 4 + u32::from_le_bytes(*length) as usize)
 }

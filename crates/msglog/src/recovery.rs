@@ -1,9 +1,9 @@
-//! Opens a log after an orderly end or a crash: finds its segments, reads all chunks, and tells a torn end, which is cut
-//! off, from damage in what was acknowledged, which is reported with its place.
+//! Opens a log after an orderly end or a crash: finds its segments, reads all chunks, and tells a torn tail, which is
+//! cut off, from damage to acknowledged data, which is reported with its position.
 //!
-//! A chunk that is not valid ends the log, unless a later chunk is there that was closed when the place was durable
-//! already: then an acknowledged chunk is damaged. Chunks behind the end may be whole; they were never acknowledged, since
-//! a chunk is durable only when all before it are. The next epoch makes them foreign.
+//! An invalid chunk ends the log, unless there is a later chunk that was closed when the invalid one's position was
+//! already durable: then an acknowledged chunk is damaged. Chunks after the end may be whole, but were never
+//! acknowledged, since a chunk is durable only if all before it are. The next epoch makes them foreign.
 
 use crate::chunk::{CHUNK_HEADER_BYTES, Chunk, ChunkHeader, Invalid};
 use crate::layout::{DESCRIPTION_BLOCK_BYTES, DESCRIPTION_OFFSETS, EpochStart, Layout};
@@ -16,30 +16,30 @@ use core::ops::ControlFlow;
 use std::io;
 use thiserror::Error;
 
-/// Bytes of the newest segment in which a proof is looked for that it belongs to the log.
+/// Bytes at the start of the newest segment that are searched for a proof that it belongs to the log.
 const PROOF_BYTES: u64 = 8 << 20;
 
-/// What was found when a log was opened.
+/// Result of opening a log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recovered {
-    /// Its sizes.
+    /// Layout of the log.
     pub layout: Layout,
-    /// Where it ends.
+    /// End of the log.
     pub tail: Tail,
     /// The current values and publishers.
     pub state: State,
-    /// Messages that are there.
+    /// Number of valid messages.
     pub messages: u64,
-    /// Chunks that are there.
+    /// Number of valid chunks.
     pub chunks: u64,
-    /// Why the log ends where it does, if something that is no chunk stands there.
+    /// Reason why the log ends here, if an invalid chunk follows; None after an orderly end.
     pub cut: Option<Invalid>,
-    /// Places that were acknowledged and can't be read.
+    /// Damaged ranges of acknowledged data.
     pub damages: Vec<Damage>,
 }
 
 impl Recovered {
-    /// A log that was just made.
+    /// Result for a log that was just created.
     pub fn of_new(layout: Layout) -> Self {
         let tail = Tail::empty();
         let state = State::default();
@@ -47,18 +47,18 @@ impl Recovered {
     }
 }
 
-/// A part of a log that was durable, and is not valid any more.
+/// A part of a log that was durable and is no longer valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// Its first place in the log.
+    /// Position of its first byte in the log.
     pub position: u64,
-    /// The same, as an offset on the target, bytes.
+    /// Offset of its first byte on the target.
     pub offset_bytes: u64,
-    /// Bytes up to the next valid chunk.
+    /// Length up to the next valid chunk, bytes.
     pub length_bytes: u64,
-    /// Messages that are missing: number of the first, and of the first after them. None where the first is not known.
+    /// Missing messages: number of the first, and of the first after them. None if the first is not known.
     pub messages: Option<(u64, u64)>,
-    /// What is wrong there.
+    /// Description of the damage.
     pub what: String,
 }
 
@@ -79,10 +79,10 @@ impl fmt::Display for Damage {
     }
 }
 
-/// Why a log can't be opened.
+/// Error of opening a log.
 #[derive(Debug, Error)]
 pub enum OpenError {
-    /// There is none.
+    /// The target holds no log.
     #[error("there is no message log: neither at byte 0 nor at byte {copy} is a description of one", copy = DESCRIPTION_OFFSETS[1])]
     NoLog,
     /// The target is shorter than the log.
@@ -90,20 +90,20 @@ pub enum OpenError {
         "the log has {described_bytes} bytes, and the target {capacity_bytes}: it was cut off, or this is another target"
     )]
     Truncated {
-        /// Bytes that the description names.
+        /// Size of the log according to its description, bytes.
         described_bytes: u64,
-        /// Bytes of the target.
+        /// Size of the target, bytes.
         capacity_bytes: u64,
     },
-    /// The target failed.
+    /// Reading the target failed.
     #[error("the target can't be read at byte {offset_bytes}: {source}")]
     Read {
-        /// Where.
+        /// Offset of the failed read, bytes.
         offset_bytes: u64,
-        /// Its answer.
+        /// Error of the target.
         source: io::Error,
     },
-    /// The target can't be flushed.
+    /// Flushing the target failed.
     #[error("the target can't be flushed: {0}")]
     Flush(io::Error),
 }
@@ -111,12 +111,12 @@ pub enum OpenError {
 /// Reads the description of the log on a target.
 ///
 /// # Errors
-/// There is none, it is longer than the target, or the target fails.
+/// The target holds no log, is shorter than the log, or can't be read.
 pub fn describe(storage: &dyn Storage) -> Result<Layout, OpenError> {
     description(storage).map(|(layout, _)| layout)
 }
 
-/// The same with the latest epoch: that of the newer description.
+/// Like [`describe`], with the latest epoch, from the newer of the two descriptions.
 fn description(storage: &dyn Storage) -> Result<(Layout, EpochStart), OpenError> {
     let mut buffer = storage.buffer(DESCRIPTION_BLOCK_BYTES);
     let mut failed = None;
@@ -142,11 +142,11 @@ fn description(storage: &dyn Storage) -> Result<(Layout, EpochStart), OpenError>
     Ok((layout, start))
 }
 
-/// Records on the target that the log is opened for writing, and where it ends, before anything is appended. One
-/// description is durable before the other is written, so that one of them is always whole.
+/// Records on the target that the log is opened for writing, and its current end. Must be called before any append.
+/// One description is made durable before the other is written, so that one of them is always whole.
 ///
 /// # Errors
-/// What the target answers.
+/// Error of the target.
 pub fn begin_epoch(storage: &dyn Storage, found: &Recovered) -> io::Result<()> {
     let start = EpochStart { epoch: found.tail.epoch, position: found.tail.position };
     write_descriptions(storage, &found.layout, start)
@@ -162,20 +162,21 @@ fn write_descriptions(storage: &dyn Storage, layout: &Layout, start: EpochStart)
     Ok(())
 }
 
-/// Writes the descriptions of a new log, and makes them durable. What a log before it has left is foreign to it.
+/// Writes the descriptions of a new log, and makes them durable. Remains of an earlier log are foreign to it.
 ///
 /// # Errors
-/// What the target answers.
+/// Error of the target.
 pub fn create(storage: &dyn Storage, layout: &Layout) -> io::Result<()> {
     write_descriptions(storage, layout, EpochStart::default())
 }
 
 /// Reads the whole log of a target. `visit` gets each valid chunk in the log's order.
 ///
-/// The target is flushed before: what a killed process has written may be in a cache, and what is found counts as persisted.
+/// The target is flushed first: writes of a killed process may still be in a cache, and all that is found counts as
+/// persisted.
 ///
 /// # Errors
-/// There is no log, or the target fails. Damage is no error: it is in the result.
+/// The target holds no log, or fails. Damage is not an error: the result lists it.
 pub fn recover(
     storage: &dyn Storage,
     visit: impl FnMut(&Chunk<'_>),
@@ -183,10 +184,10 @@ pub fn recover(
     recover_ahead(storage, None, visit)
 }
 
-/// The same; what follows is read meanwhile.
+/// Like [`recover`], with read-ahead.
 ///
 /// # Errors
-/// As there.
+/// As for [`recover`].
 pub fn recover_ahead(
     storage: &dyn Storage,
     ahead: Option<Box<dyn ReadAhead>>,
@@ -200,8 +201,8 @@ pub fn recover_ahead(
     let Bounds { newest, oldest, last, evidence, .. } = bounds;
     found.tail.oldest_segment = oldest;
 
-    // What dropped segments hold of the state may not have been carried yet. One that is not whole is being overwritten,
-    // so what it held was carried.
+    // State in dropped segments may not have been carried yet. A dropped segment that is not whole is being
+    // overwritten, so its state was carried.
     let oldest_on_target = (newest + 1).saturating_sub(layout.slots());
     let dropped_from = (last + 1).saturating_sub(layout.slots()).max(oldest_on_target);
     for segment in dropped_from..oldest {
@@ -239,7 +240,7 @@ pub fn recover_ahead(
     }
     tail.epoch = end.epoch_max.max(start.epoch) + 1;
     found.cut = end.gap.map(|(_, invalid)| invalid).filter(|invalid| match invalid {
-        // What stood there before: nothing, another log, or a segment that was dropped.
+        // Remains from before this log's end: nothing, another log, or a dropped segment.
         Invalid::NoHeader | Invalid::OtherLog(_) => false,
         Invalid::OtherPosition(at) => *at > tail.position,
         _ => true,
@@ -248,20 +249,20 @@ pub fn recover_ahead(
     Ok(found)
 }
 
-/// What a part of a log was found to hold.
+/// Result of replaying a part of a log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Replayed {
-    /// Number of the message behind the last chunk that was visited; 1 where there was none.
+    /// Number of the message after the last visited chunk; 1 if none was visited.
     pub next_message: u64,
-    /// Places that were acknowledged and can't be read.
+    /// Damaged ranges of acknowledged data.
     pub damages: Vec<Damage>,
 }
 
-/// Reads a log from the segment on in which a message lies, or messages of a time begin, to its end; and keeps nothing of it.
-/// `visit` gets each valid chunk in the log's order, until it breaks.
+/// Reads a log to its end, from the segment with a given message, or with the first message of a given time. `visit`
+/// gets each valid chunk in the log's order, until it breaks. No state is kept.
 ///
 /// # Errors
-/// There is no log, or the target fails.
+/// The target holds no log, or fails.
 pub fn replay(
     storage: &dyn Storage,
     ahead: Option<Box<dyn ReadAhead>>,
@@ -274,10 +275,10 @@ pub fn replay(
     };
     let is_before = |head: &ChunkHeader| match from {
         ReplayFrom::Message(number) => head.first_message <= number,
-        // All that was published before this chunk is older than what is in it.
+        // All messages published before this chunk are older than its own.
         ReplayFrom::TimeNs(time_ns) => head.time_ns < time_ns,
     };
-    // The last segment that begins before it. Chunks that never were of one log may leave none.
+    // The last segment that begins before the start. Chunks that never belonged to one log may leave none.
     let heads = heads.of_segments.iter().rev().filter(|it| (oldest..=last).contains(it.0));
     let first = heads.filter(|(_, head)| is_before(head)).map(|(&segment, _)| segment).next();
     let first = first.unwrap_or(oldest);
@@ -286,38 +287,38 @@ pub fn replay(
     Ok(Replayed { next_message, damages: end.damages })
 }
 
-/// Where a replay begins.
+/// Start of a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplayFrom {
-    /// With a message, or the first after it that is there.
+    /// This message, or the first existing one after it.
     Message(u64),
-    /// With the first message of this time or later, ns since 1970.
+    /// The first message of this time or later, ns since 1970.
     TimeNs(u64),
 }
 
-/// Which segments a log has.
+/// Segments of a log.
 struct Bounds {
     heads: Heads,
-    /// The newest in which a valid chunk stands, also of those that were never acknowledged.
+    /// Newest segment with a valid chunk, which may never have been acknowledged.
     newest: u64,
-    /// The oldest that is kept, and the one with the last chunk.
+    /// Oldest segment that is kept, and the segment with the last chunk.
     oldest: u64,
     last: u64,
-    /// What decides on chunks behind a gap.
+    /// Basis for judging chunks after a gap.
     evidence: Evidence,
 }
 
-/// What is known of a log's end before it is read. The rest is found out when a scan meets the first gap: in a log without
-/// damage that is its end.
+/// Knowledge of a log's end before it is read. The rest is found when a scan meets the first gap, which in an
+/// undamaged log is its end.
 #[derive(Clone, Copy, Debug)]
 struct Evidence {
-    /// All below this place was durable when some chunk was closed, and that chunk's epoch.
+    /// Durable position stated by some chunk, and that chunk's epoch.
     durable: (u64, u32),
-    /// The log ends in this segment, or in a later one.
+    /// First segment that the log can end in.
     ends_from: u64,
 }
 
-/// Opens a target for reading, and finds where its log begins, and in which segment it ends; None: it holds no chunk.
+/// Opens a target for reading; finds the log's first segment and the segment of its end. None if there is no chunk.
 fn open(
     storage: &dyn Storage,
     ahead: Option<Box<dyn ReadAhead>>,
@@ -348,8 +349,8 @@ fn bounds(reader: &mut SegmentReader<'_>) -> Option<Bounds> {
     Some(Bounds { heads, newest, oldest, last, evidence })
 }
 
-/// What was durable when one of the first chunks of a segment was closed, if another one of the segment was: then the log
-/// does not end before it.
+/// Returns the durable position, with its epoch, stated by one of a segment's first chunks, if another chunk of the
+/// segment was durable by then: this proves that the log does not end before the segment.
 fn proof_of_segment(reader: &mut SegmentReader<'_>, segment: u64) -> Option<(u64, u32)> {
     let start = reader.layout().segment_start(segment);
     let end = start + reader.layout().segment_bytes.min(PROOF_BYTES);
@@ -361,7 +362,8 @@ fn proof_of_segment(reader: &mut SegmentReader<'_>, segment: u64) -> Option<(u64
     found.last.filter(|last| last.durable_position > start).map(|_| found.durable)
 }
 
-/// The segment with the last chunk of the log, where those of the newest prove nothing: they may never have been acknowledged.
+/// Finds the segment with the log's last chunk, if the newest segment's chunks prove nothing: they may never have
+/// been acknowledged.
 fn last_segment(reader: &mut SegmentReader<'_>, newest: u64, evidence: Evidence) -> u64 {
     let layout = *reader.layout();
     let end = layout.segment_start(newest + 1);
@@ -372,16 +374,17 @@ fn last_segment(reader: &mut SegmentReader<'_>, newest: u64, evidence: Evidence)
     found.last.map_or(0, |last| layout.segment(last.position))
 }
 
-/// What a scan has found so far.
+/// State of a scan.
 #[derive(Clone, Debug, Default)]
 struct Scanned {
     last: Option<ChunkHeader>,
-    /// The place behind the last chunk, and why none stands there.
+    /// Position after the last valid chunk, and the reason why no valid chunk is there.
     gap: Option<(u64, Invalid)>,
     damages: Vec<Damage>,
-    /// The highest epoch, also of chunks that were never acknowledged.
+    /// Highest epoch, including chunks that were never acknowledged.
     epoch_max: u32,
-    /// All below was durable when some chunk was closed, and that chunk's epoch: what is above is of no earlier one.
+    /// Highest durable position stated by a chunk, and that chunk's epoch: chunks above it are of that epoch or
+    /// later.
     durable: (u64, u32),
 }
 
@@ -389,8 +392,8 @@ fn proven(header: &ChunkHeader) -> (u64, u32) {
     (header.durable_position, header.epoch)
 }
 
-/// Reads the chunks of some segments of a log, the first to the last. `visit` gets each valid one, and the latest time of
-/// publication before it, until it breaks.
+/// Scans some segments of a log in order. `visit` gets each valid chunk, with the latest time of publication before
+/// it, until it breaks.
 fn scan_segments(
     reader: &mut SegmentReader<'_>,
     segments: core::ops::RangeInclusive<u64>,
@@ -403,8 +406,8 @@ fn scan_segments(
     scan(reader, range, Scanned { durable, ..Scanned::default() }, evidence, visit)
 }
 
-/// Goes on with a scan from a place. With `evidence` it finds out at its first gap what was durable, and where the log ends;
-/// otherwise it knows of that what it has read.
+/// Continues a scan over a range of positions. With `evidence`, the first gap makes it look ahead for the durable
+/// position and the log's end; without, it uses only chunks read so far.
 fn scan(
     reader: &mut SegmentReader<'_>,
     range: core::ops::Range<u64>,
@@ -413,7 +416,7 @@ fn scan(
     mut visit: impl FnMut(&Chunk<'_>, u64) -> ControlFlow<()>,
 ) -> Scanned {
     let layout = *reader.layout();
-    // The last chunk is before this place; 0 where that is not known.
+    // Upper bound of the last chunk's position; 0 if it is not known.
     let mut after_last = 0;
     let mut position = range.start;
     while position < range.end {
@@ -428,8 +431,9 @@ fn scan(
             Ok(chunk) => Err((Invalid::Stale, chunk.header.epoch)),
             Err(invalid) => Err((invalid, 0)),
         };
-        // Behind a gap, what was durable is the log's, and what was closed when the place of the gap was durable: the gap is damage.
-        // Anything else was written beside what is torn, and never acknowledged, or cut off by a later epoch.
+        // After a gap, accept a chunk if it lies below the durable position or was closed after the gap's position
+        // became durable; the gap is then damage. Otherwise the chunk is stale: written along with the torn one and
+        // never acknowledged, or cut off by a later epoch.
         let chunk = match (chunk, &found.gap) {
             (Ok(chunk), Some((from, _))) => {
                 let ChunkHeader { durable_position, epoch, .. } = chunk.header;
@@ -484,8 +488,8 @@ fn scan(
     found
 }
 
-/// What a scan of a range that has met its first gap needs to know: what was durable by the chunks of the last segments, and
-/// which of them is the last.
+/// Looks beyond a scan's first gap: finds the durable position stated by chunks of the last segments, and the last
+/// chunk.
 fn look_behind_gap(
     reader: &mut SegmentReader<'_>,
     gap: u64,
@@ -494,7 +498,7 @@ fn look_behind_gap(
     evidence: Evidence,
 ) -> Scanned {
     let start = reader.layout().segment_start(evidence.ends_from);
-    // Up to the gap it would find what was found.
+    // Up to the gap, the result would be the same as in `found`.
     let goes_on = range.start <= start && start <= gap;
     let (from, begin) = if goes_on {
         (gap, found.clone())
@@ -504,8 +508,9 @@ fn look_behind_gap(
     settled(reader, from..range.end, begin)
 }
 
-/// Scans as often as what a chunk proves changes what is known at the start: it decides on chunks before it, too. The log does
-/// not end before what is durable, so the last scan begins in that segment: it finds the same end, wherever the first began.
+/// Repeats a scan until the durable position that it finds is the one that it began with, because that position also
+/// decides on earlier chunks. The log does not end before the durable position, so the last scan begins in its
+/// segment: the end that it finds does not depend on where the first one began.
 fn settled(
     reader: &mut SegmentReader<'_>,
     mut range: core::ops::Range<u64>,
@@ -528,7 +533,7 @@ fn settled(
     }
 }
 
-/// Whether a valid chunk may stand after `last`; behind a gap its predecessor is unknown.
+/// Whether a valid chunk may follow `last`; after a gap its predecessor is unknown.
 fn follows(last: Option<&ChunkHeader>, next: &ChunkHeader, after_gap: bool) -> bool {
     let Some(last) = last else { return true };
     let expected = last.next_message();

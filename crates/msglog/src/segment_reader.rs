@@ -1,4 +1,4 @@
-//! Reads chunks of a log one after the other, in large reads; with a [`ReadAhead`], what follows is read meanwhile.
+//! Reads a log's chunks in order, with large reads; with a [`ReadAhead`], later parts are read in advance.
 
 use crate::chunk::{Chunk, ChunkHeader, Invalid};
 use crate::layout::{EpochStart, Layout};
@@ -8,52 +8,55 @@ use core::ops::Range;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 
-/// Bytes of a read, unless chunks are longer. Reads end at multiples of it on the target: one that crosses such a boundary is
-/// two for many disks and stripes, and took a sixth longer on a virtual disk.
+/// Size of a read, bytes, unless chunks are longer. Reads end at multiples of it on the target: for many disks and
+/// stripes, a read across such a boundary becomes two; on a virtual disk it took a sixth longer.
 const READ_BYTES: usize = 1 << 20;
-/// Reads that are begun ahead, unless they have more bytes together: twice as many as are under way at a time, so that as many
-/// still are while those that ended early wait for their turn.
+/// Most reads in the queue of read-ahead: twice the number in flight, so that reads stay in flight while completed
+/// ones wait for their turn.
 const READS_AHEAD: usize = 16;
+/// Most bytes of the reads in that queue.
 const AHEAD_BYTES: usize = 16 << 20;
-/// Bytes of each slot in which a valid chunk is looked for at first; bytes and slots where none is; and bytes of all slots
-/// together, unless they are so many that each has only the first.
+/// Bytes at the start of each slot that are searched for a valid chunk.
 const FIRST_BYTES: u64 = 1 << 20;
+/// Slots after the newest segment that are searched further if no chunk is found at their start.
 const SEARCH_SLOTS: u64 = 2;
+/// Most bytes of such a slot that are searched.
 const SEARCH_BYTES: u64 = 16 << 20;
+/// Most bytes that are searched in all slots together, but at least [`FIRST_BYTES`] of each.
 const SEARCH_ALL_BYTES: u64 = 4 << 30;
 
-/// See the file.
+/// Reader of a log's chunks; see the module's description.
 pub struct SegmentReader<'a> {
     storage: &'a dyn Storage,
     layout: Layout,
-    /// Bytes of a read: a power of two, and a chunk at least.
+    /// Size of a read, bytes: a power of two, at least a chunk.
     read_bytes: usize,
-    /// Space for the end of one read, and then for a whole one: a chunk may lie in both.
+    /// Space for the end of one read and for the whole next one, because a chunk may extend over both.
     buffer: Box<dyn Buffer>,
-    /// What the buffer holds: where in it, offset on the target, and bytes.
+    /// Content of the buffer: start in the buffer; offset on the target and length.
     from: usize,
     held: (u64, usize),
-    /// The block behind that can't be read.
+    /// Error of the block after the held bytes; None if it is not known to be unreadable.
     failed: Option<io::ErrorKind>,
-    /// Chunks that this cuts off are none.
+    /// Latest epoch: chunks that it cuts off are ignored.
     start: EpochStart,
     ahead: Option<Ahead>,
 }
 
-/// What is read ahead.
+/// State of reading ahead.
 struct Ahead {
     reads: Box<dyn ReadAhead>,
-    /// Places and lengths of what was begun, in order.
+    /// Positions and lengths of the reads in the queue, in order.
     begun: VecDeque<(u64, usize)>,
     free: Vec<Box<dyn Buffer>>,
-    /// The place of the next read, if it is not taken up elsewhere.
+    /// Position of the next read, unless the reader moves elsewhere.
     next: u64,
-    /// Nothing below this place, where something could not be read, and nothing from that place on is read ahead.
+    /// Positions that may be read ahead: after the last read error, and before the end.
     range: Range<u64>,
 }
 
 impl Ahead {
-    /// Takes the oldest read's buffer back.
+    /// Discards the oldest read, and reclaims its buffer.
     fn discard(&mut self) {
         self.begun.pop_front();
         self.free.extend(self.reads.take().map(|(buffer, _)| buffer));
@@ -66,18 +69,18 @@ impl fmt::Debug for SegmentReader<'_> {
     }
 }
 
-/// The smallest read, bytes.
+/// Smallest size of a read, bytes.
 fn small_read_bytes(layout: &Layout) -> usize {
     (layout.chunk_bytes as usize).next_power_of_two()
 }
 
-/// Bytes of a read, and of the space before it for the beginning of a chunk: a buffer of both is a huge page, and the read
-/// has one half of it.
+/// Size of a read, and of the space before it for the beginning of a chunk, bytes: a buffer of both is a huge page,
+/// half of it for the read.
 fn large_read_bytes(layout: &Layout) -> usize {
     READ_BYTES.max(small_read_bytes(layout))
 }
 
-/// Reads that are under way ahead.
+/// Most reads in the queue of read-ahead.
 fn reads_ahead(read_bytes: usize) -> usize {
     (AHEAD_BYTES / read_bytes).clamp(1, READS_AHEAD)
 }
@@ -87,17 +90,17 @@ fn buffer_of(storage: &dyn Storage, read_bytes: usize) -> Box<dyn Buffer> {
 }
 
 impl<'a> SegmentReader<'a> {
-    /// For the log of that layout.
+    /// Reader for a log of this layout.
     pub fn new(storage: &'a dyn Storage, layout: Layout) -> Self {
         Self::with_reads(storage, layout, large_read_bytes(&layout))
     }
 
-    /// The same with the least memory: that of two chunks.
+    /// Like [`Self::new`], with the least memory: that of two chunks.
     pub fn with_small_reads(storage: &'a dyn Storage, layout: Layout) -> Self {
         Self::with_reads(storage, layout, small_read_bytes(&layout))
     }
 
-    /// Bytes of memory that one has which reads ahead, or not.
+    /// Memory of a reader with or without read-ahead, bytes.
     pub fn memory_bytes(layout: &Layout, ahead: bool) -> usize {
         let read_bytes = large_read_bytes(layout);
         2 * read_bytes * if ahead { 1 + reads_ahead(read_bytes) } else { 1 }
@@ -117,13 +120,13 @@ impl<'a> SegmentReader<'a> {
         }
     }
 
-    /// Chunks that were cut off when this epoch began are none.
+    /// Ignores chunks that were cut off when this epoch began.
     #[must_use]
     pub(crate) fn of_epoch(self, start: EpochStart) -> Self {
         Self { start, ..self }
     }
 
-    /// Reads ahead, up to the place that [`SegmentReader::ends_at`] gives.
+    /// Reads ahead, up to the position set by [`SegmentReader::ends_at`].
     #[must_use]
     pub fn with_ahead(self, reads: Option<Box<dyn ReadAhead>>) -> Self {
         let ahead = reads.map(|reads| Ahead {
@@ -136,7 +139,7 @@ impl<'a> SegmentReader<'a> {
         Self { ahead, ..self }
     }
 
-    /// What lies below this place does not change, unless it is dropped: it may be read ahead.
+    /// Sets the end of read-ahead: data below this position must not change, except by being dropped.
     pub fn ends_at(&mut self, position: u64) {
         if let Some(ahead) = &mut self.ahead {
             ahead.range.end = position;
@@ -147,15 +150,15 @@ impl<'a> SegmentReader<'a> {
         self.start
     }
 
-    /// The log's sizes.
+    /// Layout of the log.
     pub(crate) fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// The chunk at a place of the log.
+    /// Returns the chunk at a position of the log.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Reason why there is no valid chunk.
     pub fn chunk(&mut self, position: u64) -> Result<Chunk<'_>, Invalid> {
         let layout = self.layout;
         let (offset_bytes, left_bytes) =
@@ -174,7 +177,7 @@ impl<'a> SegmentReader<'a> {
         }
     }
 
-    /// Bytes that a chunk at a place may have.
+    /// Most bytes that a chunk can have, given the bytes left in its segment.
     fn wanted(&self, left_bytes: u64) -> u64 {
         left_bytes.min(self.layout.chunk_bytes.into())
     }
@@ -189,9 +192,9 @@ impl<'a> SegmentReader<'a> {
         held_at <= offset_bytes && offset_bytes + wanted <= held_end
     }
 
-    /// Makes the buffer hold a chunk at a place from what was read ahead, and goes on to read. False: it was not read ahead.
+    /// Loads a chunk's bytes from the reads ahead, and queues further ones. False if they were not read ahead.
     fn takes_ahead(&mut self, position: u64) -> bool {
-        // The first read, up to a boundary, may be shorter than a chunk: then the next has the rest.
+        // The first read ends at a boundary and may be shorter than a chunk: then the next one has the rest.
         self.takes_read_ahead(position)
             && (self.holds_chunk(position) || self.takes_read_ahead(position))
     }
@@ -203,12 +206,12 @@ impl<'a> SegmentReader<'a> {
         if self.holds_chunk(position) || !ahead.range.contains(&position) {
             return false;
         }
-        // The beginning of the chunk may be the end of what is held.
+        // The chunk may begin in the bytes already held.
         let (held_at, held_end) = (self.held.0, self.held.0 + self.held.1 as u64);
         let is_begun = self.failed.is_none() && (held_at..held_end).contains(&offset_bytes);
         let mut tail = if is_begun { (held_end - offset_bytes) as usize } else { 0 };
         let read_bytes = self.read_bytes;
-        // The read follows its space.
+        // The read is placed after the space for the chunk's beginning.
         let space = read_bytes;
         let Some(ahead) = &mut self.ahead else { return false };
         while ahead.begun.front().is_some_and(|&(at, bytes)| at + bytes as u64 <= position) {
@@ -239,7 +242,7 @@ impl<'a> SegmentReader<'a> {
         let Some((at, bytes)) = ahead.begun.pop_front() else { return false };
         let Some((mut buffer, result)) = ahead.reads.take() else { return false };
         if result.is_err() {
-            // What can be read of it is found block by block.
+            // A retry block by block finds the part that is readable.
             ahead.range.start = at + bytes as u64;
             ahead.free.push(buffer);
             return false;
@@ -253,7 +256,7 @@ impl<'a> SegmentReader<'a> {
         true
     }
 
-    /// Makes the buffer hold a chunk at an offset, as far as that can be read; else says why not.
+    /// Loads a chunk's bytes as far as they are readable; returns the error if they are too few.
     fn read(&mut self, offset_bytes: u64, left_bytes: u64) -> Option<io::ErrorKind> {
         let wanted = self.wanted(left_bytes);
         let (held_at, held_end) = (self.held.0, self.held.0 + self.held.1 as u64);
@@ -271,7 +274,7 @@ impl<'a> SegmentReader<'a> {
         if self.storage.read_at(offset_bytes, to).is_ok() {
             return None;
         }
-        // What can't be read may lie behind the chunk.
+        // The unreadable block may lie after the chunk.
         let mut read_bytes = 0;
         for block in to.chunks_mut(self.layout.align_bytes as usize) {
             if let Err(e) = self.storage.read_at(offset_bytes + read_bytes as u64, block) {
@@ -284,7 +287,7 @@ impl<'a> SegmentReader<'a> {
         self.failed.filter(|_| (read_bytes as u64) < wanted)
     }
 
-    /// What the buffer holds of a chunk at an offset.
+    /// Bytes held of a chunk at an offset.
     fn bytes_at(&self, offset_bytes: u64, left_bytes: u64) -> &[u8] {
         let wanted = self.wanted(left_bytes) as usize;
         let (held_at, held_bytes) = self.held;
@@ -293,7 +296,7 @@ impl<'a> SegmentReader<'a> {
         &held[..wanted.min(held.len())]
     }
 
-    /// Forgets what it has read: the log may have been written meanwhile.
+    /// Discards all bytes read, because the log may have been written since.
     pub fn forget(&mut self) {
         (self.held, self.failed) = ((0, 0), None);
         while let Some(ahead) = self.ahead.as_mut().filter(|ahead| !ahead.begun.is_empty()) {
@@ -301,9 +304,10 @@ impl<'a> SegmentReader<'a> {
         }
     }
 
-    /// What stands in each slot, by the chunks in its first [`FIRST_BYTES`] that are whole. Where none is, the newest segment may
-    /// still be there: of the slots behind that of the newest which was found, [`SEARCH_SLOTS`] are searched further, or all
-    /// where none was found. To read all of a large target that was hardly used would take hours.
+    /// Finds the segment in each slot by the whole chunks in the slot's first [`FIRST_BYTES`]. If a slot has none
+    /// there, the newest segment may still be in it: [`SEARCH_SLOTS`] slots after the newest segment found are
+    /// searched further, or all slots if no segment was found. Reading all of a large, hardly used target would take
+    /// hours.
     pub(crate) fn heads(&mut self) -> Heads {
         let layout = self.layout;
         let chunk_bytes = u64::from(layout.chunk_bytes);
@@ -331,7 +335,7 @@ impl<'a> SegmentReader<'a> {
         heads
     }
 
-    /// Makes the buffer hold the first bytes of a slot, where they are read ahead; those of the next slots are read meanwhile.
+    /// Loads the first bytes of a slot, if they are read ahead, and queues reads of the next slots.
     fn take_head(&mut self, slot: u64, begun: &mut u64, bytes: u64) {
         let layout = self.layout;
         let Some(ahead) = &mut self.ahead else { return };
@@ -352,7 +356,7 @@ impl<'a> SegmentReader<'a> {
         (self.from, self.held, self.failed) = (0, (offset_bytes, held), None);
     }
 
-    /// Notes the chunks in a part of a slot. False: there is none.
+    /// Notes the chunks in a part of a slot. False if there are none.
     fn note_chunks(&mut self, slot: u64, part: Range<u64>, heads: &mut Heads) -> bool {
         let layout = self.layout;
         let end = layout.segment_bytes.min(part.end);
@@ -360,7 +364,7 @@ impl<'a> SegmentReader<'a> {
         let mut at = part.start;
         while at < end {
             let offset_bytes = layout.offset_bytes(layout.segment_start(slot)) + at;
-            // A chunk that begins here may end behind.
+            // A chunk that begins in this part may end after it.
             let left_bytes =
                 (layout.segment_bytes - at).min(end - at + u64::from(layout.chunk_bytes));
             self.read(offset_bytes, left_bytes);
@@ -381,12 +385,12 @@ impl<'a> SegmentReader<'a> {
     }
 }
 
-/// The beginnings of a log's segments.
+/// Chunks found at the beginnings of a log's segments.
 #[derive(Debug, Default)]
 pub(crate) struct Heads {
-    /// A chunk of the newest segment.
+    /// A chunk of the newest segment; None if no chunk was found.
     pub(crate) newest: Option<ChunkHeader>,
-    /// The first chunk of each segment in which that is whole.
+    /// First chunk of each segment, where it is whole.
     pub(crate) of_segments: BTreeMap<u64, ChunkHeader>,
 }
 

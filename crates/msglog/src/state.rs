@@ -1,5 +1,6 @@
-//! The State of the World: the current value by topic and key, and the publishers with their last sequences. Kept from
-//! the log's records; nothing else changes it, so a rebuild from the log gives the same. Values are kept in `state/values.rs`.
+//! The State of the World: the current values by topic and key, and the publishers with their last sequences. It is
+//! derived from the log's records alone, so rebuilding it from the log gives the same state. `state/values.rs` stores
+//! the values.
 
 mod values;
 
@@ -10,31 +11,32 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use values::Values;
 
-/// The current value of a key.
+/// Current value of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Value {
-    /// Number of its message.
+    /// Number of the value's message.
     pub number: u64,
-    /// When it was published, ns since 1970.
+    /// Time of publication, ns since 1970.
     pub time_ns: u64,
-    /// Its content.
+    /// Content.
     pub body: Arc<[u8]>,
-    /// Segment of the latest record that holds it.
+    /// Segment of the latest record with this value.
     segment: u64,
 }
 
-/// A publisher that the log knows.
+/// A publisher known to the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Publisher {
-    /// Its name. Empty where the record with it is damaged.
+    /// Name. Empty if the record with the name is damaged.
     pub name: Box<str>,
-    /// Sequence of its last persisted message; 0 before the first.
+    /// Sequence of the last persisted message; 0 before the first.
     pub sequence: u64,
-    /// Segment of the latest record with its name, and of the latest with its sequence: a message has only this.
+    /// Segment of the latest record with the name, and of the latest with the sequence: a message holds only the
+    /// latter.
     segments: [u64; 2],
 }
 
-/// See the file.
+/// The current values and publishers; see the module's description.
 #[derive(Clone, Debug, Default)]
 pub struct State {
     topics: BTreeMap<Box<str>, Values>,
@@ -43,7 +45,7 @@ pub struct State {
     superseded_bytes: u64,
 }
 
-/// What was there before does not count.
+/// Compares the current contents; counts of superseded bytes are ignored.
 impl PartialEq for State {
     fn eq(&self, other: &Self) -> bool {
         let Self { topics, publishers, value_bytes, superseded_bytes: _ } = self;
@@ -53,13 +55,14 @@ impl PartialEq for State {
 
 impl Eq for State {}
 
-/// Bytes that a value takes in the log, once more: see [`State::value_bytes`].
+/// Bytes of a value's record in the log: see [`State::value_bytes`].
 fn stored_bytes(topic: &str, key: &[u8], body: &[u8]) -> u64 {
     (crate::message::RECORD_HEADER_BYTES + topic.len() + key.len() + body.len()) as u64
 }
 
 impl State {
-    /// Takes a record of the log in, in the log's order. `number` is that of a message, and not looked at for others.
+    /// Applies a record; records must come in the log's order. `number` is the message's number, ignored for other
+    /// records.
     pub fn apply(&mut self, record: &Message<'_>, number: u64, segment: u64) {
         match record.kind {
             MessageKind::Publish | MessageKind::CarriedValue if !record.key.is_empty() => {
@@ -85,7 +88,7 @@ impl State {
         if record.publisher == 0 {
             return;
         }
-        // Its name may follow: it was carried behind messages that were in flight.
+        // The record with its name may come later, if it was carried after messages that were in flight.
         let publisher = self.publishers.entry(record.publisher).or_insert_with(|| Publisher {
             name: Box::default(),
             sequence: 0,
@@ -112,12 +115,12 @@ impl State {
         }
     }
 
-    /// The current value of a key.
+    /// Current value of a key.
     pub fn get(&self, topic: &str, key: &[u8]) -> Option<&Value> {
         self.topics.get(topic)?.get(key)
     }
 
-    /// Topics that have values, in their order.
+    /// Topics that have values, in alphabetical order.
     pub fn topics(&self) -> impl Iterator<Item = &str> {
         self.topics.keys().map(AsRef::as_ref)
     }
@@ -128,45 +131,45 @@ impl State {
         values.map(|(key, value)| (key.as_ref(), value))
     }
 
-    /// The same in leaves that can be kept: what is changed later is changed in copies of them.
+    /// Like [`Self::values`], in leaves that a snapshot may hold: later changes are made in copies.
     pub fn leaves(&self, topic: &str) -> impl Iterator<Item = &Leaf> {
         self.topics.get(topic).into_iter().flat_map(Values::leaves)
     }
 
-    /// Number of values.
+    /// Number of current values.
     pub fn len(&self) -> usize {
         self.topics.values().map(Values::len).sum()
     }
 
-    /// No key has a value.
+    /// Whether there are no current values.
     pub fn is_empty(&self) -> bool {
         self.topics.is_empty()
     }
 
-    /// Bytes of the log that hold current values: they are kept however old they are. Records of publishers are not in it;
-    /// the log's server limits them to a quarter of a segment.
+    /// Bytes of the log occupied by current values, which are kept whatever their age. Records of publishers are not
+    /// included; the log's server limits them to a quarter of a segment.
     pub fn value_bytes(&self) -> u64 {
         self.value_bytes
     }
 
-    /// Bytes of values that others took the place of, and of leaves that were copied for that, since this was made: never less than
-    /// before. Leaves that were kept at some time hold no more memory of their own than what has been added since.
+    /// Bytes of values superseded since this state was created, and of leaves copied for that. It never decreases.
+    /// Leaves held by a snapshot use at most as much memory of their own as was added since the snapshot.
     pub fn superseded_bytes(&self) -> u64 {
         self.superseded_bytes
     }
 
-    /// A publisher by its number.
+    /// Publisher with this number.
     pub fn publisher(&self, number: u64) -> Option<&Publisher> {
         self.publishers.get(&number)
     }
 
-    /// All publishers with their numbers, in no order.
+    /// All publishers with their numbers, in no particular order.
     pub fn publishers(&self) -> impl Iterator<Item = (u64, &Publisher)> {
         self.publishers.iter().map(|(&number, publisher)| (number, publisher))
     }
 
-    /// What only `segment` holds, as records for a later one: values, but those of keys in `changing`, of which a later record
-    /// exists that is not persisted yet; and publishers.
+    /// Returns values and publishers whose latest record is in `segment`, as records for a later segment. Keys for
+    /// which `is_changing` holds are left out: a newer record of them is not persisted yet.
     pub fn carried_from(
         &self,
         segment: u64,
@@ -199,7 +202,7 @@ impl State {
                     body: Arc::default(),
                 },
             );
-        // In the order of the log, so that they need no more chunks than there.
+        // In the log's order, so that they need no more chunks than before.
         let mut records: Vec<_> = values.collect();
         records.sort_unstable_by_key(|record| record.sequence);
         records.extend(publishers);
@@ -207,7 +210,7 @@ impl State {
     }
 }
 
-/// A record that owns its bytes.
+/// A record that owns its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnedRecord {
     kind: MessageKind,
@@ -220,7 +223,7 @@ pub struct OwnedRecord {
 }
 
 impl OwnedRecord {
-    /// As it is appended.
+    /// Borrows it as a message to append.
     pub fn as_message(&self) -> Message<'_> {
         let Self { kind, publisher, sequence, time_ns, .. } = *self;
         Message {

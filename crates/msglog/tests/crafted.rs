@@ -1,5 +1,6 @@
-//! Logs that no program of ours has written: checksums hold, and numbers are hostile. They are opened, replayed, and written on;
-//! none of that panics or takes memory by what a number says. `IODYNO_CRAFTED_LOGS` says how many; a log is replayed by its seed.
+//! Logs that none of our programs has written, with valid checksums and hostile numbers. They are opened, replayed,
+//! and appended to without a panic, and without memory allocated by a hostile number. `IODYNO_CRAFTED_LOGS` sets the
+//! number of logs; a log is replayed by its seed.
 
 mod common;
 

@@ -1,12 +1,13 @@
-//! Logs that were damaged after they were written: flipped bits, zeroes, garbage, misplaced, older and foreign blocks, sectors
-//! that can't be read, in any number.
+//! Logs damaged after they were written: flipped bits, zeroes, garbage, misplaced, older and foreign blocks, and
+//! unreadable sectors, in any number.
 //!
-//! The rule: a chunk is returned if it is whole, and all before it are, or the damage before it is *proven*: some whole chunk was
-//! closed when the damaged place, or this chunk, was durable already, or follows this chunk, and no later epoch cut it off. Proven damage is reported with its place and the numbers of
-//! its messages. What can't be known: damage behind which nothing proves it, such as a zeroed tail, is taken for a torn write
-//! and cut off.
+//! The rule: a chunk is returned if it is whole, and either all chunks before it are whole, or the damage before it
+//! is *proven*. Damage is proven if some whole chunk was closed when the damaged position, or this chunk, was already
+//! durable, or if a whole chunk follows this chunk; and no later epoch cut it off. Proven damage is reported with its
+//! position and the numbers of its messages. Damage without a proof after it, such as a zeroed tail, can't be
+//! recognised: it is taken for a torn write and cut off.
 //!
-//! `IODYNO_LOG_HISTORIES` says how many logs; one is replayed by its seed.
+//! `IODYNO_LOG_HISTORIES` sets the number of logs; a log is replayed by its seed.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! The filter language: the examples of its page, its errors, and a second evaluator on generated filters and bodies.
-//! `IODYNO_FILTER_CASES` says how many; a case is replayed by its seed.
+//! The filter language: the examples in its documentation, its errors, and a second evaluator on generated filters
+//! and bodies. `IODYNO_FILTER_CASES` sets the number of cases; a case is replayed by its seed.
 
 use iodyno_msglog::filter::{FILTER_BYTES_MAX, FILTER_MEMORY_FACTOR, FILTER_NESTING_MAX};
 use iodyno_msglog::{Effort, Filter, Message, MessageKind, TooCostly};

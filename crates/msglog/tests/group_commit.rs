@@ -1,4 +1,4 @@
-//! How many writes and flushes a number of messages takes.
+//! Number of writes and flushes for a number of messages.
 
 use iodyno_msglog::log::Tail;
 use iodyno_msglog::{

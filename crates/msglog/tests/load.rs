@@ -1,5 +1,5 @@
-//! The load of a log on a disk whose writes and flushes take known times: rates and times to persist have closed forms, and
-//! what it wrote is a log that recovery opens.
+//! The load of a log on a disk whose writes and flushes take known times: rates and latencies have closed forms, and
+//! recovery can open the log that was written.
 
 mod common;
 

@@ -1,6 +1,7 @@
-//! Histories of a log on a disk with a volatile cache: appends, writes and flushes in any order, killed processes, power cuts,
-//! failed operations, and what is there after each. `IODYNO_LOG_HISTORIES` says how many of each kind; a failing history is
-//! replayed by its seed. 2026-11-24, release build: 60,000 of each kind, four crashes each, in 157 s of a busy machine.
+//! Histories of a log on a disk with a volatile cache: appends, writes and flushes in any order, killed processes,
+//! power cuts, failed operations, and the log's content after each. `IODYNO_LOG_HISTORIES` sets the number of each
+//! kind; a failing history is replayed by its seed. 2026-11-24, release build: 60,000 of each kind, four crashes
+//! each, in 157 s on a busy machine.
 
 mod common;
 

@@ -1,4 +1,5 @@
-//! The protocol's codec: what is encoded is decoded again, and nothing else panics or is taken for a frame.
+//! The protocol's codec: encoded frames decode to the same values, and other bytes neither panic nor pass for a
+//! frame.
 
 use iodyno_msglog::client::Connection;
 use iodyno_msglog::protocol::{

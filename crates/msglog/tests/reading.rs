@@ -1,5 +1,5 @@
-//! A log whose segments take several reads: what is read ahead is what is read; replays begin anywhere; and a log at rest
-//! proves damage of its last chunk.
+//! A log whose segments take several reads: reading ahead returns the same chunks, replays begin anywhere, and an
+//! idle log proves damage to its last chunk.
 
 mod common;
 

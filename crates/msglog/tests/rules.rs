@@ -1,4 +1,4 @@
-//! Rules of the log that random histories hardly meet, each by a case of its own.
+//! Rules of the log that random histories rarely exercise, each with its own case.
 
 mod common;
 

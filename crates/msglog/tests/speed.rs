@@ -1,5 +1,6 @@
-//! Messages a second that a log takes, seals and gives back, on one core, with the copy to the target's memory; and what a
-//! snapshot of its values costs. Printed, not asserted: `cargo test --release -p iodyno-msglog --test speed -- --ignored --nocapture`.
+//! Messages per second that a log appends, seals and returns on one core, including the copy to the target's memory,
+//! and the cost of a snapshot of its values. Printed, not asserted:
+//! `cargo test --release -p iodyno-msglog --test speed -- --ignored --nocapture`.
 
 use iodyno_msglog::log::Tail;
 use iodyno_msglog::{Action, CommitRule, Layout, Log, LogOptions, Message, MessageKind, State};

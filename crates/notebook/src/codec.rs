@@ -1,7 +1,8 @@
 //! Conversion of cells and intervals to rows and back.
 //!
-//! A cell's row holds it as JSON without its series and its lateness histogram. The series is one row for each
-//! interval and kind of operation; an empty interval has no row, and `cells.intervals` holds their number.
+//! A cell's row holds the cell as JSON, without its series and its lateness histogram. The series has one row for
+//! each interval and kind of operation; an empty interval has no row, and `cells.intervals` holds the number of
+//! intervals.
 
 use crate::fault::{Damage, Fault, MemoryLeft};
 use crate::untrusted::QUOTE_CHARS;
@@ -14,26 +15,26 @@ use iodyno_units::text::quoted;
 use rusqlite::{Row, Transaction, named_params, params, types::ValueRef};
 use serde_json::Value;
 
-/// JSON text of a value that always has one.
+/// Encodes a value as JSON text.
 pub(crate) fn json(value: &impl serde::Serialize) -> rusqlite::Result<String> {
     serde_json::to_string(value).map_err(|e| rusqlite::Error::ToSqlConversionFailure(Box::new(e)))
 }
 
-/// Parses a column of JSON text; the memory that it takes is taken from `memory_left`.
+/// Parses a column of JSON text; takes the memory for it from `memory_left`.
 pub(crate) fn parse(text: &str, what: &str, memory_left: &MemoryLeft) -> Result<Value, Fault> {
     let not = |e| format!("{what} is not JSON: {e}");
     memory_left.take(value_ranges::JsonScan::at(text).map_err(not)?.value_bytes)?;
     Ok(serde_json::from_str(text).map_err(not)?)
 }
 
-/// The level of a name in a row.
+/// Parses the name of a level.
 pub(crate) fn level_of(name: &str) -> Option<Level> {
     let all = [Level::Valid, Level::Note, Level::Warning, Level::Invalid];
     all.into_iter().find(|&l| l.name() == name)
 }
 
-/// Replaces the cell at its position, if any, and gives its row number. A cell that is not finished comes
-/// without intervals.
+/// Inserts a cell, replacing any at its position, and returns its row number. An unfinished cell must have no
+/// intervals.
 pub(crate) fn put_cell(
     tx: &Transaction,
     run: i64,
@@ -67,14 +68,14 @@ pub(crate) fn put_cell(
         ":level": level.map(Level::name),
         ":window_ns": cell.window_ns as i64,
         ":interval_ns": cell.interval_ns as i64,
-        // Its lateness is stored beside it, as its series is.
+        // The lateness histogram is stored in a column of its own, as the series is in a table.
         ":cell": json(&Cell { lateness: None, ..cell.without_series() })?,
         ":lateness": cell.lateness.as_ref().map(Histogram::to_bytes),
     })?;
     Ok(tx.last_insert_rowid())
 }
 
-/// Adds the completions of one interval to those already stored of it.
+/// Adds completions to an interval, merging them with those already stored.
 pub(crate) fn add_interval(
     tx: &Transaction,
     cell: i64,
@@ -103,7 +104,7 @@ pub(crate) fn add_interval(
     put_interval(tx, cell, position, &stored)
 }
 
-/// Writes an interval of which nothing is there yet.
+/// Inserts an interval that has no rows yet.
 pub(crate) fn put_interval(
     tx: &Transaction,
     cell: i64,
@@ -133,7 +134,7 @@ pub(crate) fn put_interval(
     count(tx, cell, position, interval, 1)
 }
 
-/// Adds an interval to the sums in its cell's row, or takes it out of them.
+/// Adds an interval to the sums in its cell's row, or subtracts it.
 fn count(
     tx: &Transaction,
     cell: i64,
@@ -160,12 +161,12 @@ fn damage_as_error(damage: Damage) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Blob, damage.into())
 }
 
-/// The kind of operation of this name.
+/// Parses the name of a kind of operation.
 fn named(name: &str) -> Option<OpKind> {
     OpKind::ALL.into_iter().find(|kind| kind.name() == name)
 }
 
-/// The interval and the kind of operation of a row. Columns: position, kind, bytes, errors, service, response.
+/// Decodes interval number and kind of operation. Columns: position, kind, bytes, errors, service, response.
 fn about(row: &Row) -> rusqlite::Result<Result<(usize, OpKind), Damage>> {
     let position = match value_ranges::number(row, "intervals", "position", u32::MAX.into())? {
         Ok(position) => position as usize,
@@ -177,7 +178,7 @@ fn about(row: &Row) -> rusqlite::Result<Result<(usize, OpKind), Damage>> {
     Ok(known.map(|k| (position, k)).ok_or_else(unknown))
 }
 
-/// Adds a row's figures to `stats`. Columns as in [`about`].
+/// Adds a row's figures to `stats`. Columns as for [`about`].
 fn add_class(row: &Row, stats: &mut ClassStats) -> rusqlite::Result<Result<(), Damage>> {
     let bytes = match value_ranges::number(row, "intervals", "bytes", value_ranges::BYTES_MAX)? {
         Ok(bytes) => bytes,
@@ -233,12 +234,12 @@ fn nothing() -> Box<ClassStats> {
     })
 }
 
-/// The kinds of operation of a cell that its IOPS do not count, with their figures over all intervals.
+/// Returns a cell's kinds of operation that its IOPS do not count, with their figures over all intervals.
 pub(crate) fn read_beside(
     db: &rusqlite::Connection,
     cell: i64,
 ) -> Result<Vec<(OpKind, Box<ClassStats>)>, Fault> {
-    // The index alone says which kinds there are, and nearly always these are reads and writes.
+    // The index alone lists the kinds, and nearly always these are reads and writes.
     let mut kinds = db.prepare_cached("SELECT DISTINCT kind FROM intervals WHERE cell = ?1")?;
     let kinds = kinds.query_map([cell], |row| row.get(0))?.collect::<Result<Vec<String>, _>>()?;
     let is_data = |name: &String| named(name).is_some_and(|kind| IoKinds::DATA.count(kind));
@@ -269,12 +270,12 @@ pub(crate) fn read_beside(
 pub(crate) struct Series {
     /// Intervals, merged with neighbours as requested.
     pub(crate) intervals: Vec<Interval>,
-    /// Operations that IOPS count, in each interval that was recorded.
+    /// Number of operations that IOPS count, for each recorded interval, before merging.
     pub(crate) ops: Vec<u64>,
 }
 
-/// The series of a cell that has `count` intervals, `merge` neighbours made one. The intervals' memory is taken
-/// from `memory_left`; the caller has memory for [`Series::ops`].
+/// Reads the series of a cell with `count` intervals, each `merge` neighbours merged into one. The memory for the
+/// intervals is taken from `memory_left`; the caller provides for [`Series::ops`].
 pub(crate) fn read_series(
     db: &rusqlite::Connection,
     cell: i64,
@@ -285,7 +286,7 @@ pub(crate) fn read_series(
     let merged = count.div_ceil(merge);
     memory_left.take((merged * size_of::<Interval>()) as u64)?;
     let mut ops = vec![0_u64; count];
-    // Of the kinds that IOPS count only where there are no others.
+    // Operations of kinds that IOPS count only if there are no reads and writes.
     let (mut beside, mut has_data) = (Vec::new(), false);
     let mut intervals: Vec<Interval> = Vec::new();
     intervals.resize_with(merged, Interval::default);

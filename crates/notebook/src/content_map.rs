@@ -1,22 +1,22 @@
-//! Maps of the content that verified runs left on their targets, against which the next run checks: one row a
-//! target. The notebook does not interpret a map; it packs and unpacks it.
+//! Maps of the content that verified runs left on their targets, one row per target; the next run checks against
+//! them. The notebook compresses a map and does not interpret it.
 //!
-//! A value of a row has a limit, and a map of a large target has not: one of more than [`PART_BYTES`] lies in
-//! the rows of a second table, each part packed by itself, and its row in the first table holds an empty blob.
-//! An iodyno without the second table finds no map there, and a map that it writes to the first table takes
-//! precedence over the parts.
+//! A value in a row has a size limit, but the map of a large target does not. A map of more than [`PART_BYTES`] is
+//! stored in the rows of a second table, each part compressed separately, and its row in the first table holds an
+//! empty blob. An iodyno that does not know the second table finds no map, and a map that it writes to the first
+//! table takes precedence over the parts.
 //!
-//! Each table is created with the first map that needs it. A notebook without them holds none.
+//! Each table is created with the first map that needs it; a notebook without maps has neither.
 
 use crate::{Error, Notebook, schema};
 use miniz_oxide::deflate::compress_to_vec_zlib;
 use miniz_oxide::inflate::decompress_to_vec_zlib_with_limit;
 use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
 
-/// Compression: 1 of 9. Maps are large and made while a run ends, and most of their bytes are zero.
+/// Compression level, 1 to 9. Maps are large, are written while a run ends, and consist mostly of zeroes.
 const COMPRESSION: u8 = 1;
 
-/// Bytes of a map in one row, before they are packed. Incompressible bytes still fit a row.
+/// Uncompressed bytes of a map per row: small enough that even incompressible ones fit a row.
 const PART_BYTES: usize = 4 << 20;
 
 const TABLE: &str = "
@@ -34,19 +34,20 @@ CREATE TABLE IF NOT EXISTS written_parts (
 )";
 
 impl Notebook {
-    /// Stores the map of a target in place of the one before.
+    /// Stores the map of a target, replacing any earlier one.
     pub fn keep_written(&self, target: &str, map: &[u8]) -> Result<(), Error> {
         let failed = |e| schema::explain_writing(self.path(), "keeping what was written", e);
         keep(self.db(), target, map).map_err(failed)
     }
 
-    /// The map of a target; None where none is stored, and where it is damaged or has over `bytes_max` bytes.
+    /// Returns the map of a target; None if there is none, if it is damaged, or if it has more than `bytes_max`
+    /// bytes.
     pub fn written(&self, target: &str, bytes_max: usize) -> Result<Option<Vec<u8>>, Error> {
         let failed = |e| schema::explain(self.path(), "reading what was written", e);
         read(self.db(), target, bytes_max).map_err(failed)
     }
 
-    /// Removes the map of a target: another program wrote there.
+    /// Removes the map of a target, because another program wrote to it.
     pub fn forget_written(&self, target: &str) -> Result<(), Error> {
         let failed = |e| schema::explain(self.path(), "forgetting what was written", e);
         let forget = || -> rusqlite::Result<()> {
@@ -81,12 +82,12 @@ fn keep(db: &Connection, target: &str, map: &[u8]) -> rusqlite::Result<()> {
 }
 
 fn read(db: &Connection, target: &str, bytes_max: usize) -> rusqlite::Result<Option<Vec<u8>>> {
-    // One transaction: row and parts are of the same map.
+    // One transaction, so that row and parts belong to the same map.
     let tx = db.unchecked_transaction()?;
     if !has_table(&tx, "written")? {
         return Ok(None);
     }
-    // A text longer than deflate makes of random bytes is no map of this length.
+    // Longest compressed form, reached with random bytes; a longer blob can't be a map of this length.
     let packed_max = |bytes: usize| (bytes + bytes / 512 + 1024) as i64;
     let packed: Option<Vec<u8>> = tx
         .query_row(
@@ -159,7 +160,7 @@ mod tests {
         assert_eq!(notebook.written("b", 100).unwrap(), Some(vec![8; 10]));
     }
 
-    /// The map of 2²⁵ units after random writes once over the range: one writer, generations in any order.
+    /// A map of 2²⁵ units after random writes once over the range: one writer, random generations.
     #[test]
     fn a_map_of_a_large_target_is_kept() {
         let folder = tempfile::tempdir().unwrap();
@@ -182,7 +183,7 @@ mod tests {
         let packed = count("SELECT sum(length(part)) FROM written_parts");
         assert!(packed > 12 << 20, "{packed}");
 
-        // A map that an iodyno without the second table stores or removes takes precedence over the parts.
+        // A map stored or removed by an iodyno without the second table takes precedence over the parts.
         let old = compress_to_vec_zlib(&[5; 100], COMPRESSION);
         notebook.db().execute("REPLACE INTO written VALUES ('a', ?1)", [old]).unwrap();
         assert_eq!(again.written("a", 100).unwrap(), Some(vec![5; 100]));

@@ -1,16 +1,16 @@
-//! Notes of earlier runs: the terminal does not repeat them.
+//! Notes of earlier runs, which the terminal does not repeat.
 
 use crate::model::EarlierNotes;
 use iodyno_measure::{Level, Verdict};
 use rusqlite::{Connection, params};
 use serde::Deserialize;
 
-/// Earlier runs that are looked at.
+/// Number of earlier runs searched.
 const RUNS_MAX: i64 = 16;
-/// Length of a cell or a machine that is looked at, bytes.
+/// Longest text of a cell or a machine that is parsed, bytes.
 const TEXT_BYTES_MAX: i64 = 1 << 20;
 
-/// The parts of a stored cell that count here.
+/// Fields of a stored cell that are used here.
 #[derive(Deserialize)]
 struct Noted {
     key: Target,
@@ -22,7 +22,7 @@ struct Target {
     target: String,
 }
 
-/// Notes of the first cells of the runs before this one, the latest first. What can't be read is left out.
+/// Returns the notes of the first cells of the runs before this one, the latest first. Unreadable cells are skipped.
 pub(crate) fn notes_before(db: &Connection, id: &str) -> rusqlite::Result<Vec<EarlierNotes>> {
     let mut query = db.prepare(
         "SELECT runs.machine, cells.cell FROM runs

@@ -11,56 +11,56 @@ pub enum Error {
          use a newer iodyno, or name another file with --notebook", path.display()
     )]
     Newer {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Its version.
+        /// Version of the file.
         found: i64,
         /// The newest version that this program knows.
         known: i64,
     },
-    /// Not a notebook at all. Nothing was written to it.
+    /// Not a notebook. Nothing was written to it.
     #[error(
         "`{}` is not a notebook of iodyno: it is {what}; it was left as it is, name another file \
          with --notebook", path.display()
     )]
     Foreign {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Its type.
+        /// Type of the file.
         what: &'static str,
     },
-    /// It, or the folder that it would be in, can't be written.
+    /// The file, or its folder, can't be written.
     #[error(
         "the notebook `{}` can't be written: {why}; name a file on writable storage with \
          --notebook, or keep nothing with `run --no-notebook`", path.display()
     )]
     NotWritable {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The system's or SQLite's reason.
         why: String,
     },
-    /// It is there and can't be read.
+    /// The file exists but can't be read.
     #[error(
         "the notebook `{}` can't be read: {why}; name another file with --notebook",
         path.display()
     )]
     NotReadable {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The system's or SQLite's reason.
         why: String,
     },
-    /// There is no such file.
+    /// The file does not exist.
     #[error(
         "there is no notebook at `{}`: `iodyno run` makes one, or name the right file with \
          --notebook", path.display()
     )]
     Missing {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// The place of the default notebook is unknown.
+    /// The location of the default notebook is unknown.
     #[error(
         "where to keep the notebook is not known, because neither XDG_DATA_HOME nor HOME names \
          an absolute path: name a file with --notebook"
@@ -72,87 +72,87 @@ pub enum Error {
          iodyno or SQLite tool has it open", path.display()
     )]
     Busy {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// How long was waited, seconds.
+        /// Time waited, seconds.
         seconds: u64,
     },
-    /// There is no run of this name.
+    /// No run matches the selector.
     #[error(
         "there is no run `{selector}` in `{}`: `iodyno ls` lists the runs; a run is named by its \
          id, the beginning of its id, `last` or `last~1`, and for `compare` by its name", path.display()
     )]
     UnknownRun {
-        /// The run's name as given.
+        /// Selector as given.
         selector: String,
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// The notebook holds no run yet, so `last` is none.
+    /// The notebook holds no run yet, so `last` selects none.
     #[error("there is no run in `{}` yet: `iodyno run` makes one", path.display())]
     NoRuns {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// Several runs begin like this.
+    /// Several runs have an id with this beginning.
     #[error("`{prefix}` is the beginning of several runs: {}; write one more character", candidates.join(", "))]
     AmbiguousRun {
-        /// The run's name as given.
+        /// Selector as given.
         prefix: String,
-        /// Ids of the runs that begin like it, oldest first; at most ten.
+        /// Ids of the matching runs, oldest first; at most ten.
         candidates: Vec<String>,
     },
-    /// Something in the file is not what this program wrote.
+    /// Content of a run differs from anything that this program writes.
     #[error("run {run} in the notebook `{}` is damaged: {what}", path.display())]
     Damaged {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The run's id.
+        /// Id of the run.
         run: String,
-        /// The damage.
+        /// Description of the damage.
         what: String,
     },
-    /// It is marked as a notebook, but its content is not as this program writes notebooks.
+    /// The file is marked as a notebook, but its tables differ from those of this program.
     #[error(
         "`{}` is not as iodyno makes notebooks: {what}; it was not read: take it from a backup, or from the \
          iodyno that measured", path.display()
     )]
     Altered {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The difference.
+        /// Description of the difference.
         what: String,
     },
-    /// A value that is too large for a row.
+    /// A value exceeds the limit of a row.
     #[error(
         "the notebook `{}` takes no value of more than {most}, and {doing} needs a larger one: nothing of it was \
          written", path.display()
     )]
     TooBig {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The action.
+        /// Action that needed the value.
         doing: &'static str,
-        /// The most that a row takes, in words.
+        /// Limit of a row, in words.
         most: String,
     },
-    /// A run takes more memory than a reader may use.
+    /// A run needs more memory than a reader may use.
     #[error(
         "run {run} in the notebook `{}` was not read: it takes more memory than iodyno gives to a run (a run of \
          up to {cells} cells has enough)", path.display(), cells = crate::CELLS_PLANNED_MAX
     )]
     TooLarge {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The run's id.
+        /// Id of the run.
         run: String,
     },
-    /// Anything else that SQLite refuses.
+    /// Any other error of SQLite.
     #[error("the notebook `{}` failed while {doing}: {source}", path.display())]
     Sqlite {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The action.
+        /// Action that failed.
         doing: &'static str,
         /// SQLite's error.
         source: rusqlite::Error,
@@ -160,7 +160,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the name of a run is wrong, rather than the notebook.
+    /// Whether the selector of a run is at fault, rather than the notebook.
     pub fn is_of_selector(&self) -> bool {
         matches!(self, Self::UnknownRun { .. } | Self::NoRuns { .. } | Self::AmbiguousRun { .. })
     }

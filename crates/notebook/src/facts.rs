@@ -1,47 +1,46 @@
-//! What code needs of facts: of a target, its health and the machine, which runs keep as JSON; and of the cells
-//! of older runs. No other code reads a fact by its key. What a run does not tell, or tells in another form, is
-//! empty here.
+//! Reads the facts that runs store as JSON, about targets, their health and the machine, and in cells of older runs.
+//! No other code reads a fact by its key. A fact that is missing, or of another form, is empty here.
 
 use crate::model::{RunHead, TargetRecord};
 use iodyno_measure::{Cell, Preparation};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Where a target's health after a run says what had been written to it, as `iodyno-target` counts that.
+/// Key, in a target's health after a run, of the writes counted for it by `iodyno-target`.
 pub const WRITES_SEEN: &str = "writes_seen";
 
-/// Where a run's plan says what its flags changed of the work that its name stands for.
+/// Key, in a run's plan, of the changes that flags made to the named workload.
 pub const CHANGED: &str = "changed";
 
-/// Where the facts of a machine have the host's name. It identifies the owner: pages, and the runs within them,
-/// are handed on without it.
+/// Key of the host's name in the facts of a machine. It identifies the owner, so pages and the runs within them are
+/// written without it.
 pub const HOST_NAME: &str = "host_name";
 
-/// The flag that confirms what may be destroyed.
+/// Flag that confirms the destruction of data.
 const CONFIRMING: &str = "--destroy";
 
-/// What a target is.
+/// Facts about a target.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TargetDescription {
-    /// What kind of thing.
+    /// Kind of target.
     pub kind: TargetKind,
-    /// Bytes that would be measured.
+    /// Size before it was opened, bytes.
     pub size_bytes: Option<u64>,
-    /// Bytes that could be measured once it was open.
+    /// Size once it was open, bytes.
     pub opened_bytes: Option<u64>,
-    /// Type of the file system that it lies on.
+    /// Type of the file system that it is on.
     pub file_system: Option<String>,
-    /// The block device itself, or the one directly under a file.
+    /// The block device itself, or the device directly under a file.
     pub device: DeviceDescription,
-    /// The devices at the bottom.
+    /// Physical devices at the bottom of the stack.
     pub physical: Vec<DeviceDescription>,
-    /// An emulated device.
+    /// Facts about an emulated device.
     pub emulated: EmulatedDescription,
-    /// An NBD export.
+    /// Facts about an NBD export.
     pub nbd: ExportDescription,
 }
 
-/// What kind of thing a target is, in the terms of `iodyno-target`.
+/// Kinds of target, as `iodyno-target` names them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "documented where they are written")]
@@ -57,7 +56,7 @@ pub enum TargetKind {
     Other,
 }
 
-/// What the kernel says of a block device, as `iodyno-target` keeps it.
+/// The kernel's facts about a block device, as `iodyno-target` stores them.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 #[expect(missing_docs, reason = "documented where they are written")]
@@ -72,7 +71,7 @@ pub struct DeviceDescription {
     pub write_cache: Option<String>,
 }
 
-/// What an emulated device is, as `iodyno-run` keeps it.
+/// Facts about an emulated device, as `iodyno-run` stores them.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 #[expect(missing_docs, reason = "documented where they are written")]
@@ -85,7 +84,7 @@ pub struct EmulatedDescription {
     pub fill: Option<f64>,
 }
 
-/// What an NBD server says of an export, as `iodyno-target` keeps it.
+/// An NBD server's facts about an export, as `iodyno-target` stores them.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 #[expect(missing_docs, reason = "documented where they are written")]
@@ -96,7 +95,7 @@ pub struct ExportDescription {
     pub tls: bool,
 }
 
-/// What the machine is, as `iodyno-target` keeps it.
+/// Facts about the machine, as `iodyno-target` stores them.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 #[expect(missing_docs, reason = "documented where they are written")]
@@ -116,7 +115,7 @@ fn part<'de, T: Default + Deserialize<'de>>(value: &'de Value) -> T {
 }
 
 impl TargetRecord {
-    /// What its facts say.
+    /// Parses the target's facts.
     pub fn description(&self) -> TargetDescription {
         let facts = &self.facts;
         TargetDescription {
@@ -131,21 +130,22 @@ impl TargetRecord {
         }
     }
 
-    /// Bytes that the host wrote to the device during the run, by the device's own log.
+    /// Bytes that the host wrote to the device during the run, according to the device's own log; None without such a
+    /// log.
     pub fn device_written_bytes(&self) -> Option<u64> {
         let of = |health: &Option<Value>| health.as_ref()?["log"]["data_written_bytes"].as_u64();
         Some(of(&self.health_after)?.saturating_sub(of(&self.health_before)?))
     }
 
-    /// What had been written to it by the end of the run, as `iodyno-target` counts that.
+    /// Writes to the target up to the end of the run, as counted by `iodyno-target`.
     pub fn writes_seen(&self) -> Option<&Value> {
         self.health_after.as_ref()?.get(WRITES_SEEN)
     }
 }
 
 impl RunHead {
-    /// The work with what flags changed of it: `random-read, sequential, fsync every 8`. Of a run whose name is not that
-    /// of the work: `before: random-read, sequential`. The name alone where flags changed nothing.
+    /// Describes the workload with the changes made by flags: `random-read, sequential, fsync every 8`. If the run
+    /// has a name of its own, that comes first: `before: random-read, sequential`. Without changes, the name alone.
     pub fn heading(&self) -> String {
         let name = &self.name;
         match self.plan.get(CHANGED).and_then(Value::as_str) {
@@ -155,8 +155,8 @@ impl RunHead {
         }
     }
 
-    /// The words of its command line for another run, without those that confirm what may be destroyed: the target may
-    /// hold something else by now, and the run may be a stranger's. True where words were left out.
+    /// Returns the command line for repeating the run, without the words that confirm destruction: the target may
+    /// hold other data by now, and the run may come from a stranger. The flag is true if words were left out.
     pub fn command_to_repeat(&self) -> (Vec<String>, bool) {
         let mut kept = Vec::new();
         let mut words = self.command.iter();
@@ -171,15 +171,14 @@ impl RunHead {
         (kept, is_shorter)
     }
 
-    /// What the facts of the machine say.
+    /// Parses the facts about the machine.
     pub fn machine_description(&self) -> MachineDescription {
         part(&self.machine)
     }
 }
 
-/// Gives the cell of a build before 2026-11-23 the evidence that such builds kept as facts only, though they
-/// decided by it; gives the bytes of memory that this took. In cells of later builds, which keep both, it
-/// changes nothing.
+/// Fills in the evidence of a cell of a build before 2026-11-23. Such builds judged by it, but stored it as facts
+/// only. Cells of later builds hold both and are not changed. Returns the memory that this took, bytes.
 pub(crate) fn evidence_of_older(cell: &mut Cell) -> u64 {
     let mut bytes = 0;
     let mut fact = |key: &str| {

@@ -1,19 +1,18 @@
-//! Why a run could not be read, before the file and run of the error are known; and the limit on memory for
-//! reading.
+//! Reading errors before the file and the run are known, and the limit on memory for reading.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a damaged row says, for [`crate::Error::Damaged`].
+/// Description of damage in a row, for [`crate::Error::Damaged`].
 pub(crate) type Damage = String;
 
-/// Why reading ended.
+/// Why reading failed.
 #[derive(Debug)]
 pub(crate) enum Fault {
-    /// SQLite's reason.
+    /// An error of SQLite.
     Sqlite(rusqlite::Error),
-    /// The damage.
+    /// Damaged content.
     Damage(Damage),
-    /// It takes more memory than is left.
+    /// More memory needed than is left.
     OutOfMemory,
 }
 
@@ -29,7 +28,7 @@ impl From<Damage> for Fault {
     }
 }
 
-/// Memory that is left for reading, bytes; shared by all threads that read parts of a run.
+/// Memory left for reading, bytes; shared by all threads that read parts of a run.
 #[derive(Debug)]
 pub(crate) struct MemoryLeft(AtomicU64);
 
@@ -46,7 +45,7 @@ impl MemoryLeft {
         taken.map(|_| ()).map_err(|_| Fault::OutOfMemory)
     }
 
-    /// How many bytes are left.
+    /// Bytes left.
     pub(crate) fn left(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }

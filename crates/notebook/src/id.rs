@@ -10,12 +10,12 @@ const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 /// Characters in an id.
 pub(crate) const LENGTH: usize = 10;
 
-/// The id made of `random` bits.
+/// Makes an id from the low 50 bits of `random`.
 pub(crate) fn from_random(random: u64) -> String {
     (0..LENGTH).map(|i| char::from(ALPHABET[(random >> (5 * i)) as usize % 32])).collect()
 }
 
-/// Whether a text is an id as [`from_random`] makes them.
+/// Whether a text has the form of an id of [`from_random`].
 pub(crate) fn is_id(text: &str) -> bool {
     text.len() == LENGTH && text.bytes().all(|b| ALPHABET.contains(&b))
 }
@@ -23,15 +23,15 @@ pub(crate) fn is_id(text: &str) -> bool {
 /// A user's selection of a run.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Selector {
-    /// The run that began last, or this many before it.
+    /// The run that began last, or the N-th before it.
     Last(u32),
-    /// An id or the beginning of one, in lower case.
+    /// An id or its beginning, in lower case.
     Prefix(String),
-    /// Can't be the beginning of any id.
+    /// Text that no id begins with.
     Nonsense,
 }
 
-/// Parses a user's input. `last` can't be the beginning of an id, which has no `l`.
+/// Parses a user's input. `last` can't be confused with an id, which has no `l`.
 pub(crate) fn select(text: &str) -> Selector {
     let text = text.trim().to_ascii_lowercase();
     if let Some(back) = text.strip_prefix("last") {

@@ -1,9 +1,9 @@
-//! The notebook: every run, in one SQLite file.
+//! The notebook: stores all runs in one SQLite file.
 //!
-//! A run is written while it happens. [`Notebook::begin`] makes its row, [`RunWriter`] adds each interval in a
-//! transaction of its own, and committed intervals survive a kill of the process at any instant. Nothing has to
-//! be repaired then: a run whose writer is gone *is* a crashed run, and [`Notebook::load`] makes whole cells of
-//! its intervals.
+//! A run is written while it happens. [`Notebook::begin`] creates its row, and [`RunWriter`] adds each interval in a
+//! transaction of its own; committed intervals survive a kill of the process at any instant. Nothing has to be
+//! repaired: a run whose writer is gone *is* a crashed run, and [`Notebook::load`] makes whole cells of its
+//! intervals.
 //!
 //! Fields that users filter on are in columns, histograms are blobs in the compact form of `measure`, and the
 //! rest is JSON. `docs/formats/notebook.md` is the format's specification; the file carries its version, and
@@ -13,8 +13,8 @@
 //! (`untrusted.rs`), every number that is read has a range (`value_ranges.rs`), and reading has limits in steps
 //! and in memory.
 //!
-//! **Invariant:** this crate stores; it neither measures nor prints. What a workload, a target or
-//! a machine is comes in and goes out as JSON; what code needs of it, `facts.rs` reads.
+//! **Invariant:** this crate stores; it neither measures nor prints. Descriptions of workloads, targets and machines
+//! come in and go out as JSON; `facts.rs` extracts the values that code needs.
 
 mod codec;
 mod content_map;
@@ -35,8 +35,8 @@ mod untrusted;
 mod value_ranges;
 mod writer;
 
-/// The most cells of a run that a reader has memory for whatever they are: cells that read and write, with
-/// latencies over 14 octaves. Longer runs are not planned; existing ones are read where they fit.
+/// Most cells of a run that a reader always has memory for, if they read and write with latencies over 14 octaves.
+/// Longer runs are not planned; existing ones are read if they fit.
 pub const CELLS_PLANNED_MAX: usize = 10_000;
 
 pub use error::Error;

@@ -1,10 +1,10 @@
-//! Reading runs back, including those that never ended.
+//! Reads runs back, including runs that never ended.
 //!
-//! Nothing is repaired in the file: a reader finds each time that a run crashed, from its writer being gone,
-//! and its unfinished cell is judged by its committed intervals.
+//! Nothing in the file is repaired: each reader finds anew that a run crashed, because its writer is gone, and judges
+//! its unfinished cell by the committed intervals.
 //!
-//! The file may be untrusted. Every number is checked against its range, every text that an error quotes is
-//! cleaned, and reading has a limit in memory.
+//! The file may be untrusted. Every number is checked against its range, every text quoted in an error is cleaned,
+//! and memory is limited.
 
 use crate::codec::{self, Series};
 use crate::facts;
@@ -22,23 +22,23 @@ use rusqlite::{Connection, Row};
 use serde_json::Value;
 use std::path::Path;
 
-/// Memory that the runs of a list may take, bytes.
+/// Limit on the memory of all runs in a list, bytes.
 const LIST_BYTES_MAX: u64 = 96 << 20;
-/// Memory of a run outside of its cells, bytes.
+/// Limit on the memory of a run without its cells, bytes.
 const HEAD_BYTES_MAX: u64 = 64 << 20;
-/// Memory that the cells of a run may take, their series included, bytes.
+/// Limit on the memory of a run's cells, including their series, bytes.
 pub(crate) const CELLS_BYTES_MAX: u64 = 360 << 20;
-/// The same of a run that is read together with others, bytes.
+/// The same limit for a run that is read together with others, bytes.
 pub(crate) const CELLS_OF_SEVERAL_BYTES_MAX: u64 = 224 << 20;
-/// Memory that series may take, bytes. Longer ones are read with neighbours merged; where that leaves each cell
-/// one interval, they may take all the memory that the cells leave.
+/// Limit on the memory of series, bytes. In longer series neighbouring intervals are merged; with only one interval
+/// per cell left, they may take all the memory that remains for cells.
 const SERIES_BYTES_MAX: u64 = 224 << 20;
-/// Intervals that a run has when it is read, all its cells together. Neighbours of more are merged.
+/// Most intervals of a run when it is read, over all its cells. In longer runs, neighbours are merged.
 const INTERVALS_MAX: u64 = 1_000_000;
-/// How many times as many neighbours are merged where a series was too long.
+/// Factor by which merging increases if the series was still too long.
 const MERGE_MORE: u64 = 4;
 
-/// The columns of a run's status, for [`standing`].
+/// Columns of a run's status, for [`standing`].
 const STANDING: &str = "id, started, ended, status, reason,
     writer_boot, writer_namespace, writer_pid, writer_start_ticks";
 
@@ -50,7 +50,7 @@ struct Standing {
     is_imported: bool,
 }
 
-/// A fault, and the run that it was found in.
+/// A fault, with the id of the run that it was found in.
 type OfRun = (String, Fault);
 
 fn standing(row: &Row) -> Result<Standing, OfRun> {
@@ -98,7 +98,7 @@ fn standing(row: &Row) -> Result<Standing, OfRun> {
     read().map_err(|fault| (id.clone(), fault))
 }
 
-/// The error of a fault in a run.
+/// Turns a fault into an error.
 fn error(path: &Path, doing: &'static str, (run, fault): OfRun) -> Error {
     let path = path.to_owned();
     match fault {
@@ -108,7 +108,7 @@ fn error(path: &Path, doing: &'static str, (run, fault): OfRun) -> Error {
     }
 }
 
-/// Every run, in the order in which they began.
+/// Returns all runs, in the order in which they began.
 pub(crate) fn summaries(db: &Connection, path: &Path) -> Result<Vec<RunSummary>, Error> {
     let memory = MemoryLeft::new(LIST_BYTES_MAX);
     let all = |fault: Fault| ("?".to_owned(), fault);
@@ -217,8 +217,8 @@ fn cell_summary(db: &Connection, row: &Row) -> Result<CellSummary, Fault> {
     })
 }
 
-/// The run of this row number. Where it has more intervals than `intervals_max`, or takes more memory than a
-/// run may, as many neighbours as necessary are merged; the cells' `interval_ns` gives the result.
+/// Loads the run with this row number. If it has more than `intervals_max` intervals, or takes too much memory,
+/// neighbours are merged as needed; the cells' `interval_ns` gives the resulting length.
 pub(crate) fn run(
     db: &Connection,
     path: &Path,
@@ -246,7 +246,7 @@ pub(crate) fn run(
         let memory = MemoryLeft::new(cells_bytes_max);
         let rows = cell_rows(&tx, number, &memory).map_err(of)?;
         let mut merge = merged(&rows, intervals_max);
-        // With one interval a cell, merging more makes nothing smaller.
+        // With one interval per cell, further merging saves nothing.
         let longest = rows.iter().map(|row| row.intervals as u64).max().unwrap_or(0);
         let cells = loop {
             let most = if merge < longest { SERIES_BYTES_MAX } else { u64::MAX };
@@ -335,22 +335,21 @@ fn workloads(db: &Connection, run: i64, memory: &MemoryLeft) -> Result<Vec<Workl
     Ok(list)
 }
 
-/// How many neighbouring intervals are made one.
+/// Number of neighbouring intervals to merge into one.
 fn merged(rows: &[CellRow], intervals_max: Option<u64>) -> u64 {
     let most = intervals_max.unwrap_or(INTERVALS_MAX).clamp(1, INTERVALS_MAX);
     let all: u64 = rows.iter().map(|row| row.intervals as u64).sum();
     all.div_ceil(most).max(1)
 }
 
-/// A row of the table of cells, without what it holds as text and blob.
+/// A row of the table of cells, without its texts and blobs.
 struct CellRow {
     number: i64,
     finished: bool,
     intervals: usize,
 }
 
-/// The rows of a run's cells. Their memory is taken from `memory`, but for what depends on how
-/// many neighbouring intervals are merged.
+/// Reads the rows of a run's cells. Takes their memory from `memory`, except the part that depends on merging.
 fn cell_rows(db: &Connection, run: i64, memory: &MemoryLeft) -> Result<Vec<CellRow>, Fault> {
     let mut query = db.prepare(
         "SELECT number, finished, intervals, cell, lateness FROM cells WHERE run = ?1
@@ -379,7 +378,7 @@ fn cell_rows(db: &Connection, run: i64, memory: &MemoryLeft) -> Result<Vec<CellR
     Ok(list)
 }
 
-/// The cells of these rows. The memory of their series is taken from `memory`.
+/// Decodes the cells of these rows. Takes the memory of their series from `memory`.
 fn cells(
     db: &Connection,
     path: &Path,
@@ -389,7 +388,7 @@ fn cells(
     memory: &MemoryLeft,
 ) -> Result<Vec<Cell>, Fault> {
     let read = &|db: &Connection, row: &CellRow| -> Result<Cell, Fault> {
-        // One text at a time: those of all cells take as much memory as the cells.
+        // One text at a time, because the texts of all cells take as much memory as the cells.
         let mut query = db.prepare_cached("SELECT cell, lateness FROM cells WHERE number = ?1")?;
         let (text, lateness): (String, Option<Vec<u8>>) =
             query.query_row([row.number], |r| Ok((r.get(0)?, r.get(1)?)))?;
@@ -413,8 +412,8 @@ fn cells(
         }
         Ok(cell)
     };
-    // Merging is large, and mostly spent on unpacking: each processor takes a part. A run that still grows is
-    // read in one transaction, and an in-memory database has no file that could be opened again.
+    // Merging handles much data, and mostly decompresses: each processor takes a part. A growing run is read in one
+    // transaction instead, and an in-memory database has no file to open again.
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(8);
     if merge == 1
         || threads == 1
@@ -440,7 +439,7 @@ fn cells(
     Ok(all)
 }
 
-/// Makes a whole cell of one that was begun and never finished.
+/// Completes a cell that was begun and never finished.
 fn complete(cell: &mut Cell, status: &Status, window_ns: u64) {
     cell.window_ns = window_ns;
     cell.ended = match status {

@@ -1,4 +1,4 @@
-//! The notebook's interface: open it, begin a run, list the runs, load one.
+//! Interface of the notebook: opens it, begins runs, lists and loads them.
 
 use crate::id::Selector;
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
 use rusqlite::{Connection, OptionalExtension as _, params};
 use std::path::{Path, PathBuf};
 
-/// How many runs an ambiguous name lists.
+/// Most runs listed for an ambiguous name.
 const CANDIDATES_MAX: usize = 10;
 
 /// An open notebook.
@@ -18,19 +18,19 @@ pub struct Notebook {
 }
 
 impl Notebook {
-    /// Opens the notebook at `path`, to write to it; creates it, with the folders above it, where there is
-    /// none. An empty file becomes a notebook; any other file is left unchanged. Several processes may have it
-    /// open and write at once.
+    /// Opens the notebook at `path` for writing; creates it and its parent folders if it does not exist. An empty
+    /// file becomes a notebook; any other file is left unchanged. Several processes may have it open and write at
+    /// once.
     pub fn open(path: &Path) -> Result<Self, Error> {
         Ok(Self { db: schema::open_for_writing(path)?, path: path.to_owned() })
     }
 
-    /// Opens a notebook that must exist, only to read it; works on read-only media too.
+    /// Opens an existing notebook for reading; also works on read-only media.
     pub fn open_existing(path: &Path) -> Result<Self, Error> {
         Ok(Self { db: schema::open_for_reading(path)?, path: path.to_owned() })
     }
 
-    /// The file.
+    /// Path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -51,21 +51,21 @@ impl Notebook {
         RunWriter::resume(&self.path, id, keep)
     }
 
-    /// All runs, in the order in which they began.
+    /// Returns all runs, in the order in which they began.
     pub fn list(&self) -> Result<Vec<RunSummary>, Error> {
         load::summaries(&self.db, &self.path)
     }
 
-    /// Several runs: a list, with commas, of selectors of [`Self::load`] and of names of runs, each of which
-    /// stands for all runs of that name. A name takes precedence over an id that it might begin. Each run comes
+    /// Loads several runs. `list` holds, separated by commas, selectors of [`Self::load`] and names of runs; a name
+    /// stands for all runs of that name, and takes precedence over an id that begins with it. Each run is returned
     /// once, in the order in which they began.
     pub fn load_several(&self, list: &str) -> Result<Vec<Run>, Error> {
         self.load_several_merged(list, None, false)
     }
 
-    /// As [`Self::load_several`], but where a run has more intervals than `intervals_max`, as many neighbours
-    /// as necessary are merged; its cells' `interval_ns` gives the result. `alone` means that the caller holds
-    /// no other runs: then a single one may take as much memory as for [`Self::load`].
+    /// Like [`Self::load_several`], but merges neighbouring intervals of runs with more than `intervals_max`; the
+    /// cells' `interval_ns` gives the resulting length. `alone` means that the caller holds no other runs: then a
+    /// single run may take as much memory as with [`Self::load`].
     pub fn load_several_merged(
         &self,
         list: &str,
@@ -101,8 +101,8 @@ impl Notebook {
         numbers.into_iter().map(load).collect()
     }
 
-    /// Imports a run that was written elsewhere, under its own id. False where this notebook has a run of that
-    /// id already; then nothing is changed.
+    /// Imports a run that was written elsewhere, under its own id. Returns false, and changes nothing, if this
+    /// notebook already has a run of that id.
     pub fn import(&mut self, run: &Run) -> Result<bool, Error> {
         let failed = |e| schema::explain(&self.path, "taking in a run", e);
         let there = self
@@ -117,18 +117,18 @@ impl Notebook {
         Ok(there.is_none())
     }
 
-    /// One run: by its id, the beginning of its id, `last`, or `last~1` for the one before.
+    /// Loads one run: by its id, the beginning of its id, `last`, or `last~1` for the one before the last.
     pub fn load(&self, selector: &str) -> Result<Run, Error> {
         let number = self.find(selector)?;
         load::run(&self.db, &self.path, number, None, load::CELLS_BYTES_MAX)
     }
 
-    /// Notes of the runs just before this one, the latest first; none where they can't be read.
+    /// Returns the notes of the runs just before this one, the latest first; none if they can't be read.
     pub fn notes_before(&self, id: &str) -> Vec<EarlierNotes> {
         earlier::notes_before(&self.db, id).unwrap_or_default()
     }
 
-    /// The row number of the run that a user selected.
+    /// Returns the row number of the selected run.
     fn find(&self, selector: &str) -> Result<i64, Error> {
         let failed = |e| schema::explain(&self.path, "looking for a run", e);
         let path = self.path.clone();

@@ -1,11 +1,11 @@
-//! A run as one text, which a report carries within it, so that it can be read back.
+//! A run as one text, embedded in a report so that the report can be read back.
 //!
 //! The text is a JSON object with a format name, around a notebook of one run: the same tables in the same
 //! version, so that the reader of old notebooks reads old reports. It is compressed (zlib) and written in
 //! base64.
 //!
-//! A file of unknown origin is not trusted: its size is limited, no view or trigger of its schema is executed,
-//! and everything in it is parsed as a notebook's content always is.
+//! A file of unknown origin is not trusted: its size is limited, no view or trigger in it is executed, and its
+//! content is checked like that of any notebook.
 
 use crate::facts::HOST_NAME;
 use crate::{Error, Run, Status, codec, load, schema, tables, untrusted, writer};
@@ -18,17 +18,17 @@ use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::path::Path;
 
-/// The text's format name.
+/// Name of the text's format.
 pub const FORMAT: &str = "iodyno-run";
 
-/// Compression: 6 of 9, where more costs time and saves little.
+/// Compression level, 1 to 9: higher ones cost time and save little.
 const COMPRESSION: u8 = 6;
-/// Largest notebook that is read out of a text, bytes.
+/// Largest notebook that is decompressed from a text, bytes.
 const BYTES_MAX: usize = 96 << 20;
-/// The location of a run in errors.
+/// Path of an embedded run in errors.
 const PLACE: &str = "the embedded run";
 
-/// The run as a text that [`from_text`] reads. A run in progress is written as it is now.
+/// Encodes the run as a text for [`from_text`]. A run in progress is written as it is now.
 pub fn to_text(run: &Run) -> Result<String, Error> {
     let place = Path::new(PLACE);
     let failed = |e| schema::explain_writing(place, "writing a run out", e);
@@ -51,7 +51,7 @@ pub fn to_text(run: &Run) -> Result<String, Error> {
     Ok(text.to_string())
 }
 
-/// The facts of a run's machine, but for the host's name.
+/// Facts of the run's machine, without its host name.
 fn without_host_name(run: &Run) -> Value {
     let mut machine = run.head.machine.clone();
     if let Value::Object(facts) = &mut machine {
@@ -60,7 +60,7 @@ fn without_host_name(run: &Run) -> Value {
     machine
 }
 
-/// The text's outer object, as far as it is read.
+/// Outer object of the text, with the fields that are read.
 #[derive(serde::Deserialize)]
 struct Outer<'a> {
     #[serde(borrow, default)]
@@ -70,7 +70,7 @@ struct Outer<'a> {
     data: Cow<'a, str>,
 }
 
-/// Reads the text of [`to_text`]; `origin` is the file that it was found in.
+/// Decodes a text of [`to_text`]; `origin` is the file that it was found in, for errors.
 pub fn from_text(text: &str, origin: &Path) -> Result<Run, Error> {
     let not = |what| Error::Foreign { path: origin.to_owned(), what };
     let any: Result<serde::de::IgnoredAny, _> = serde_json::from_str(text);
@@ -114,7 +114,7 @@ pub fn from_text(text: &str, origin: &Path) -> Result<Run, Error> {
     }
 }
 
-/// Puts a run into a notebook, as it is.
+/// Writes a run unchanged into a notebook.
 pub(crate) fn put(db: &mut Connection, run: &Run) -> rusqlite::Result<()> {
     let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // A reader on another machine can't check whether its writer is alive.

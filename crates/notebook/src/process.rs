@@ -1,27 +1,26 @@
 //! Whether the writer of a run is still alive.
 //!
-//! A process number alone is not enough: numbers are reused, and all of them after a reboot. So a writer is
-//! identified by four things: the boot that it ran in, its PID namespace, its number, and its start time in
-//! clock ticks since that boot. A process that can't be inspected (another container, a machine without
-//! `/proc`) is unknown, and unknown is never taken for dead.
+//! A process number is not enough: numbers are reused, and after a reboot all of them are. So a writer is identified
+//! by its boot, its PID namespace, its process number, and its start time in clock ticks since boot. A process that
+//! can't be inspected (another container, a machine without `/proc`) is unknown, which never counts as dead.
 
 use std::fs;
 
-/// The writer of a run. Empty texts and zeroes stand for unknown values.
+/// Identity of a run's writer. Empty texts and zeroes stand for unknown values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Writer {
     /// `/proc/sys/kernel/random/boot_id`.
     pub boot: String,
-    /// PID namespace, as `/proc/self/ns/pid` names it.
+    /// PID namespace, as in `/proc/self/ns/pid`.
     pub namespace: String,
     /// Process number in that namespace.
     pub pid: u32,
-    /// Field 22 of `/proc/PID/stat`, clock ticks since boot.
+    /// Field 22 of `/proc/PID/stat`, in clock ticks since boot.
     pub start_ticks: u64,
 }
 
 impl Writer {
-    /// This process.
+    /// Identity of the current process.
     pub(crate) fn this() -> Self {
         let pid = std::process::id();
         Self {
@@ -32,12 +31,12 @@ impl Writer {
         }
     }
 
-    /// Whether it stands for no process: the run was imported.
+    /// Whether there is no writer, because the run was imported.
     pub(crate) fn is_none(&self) -> bool {
         self.pid == 0
     }
 
-    /// Whether it can still be writing.
+    /// Whether the writer may still be writing.
     pub(crate) fn may_be_alive(&self) -> bool {
         let boot = boot_id();
         if !boot.is_empty() && !self.boot.is_empty() && boot != self.boot {
@@ -48,7 +47,7 @@ impl Writer {
         }
         match stat(self.pid) {
             Some(s) => s.start_ticks == self.start_ticks && !s.is_dead,
-            // Without /proc not even our own entry is there.
+            // Without /proc, not even our own entry exists.
             None => stat(std::process::id()).is_none(),
         }
     }
@@ -65,7 +64,7 @@ fn pid_namespace() -> String {
 
 struct Stat {
     start_ticks: u64,
-    /// Ended, and not yet waited for by its parent.
+    /// Whether it is a zombie: ended, and not yet waited for by its parent.
     is_dead: bool,
 }
 
@@ -73,8 +72,8 @@ fn stat(pid: u32) -> Option<Stat> {
     parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// Fields of `/proc/PID/stat` by proc(5). The second is the program's name in parentheses, which
-/// may hold spaces and parentheses itself, so counting starts behind the last one.
+/// Parses fields of `/proc/PID/stat`, see proc(5). The second is the program's name in parentheses, which may itself
+/// hold spaces and parentheses, so fields are counted from the last closing parenthesis.
 fn parse_stat(text: &str) -> Option<Stat> {
     let mut after_name = text.rsplit_once(')')?.1.split_ascii_whitespace();
     let state = after_name.next()?;
@@ -94,7 +93,7 @@ mod tests {
         let dead = [
             Writer { boot: "another".to_owned(), ..me.clone() },
             Writer { start_ticks: me.start_ticks + 1, ..me.clone() },
-            // Larger than any process number (PID_MAX_LIMIT is 2^22).
+            // Above any process number (PID_MAX_LIMIT is 2^22).
             Writer { pid: 1 << 30, ..me.clone() },
         ];
         for writer in dead {

@@ -1,4 +1,4 @@
-//! The file: how it is opened, and whether it is a notebook.
+//! The notebook's file: opening it, and checking that it is a notebook.
 //!
 //! `application_id` marks a notebook, `user_version` holds its version. A file that is neither empty nor a
 //! notebook is left alone. `docs/formats/notebook.md` describes every column; change both together, and never a
@@ -13,18 +13,18 @@ use std::io::Read as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Where an SQLite file says whose it is.
+/// Offset of the application id in an SQLite file, bytes.
 const APPLICATION_ID_AT: usize = 68;
 /// Length of an SQLite file's header.
 const HEADER_BYTES: u64 = 100;
 
-/// How much of a file a reader maps, bytes.
+/// Most bytes of a file that a reader maps.
 const MAPPED_BYTES_MAX: i64 = 128 << 20;
 
-/// How long another process may hold the file before that is an error, seconds.
+/// Timeout for a file that another process holds, seconds.
 const BUSY_SECONDS: u64 = 20;
 
-/// Says what SQLite's refusal means for the person who runs iodyno.
+/// Turns SQLite's error into one that tells the user what to do.
 pub(crate) fn explain(path: &Path, doing: &'static str, source: rusqlite::Error) -> Error {
     let path = path.to_owned();
     match source.sqlite_error_code() {
@@ -61,7 +61,7 @@ pub(crate) fn explain(path: &Path, doing: &'static str, source: rusqlite::Error)
     }
 }
 
-/// As [`explain`], for writing: a value that is too large is this program's own.
+/// Like [`explain`], for writing: a value that is too large comes from this program.
 pub(crate) fn explain_writing(path: &Path, doing: &'static str, source: rusqlite::Error) -> Error {
     match source.sqlite_error_code() {
         Some(ErrorCode::TooBig) => Error::TooBig {
@@ -73,7 +73,7 @@ pub(crate) fn explain_writing(path: &Path, doing: &'static str, source: rusqlite
     }
 }
 
-/// The message about a value that is not of its column's type.
+/// Message about a value of another type than its column's.
 fn odd_value(source: &rusqlite::Error) -> Option<String> {
     use rusqlite::Error as E;
     match source {
@@ -93,7 +93,7 @@ fn odd_value(source: &rusqlite::Error) -> Option<String> {
     }
 }
 
-/// Why the system refuses to write the file, if it does: SQLite only reports that it can't open it.
+/// Reason why the system refuses to write the file; None if it doesn't. SQLite only reports that it can't open it.
 fn reason(path: &Path) -> Option<String> {
     std::fs::OpenOptions::new().append(true).open(path).err().map(|e| match e.kind() {
         std::io::ErrorKind::NotFound => "a file can't be made in this folder".to_owned(),
@@ -101,11 +101,11 @@ fn reason(path: &Path) -> Option<String> {
     })
 }
 
-/// Checks the file before SQLite opens it: nothing, an empty file, or a possible notebook. SQLite takes a
-/// device for an empty file, waits for a pipe's writer, and merges the log of another program's file into it.
+/// Checks the file before SQLite opens it: it must be missing, empty, or a possible notebook. SQLite takes a device
+/// for an empty file, waits for a pipe's writer, and merges another program's log into its file.
 fn check_file(path: &Path) -> Result<(), Error> {
     let foreign = |what| Err(Error::Foreign { path: path.to_owned(), what });
-    // A path that can't be read is explained by opening it.
+    // Opening explains why a path can't be read.
     let Ok(found) = std::fs::metadata(path) else { return Ok(()) };
     if found.is_dir() {
         return Ok(());
@@ -130,14 +130,14 @@ fn check_file(path: &Path) -> Result<(), Error> {
     };
     match number(APPLICATION_ID_AT).map(i64::from) {
         Some(APPLICATION_ID) => Ok(()),
-        // A notebook that is being created has one page; its tables are in the log at first.
+        // A notebook that is being created has one page; its tables are only in the log at first.
         Some(0) if found.len() <= page_bytes || has_log(path) => Ok(()),
         Some(_) => foreign("an SQLite file of another program"),
         None => foreign("the beginning of an SQLite file"),
     }
 }
 
-/// Opens the notebook for writing; creates it, and the folders above it, where there is none.
+/// Opens the notebook for writing; creates it and its parent folders if it does not exist.
 pub(crate) fn open_for_writing(path: &Path) -> Result<Connection, Error> {
     check_file(path)?;
     if let Some(folder) = path.parent().filter(|f| !f.as_os_str().is_empty()) {
@@ -160,14 +160,14 @@ pub(crate) fn open_for_writing(path: &Path) -> Result<Connection, Error> {
     if new {
         create(&mut db, path)?;
     }
-    // The write-ahead log needs no fsync at a commit: committed data survives the end of the process at any
-    // instant, and a power cut may cost the last seconds but never the file.
+    // With a write-ahead log a commit needs no fsync: committed data survives the end of the process at any instant;
+    // a power cut may cost the last seconds but never the file.
     db.pragma_update(None, "synchronous", "NORMAL").map_err(failed)?;
     db.pragma_update(None, "foreign_keys", true).map_err(failed)?;
     Ok(db)
 }
 
-/// Opens a notebook that exists, only to read it. Works on read-only media.
+/// Opens an existing notebook for reading. Works on read-only media.
 pub(crate) fn open_for_reading(path: &Path) -> Result<Connection, Error> {
     if !path.exists() {
         return Err(Error::Missing { path: path.to_owned() });
@@ -188,21 +188,21 @@ pub(crate) fn open_for_reading(path: &Path) -> Result<Connection, Error> {
     }
 }
 
-/// As [`open_for_reading`], of a file that was checked already.
+/// Like [`open_for_reading`], for a file that has been checked.
 pub(crate) fn open_plain(path: &Path) -> Result<Connection, rusqlite::Error> {
     let open = |flags| -> Result<Connection, rusqlite::Error> {
         let mut db = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
         guard(&mut db, path)?;
         db.busy_timeout(Duration::from_secs(BUSY_SECONDS))?;
-        // Opening is lazy: only a first read shows whether it works.
+        // Opening is lazy: only a first read shows whether the file is usable.
         db.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
-        // The first part of a long series is read without a copy of each page; mapped pages count as this
-        // process's memory.
+        // Mapping avoids a copy of each page in the first part of a long series. It is limited, because mapped pages
+        // count as this process's memory.
         db.pragma_update(None, "mmap_size", MAPPED_BYTES_MAX)?;
         Ok(db)
     };
-    // A reader of a write-ahead log needs its shared memory, hence the right to write, unless
-    // another process has it open.
+    // A reader of a write-ahead log needs its shared memory, hence write permission, unless another process has the
+    // file open.
     open(OpenFlags::SQLITE_OPEN_READ_WRITE).or_else(|e| match e.sqlite_error_code() {
         Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied)
             if !has_log(path) =>
@@ -213,14 +213,14 @@ pub(crate) fn open_plain(path: &Path) -> Result<Connection, rusqlite::Error> {
     })
 }
 
-/// Whether a write-ahead log lies beside the file: then the file alone is not the whole notebook.
+/// Whether the file has a write-ahead log: then the file alone is not the whole notebook.
 fn has_log(path: &Path) -> bool {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
     std::fs::metadata(Path::new(&log)).is_ok_and(|m| m.len() > 0)
 }
 
-/// The last resort on read-only media: no process can write there, so no locks are needed.
+/// Last resort on read-only media, which no process can write to: opens without locks.
 fn open_immutable(path: &Path) -> Result<Connection, rusqlite::Error> {
     use std::fmt::Write as _;
     use std::os::unix::ffi::OsStrExt as _;
@@ -241,13 +241,13 @@ fn open_immutable(path: &Path) -> Result<Connection, rusqlite::Error> {
     Ok(db)
 }
 
-/// Makes a reader's connection safe against the file's content.
+/// Protects a reader's connection from the file's content.
 fn guard(db: &mut Connection, path: &Path) -> rusqlite::Result<()> {
     untrusted::harden(db)?;
     untrusted::limit_steps(db, std::fs::metadata(path).map_or(0, |m| m.len()))
 }
 
-/// Whether the file is a notebook that this program can read (true) or empty (false). Anything else is an
+/// Checks the file: true for a notebook that this program can read, false for an empty file. Anything else is an
 /// error.
 pub(crate) fn check(db: &Connection, path: &Path) -> Result<bool, Error> {
     let failed = |e| explain(path, "identifying it", e);
@@ -257,8 +257,8 @@ pub(crate) fn check(db: &Connection, path: &Path) -> Result<bool, Error> {
     if is_empty {
         return Ok(false);
     }
-    // A process that creates the tables sets the id in the same transaction, and may do so between the two
-    // queries above: tables that the second one saw have their id by now.
+    // A process that creates the tables sets the id in the same transaction, perhaps between the two queries above:
+    // if the second query saw tables, the id is set by now.
     if number("PRAGMA application_id")? == APPLICATION_ID {
         let found = number("PRAGMA user_version")?;
         if found > VERSION {
@@ -278,10 +278,10 @@ pub(crate) fn check(db: &Connection, path: &Path) -> Result<bool, Error> {
     Err(Error::Foreign { path, what: "an SQLite file of another program" })
 }
 
-/// Switches to a write-ahead log. Where the file system can't share memory between processes SQLite stays with
-/// its rollback journal, which is as safe and slower.
+/// Switches to a write-ahead log. If the file system can't share memory between processes, SQLite keeps its rollback
+/// journal, which is as safe but slower.
 fn use_log(db: &Connection) -> rusqlite::Result<()> {
-    // Changing the journal mode needs the file alone, and SQLite does not always wait for that.
+    // Changing the journal mode needs exclusive access, and SQLite does not always wait for that.
     let deadline = Instant::now() + Duration::from_secs(BUSY_SECONDS);
     loop {
         let mode = db.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()));
@@ -297,8 +297,8 @@ fn use_log(db: &Connection) -> rusqlite::Result<()> {
     }
 }
 
-/// Creates the tables. Of several processes that find the file empty one creates them, the others wait and see
-/// that it was done.
+/// Creates the tables. If several processes find the file empty, one creates them, and the others wait and find them
+/// created.
 fn create(db: &mut Connection, path: &Path) -> Result<(), Error> {
     let failed = |e| explain(path, "making its tables", e);
     let tx = db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;

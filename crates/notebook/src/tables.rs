@@ -1,5 +1,5 @@
-//! The tables of a notebook, and in how far those of a file differ from them. `docs/formats/notebook.md`
-//! describes every column; change both together, and never a version that was released.
+//! The tables of a notebook, and the comparison of a file's tables with them. `docs/formats/notebook.md` describes
+//! every column; change both together, and never a version that was released.
 
 use crate::untrusted::QUOTE_CHARS;
 use iodyno_units::text::quoted;
@@ -86,14 +86,14 @@ CREATE TABLE intervals (
 );
 ";
 
-/// Makes the tables, and says whose they are.
+/// Creates the tables, and marks the file as a notebook.
 pub(crate) fn create_tables(db: &Connection) -> rusqlite::Result<()> {
     db.execute_batch(TABLES)?;
     db.pragma_update(None, "application_id", APPLICATION_ID)?;
     db.pragma_update(None, "user_version", VERSION)
 }
 
-/// What a table is made of: its kind, its columns, and the columns that no two rows share.
+/// Structure of a table: its kind, its columns, and its unique sets of columns.
 #[derive(Debug, PartialEq, Eq)]
 struct Shape {
     kind: String,
@@ -101,7 +101,7 @@ struct Shape {
     unique: Vec<Vec<String>>,
 }
 
-/// The names of our tables and their shapes.
+/// Names and shapes of our tables.
 fn ours() -> &'static [(String, Shape)] {
     static OURS: OnceLock<Vec<(String, Shape)>> = OnceLock::new();
     OURS.get_or_init(|| {
@@ -119,7 +119,7 @@ fn ours() -> &'static [(String, Shape)] {
     })
 }
 
-/// The shape of a table or view; None where there is neither.
+/// Returns the shape of a table or view; None if it does not exist.
 fn shape(db: &Connection, name: &str) -> rusqlite::Result<Option<Shape>> {
     let kind = db
         .query_row(
@@ -153,7 +153,7 @@ fn shape(db: &Connection, name: &str) -> rusqlite::Result<Option<Shape>> {
     Ok(Some(Shape { kind, columns, unique }))
 }
 
-/// How a notebook's tables differ from those that this version makes; None where they are the same.
+/// Describes how a notebook's tables differ from those of this version; None if they are the same.
 pub(crate) fn altered(db: &Connection) -> rusqlite::Result<Option<String>> {
     for (name, expected) in ours() {
         let Some(found) = shape(db, name)? else {

@@ -1,26 +1,25 @@
-//! What keeps a notebook that a stranger made from acting on its reader: SQLite's own defences, and a limit on
-//! the work of a connection; that its tables are ours is checked in `tables`.
+//! Keeps a notebook made by a stranger from acting on its reader: SQLite's own defences, and a limit on the work of a
+//! connection. `tables` checks that its tables are ours.
 //!
-//! A file may name a view or a virtual table like one of our tables, carry triggers, declare generated columns,
-//! or share its pages so that a scan never ends. Views and triggers are switched off on every connection; a
-//! table that is not exactly ours is refused; and a reader stops after more steps than any notebook of the
-//! file's size needs.
+//! A file may name a view or a virtual table like one of our tables, carry triggers, declare generated columns, or
+//! share its pages so that a scan never ends. So views and triggers are off on every connection, a table that differs
+//! from ours is refused, and a reader stops after more steps than any notebook of that size needs.
 
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 
-/// The largest text or blob of a row, bytes.
+/// Largest text or blob in a row, bytes.
 pub(crate) const VALUE_BYTES_MAX: i32 = 8 << 20;
-/// Steps of SQLite's machine that a reader may take, however small the file is; a second or two.
+/// Steps of SQLite's virtual machine that a reader may take for a file of any size: a second or two.
 const STEPS_MIN: u64 = 100_000_000;
-/// And more of them for each byte of the file. Reading a row takes some tens, and no row is shorter.
+/// Further steps per byte of the file. Reading a row takes some tens of steps, and no row is shorter than a byte.
 const STEPS_PER_BYTE: u64 = 50;
-/// A file counts as no larger than this for that: a sparse file can have any size.
+/// Upper bound of the file size in that calculation, because a sparse file can have any size.
 const SIZED_BYTES_MAX: u64 = 16 << 30;
-/// Steps between two checks.
+/// Steps between two checks of the limit.
 const STEPS_PER_CHECK: u64 = 10_000;
-/// Characters of a foreign text that an error quotes.
+/// Characters of a foreign text quoted in an error.
 pub(crate) const QUOTE_CHARS: usize = 60;
 
 /// Disables everything that a schema could execute.
@@ -48,8 +47,8 @@ pub(crate) fn harden(db: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Makes the connection end with an error ([`rusqlite::ErrorCode::OperationInterrupted`]) once it took more
-/// steps than a notebook of `bytes` can need.
+/// Makes the connection fail with [`rusqlite::ErrorCode::OperationInterrupted`] after more steps than a notebook of
+/// `bytes` can need.
 pub(crate) fn limit_steps(db: &mut Connection, bytes: u64) -> rusqlite::Result<()> {
     let mut left = STEPS_MIN + STEPS_PER_BYTE * bytes.min(SIZED_BYTES_MAX);
     let check = move || {

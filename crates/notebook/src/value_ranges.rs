@@ -1,5 +1,5 @@
-//! Permitted ranges of a notebook's numbers and texts. A column of 64 bits can hold a count below 0 or an
-//! interval of no length; everything above this crate may rely on neither being there.
+//! Permitted ranges of a notebook's numbers and texts. A 64-bit column can hold a negative count or an interval of
+//! length 0; code above this crate relies on their absence.
 
 use crate::fault::Damage;
 use crate::untrusted::QUOTE_CHARS;
@@ -9,22 +9,22 @@ use rusqlite::Row;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use std::borrow::Cow;
 
-/// The most operations of a run, and the most of any other count: at 10^9 a second that is 104 days.
+/// Most operations of a run, and upper bound of any other count: 104 days at 10^9 per second.
 pub(crate) const COUNT_MAX: u64 = 1 << 53;
-/// The most bytes that a run moves: an exbibyte.
+/// Most bytes that a run moves: an exbibyte.
 pub(crate) const BYTES_MAX: u64 = 1 << 60;
-/// The longest time, ns: 36 years.
+/// Longest time, ns: 36 years.
 pub(crate) const TIME_NS_MAX: u64 = 1 << 60;
-/// The longest time that operations in flight at an edge of the window add up to, ns.
+/// Upper bound of the summed times of operations in flight at an edge of the window, ns.
 const CARRIED_NS_MAX: u128 = 1 << 100;
-/// The most cells of a run that a reader accepts.
+/// Most cells of a run that a reader accepts.
 pub(crate) const CELLS_MAX: usize = 100_000;
-/// The most targets, and the most workloads, of a run.
+/// Most targets, and most workloads, of a run.
 pub(crate) const PARTS_MAX: usize = 10_000;
-/// The most runs of a notebook.
+/// Most runs of a notebook.
 pub(crate) const RUNS_MAX: usize = 1_000_000;
 
-/// A whole number of a row, 0 to `most`.
+/// Reads a whole number from 0 to `most`.
 pub(crate) fn number(
     row: &Row,
     table: &str,
@@ -41,7 +41,7 @@ pub(crate) fn number(
     })
 }
 
-/// The message about a value of another type than its column's.
+/// Message about a value of another type than its column's.
 pub(crate) fn not_a(
     table: &str,
     column: &str,
@@ -52,33 +52,32 @@ pub(crate) fn not_a(
     format!("`{column}` of a row of `{table}` is of type {found}, and must be {expected}")
 }
 
-/// Whether a run can have begun or ended then: from 1970 on, and while ns since then fit 63 bits.
+/// Whether a run can have begun or ended at this time: from 1970 on, and in ns within 63 bits.
 pub(crate) fn is_of_a_run(time: crate::Timestamp) -> bool {
     (0..i64::MAX / 1_000_000).contains(&time.as_millisecond())
 }
 
-/// The contents of a JSON text, found without building it: nothing is allocated but keys with escapes.
+/// Sizes and ranges of a JSON text, found without building it: only keys with escapes are allocated.
 #[derive(Debug, Default)]
 pub(crate) struct JsonScan {
-    /// Memory that the text takes as a [`serde_json::Value`], bytes; about.
+    /// Estimated memory of the text as a [`serde_json::Value`], bytes.
     pub(crate) value_bytes: u64,
-    /// Memory that the text takes on the heap as a [`Cell`], bytes; at most, about.
+    /// Estimated upper bound of the heap memory of the text as a [`Cell`], bytes.
     pub(crate) cell_bytes: u64,
-    /// The first number that can't be added up.
+    /// Description of the first number beyond its range.
     pub(crate) wrong: Option<Damage>,
 }
 
-/// Memory of a cell without its texts and lists, bytes. The second part is for the few maps whose keys are
-/// known.
+/// Memory of a cell without its texts and lists, bytes. The second term is for the few maps with fixed keys.
 pub(crate) const CELL_BYTES: u64 = size_of::<Cell>() as u64 + 512;
 
-/// The key of the cell's one map with free keys.
+/// Key of the cell's one map with free keys.
 const FREE_KEYS: &str = "facts";
-/// The key of a list that a cell's text never holds: the series has a table of its own.
+/// Key of a list that is always empty in a cell's text: the series has a table of its own.
 const SERIES: &str = "series";
-/// Keys of any 64 bits: a seed, or the stamp of content.
+/// Keys whose values may be any 64 bits: a seed, or the stamp of content.
 const ANY_64_BITS: [&str; 2] = ["seed", "stamp"];
-/// Keys of sums of 128 bits. The reader does not add them up; [`cell`] limits those that are subtracted.
+/// Keys of 128-bit sums. The reader does not add them up; [`cell`] limits those that are subtracted.
 const SUMS: [&str; 4] = ["outstanding_area_ns", "carried_in_ns", "carried_out_ns", "span_sum_ns"];
 
 impl JsonScan {
@@ -104,30 +103,30 @@ impl JsonScan {
     }
 }
 
-/// The position of a value.
+/// Position of a value in the text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// A field of a structure, or the whole text.
     Field,
     /// A field of a map with free keys.
     Free,
-    /// An item of a list. A list that grows has capacity for up to twice its items.
+    /// An item of a list. A growing list has capacity for up to twice its items.
     Item,
 }
 
-/// One value within a text, with its key.
+/// One value in a text, with its key.
 struct Part<'a> {
     scan: &'a mut JsonScan,
     key: &'a str,
     place: Place,
 }
 
-/// A key, borrowed from the text where it has no escapes.
+/// A key, borrowed from the text unless it has escapes.
 #[derive(serde::Deserialize)]
 struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
 impl Part<'_> {
-    /// Counts the value itself: as a `Value`, and as an item of a cell's list.
+    /// Counts the memory of the value itself: as a `Value`, and as an item of a cell's list.
     fn count(&mut self, value_bytes: u64, item_bytes: u64) {
         self.scan.value_bytes += 32 + value_bytes;
         if self.place == Place::Item {
@@ -200,8 +199,7 @@ impl<'de> Visitor<'de> for Part<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut fields: A) -> Result<(), A::Error> {
-        // A map's node has space for eleven fields, however few there are; each text is an allocation of its
-        // own.
+        // A map's node has space for eleven fields, however few it holds, and each text is a separate allocation.
         self.count(640, 192);
         let is_free = self.key == FREE_KEYS;
         while let Some(Key(key)) = fields.next_key::<Key>()? {
@@ -217,7 +215,7 @@ impl<'de> Visitor<'de> for Part<'_> {
     }
 }
 
-/// Whether a cell that was read could have been measured.
+/// Checks that a cell could have been measured.
 pub(crate) fn cell(cell: &Cell) -> Result<(), Damage> {
     let key = &cell.key;
     let times = [("window_ns", cell.window_ns), ("interval_ns", cell.interval_ns)];
@@ -240,7 +238,7 @@ pub(crate) fn cell(cell: &Cell) -> Result<(), Damage> {
     if cpu.map(|&ns| u128::from(ns)).sum::<u128>() > u128::from(TIME_NS_MAX) {
         return Err("a cell's CPU times add up to more than its workers can have used".to_owned());
     }
-    // Their difference is used.
+    // The two are subtracted from each other.
     if [used.carried_in_ns, used.carried_out_ns].iter().any(|ns| ns.unsigned_abs() > CARRIED_NS_MAX)
     {
         return Err("a cell carries more time in or out than its operations can take".to_owned());
@@ -248,7 +246,7 @@ pub(crate) fn cell(cell: &Cell) -> Result<(), Damage> {
     Ok(())
 }
 
-/// Sums over a run that stay within what 64 bits hold, and the memory that it takes.
+/// Sums over a run's cells, which must fit 64 bits, and the memory that the cells take.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Totals {
     ops: u64,
@@ -302,7 +300,7 @@ mod tests {
         }
     }
 
-    /// 32,768 operations outstanding for ten hours, and more than 64 bits hold.
+    /// Sums for 32,768 outstanding operations over ten hours exceed 64 bits.
     #[test]
     fn sums_of_128_bits_have_no_limit_of_64() {
         let long: u128 = 32_768 * 36_000 * 1_000_000_000;

@@ -1,9 +1,9 @@
 //! Writing a run while it happens.
 //!
 //! Each call is one transaction; when it returns, its data survives the process. An interval costs some tens of
-//! microseconds and no fsync, so it may be written while its cell goes on. The log is checkpointed into the
-//! file when a cell is finished, not during it, unless it grows beyond 64 MiB: that costs an fsync, and the
-//! storage that holds the notebook may be the storage that is being measured.
+//! microseconds and no fsync, so it can be written during a cell. The log is checkpointed into the file when a cell
+//! is finished, not during it, unless it grows beyond 64 MiB: a checkpoint costs an fsync, and the notebook may be on
+//! the storage that is being measured.
 
 use crate::{Error, Outcome, RunHead, Timestamp, codec, id, process::Writer, schema};
 use iodyno_measure::{Cell, Interval};
@@ -27,13 +27,13 @@ pub struct RunWriter {
     ended: bool,
 }
 
-/// Now, to the millisecond: the file keeps no more.
+/// Current time, rounded to the millisecond as the file stores it.
 pub(crate) fn now() -> Timestamp {
     let now = Timestamp::now();
     Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now)
 }
 
-/// How a time is written: always three digits after the point, so that texts sort as times do.
+/// Formats a time with exactly three digits after the point, so that texts sort as times do.
 pub(crate) fn time_text(time: Timestamp) -> String {
     format!("{time:.3}")
 }
@@ -47,7 +47,7 @@ impl RunWriter {
         Ok(Self { db, path: path.to_owned(), id, run, cells: BTreeMap::new(), ended: false })
     }
 
-    /// Resumes a run that was cut short: its first `keep` cells stay, the rest of it is removed.
+    /// Resumes a run that was cut short: keeps its first `keep` cells and removes the rest.
     pub(crate) fn resume(path: &Path, id: &str, keep: usize) -> Result<Self, Error> {
         let mut db = schema::open_for_writing(path)?;
         let failed = |e| schema::explain_writing(path, "taking up a run", e);
@@ -57,13 +57,13 @@ impl RunWriter {
         Ok(Self { db, path: path.to_owned(), id: id.to_owned(), run, cells, ended: false })
     }
 
-    /// The run's id.
+    /// Id of the run.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Announces cell `index`, before it is measured: its key, its interval length and the facts about its
-    /// target. Its series, if it has one, is left out. An earlier cell with this index is removed.
+    /// Announces cell `index` before it is measured: its key, its interval length and the facts about its target. Its
+    /// series, if any, is ignored. An earlier cell with this index is removed.
     pub fn begin_cell(&mut self, index: usize, cell: &Cell) -> Result<(), Error> {
         let run = self.run;
         let number = self
@@ -72,11 +72,11 @@ impl RunWriter {
         Ok(())
     }
 
-    /// Adds the completions of interval `interval_index` of a cell that was begun. Adding to the same interval
-    /// again merges, so workers may deliver their shares late and apart.
+    /// Adds completions to interval `interval_index` of a cell that was begun. Repeated calls for an interval are
+    /// merged, so workers may deliver their shares late and separately.
     ///
     /// # Panics
-    /// When the cell was never begun.
+    /// If the cell was never begun.
     pub fn add_interval(
         &mut self,
         cell_index: usize,
@@ -86,11 +86,11 @@ impl RunWriter {
         self.add_intervals(&[(cell_index, interval_index, interval)])
     }
 
-    /// Adds several intervals, `(cell index, interval index, completions)`, in one transaction: all of them are
-    /// kept, or none.
+    /// Adds several intervals, `(cell index, interval index, completions)`, in one transaction: either all are
+    /// stored, or none.
     ///
     /// # Panics
-    /// When one of the cells was never begun.
+    /// If one of the cells was never begun.
     pub fn add_intervals(&mut self, batch: &[(usize, usize, &Interval)]) -> Result<(), Error> {
         let rows: Vec<i64> = batch
             .iter()
@@ -104,7 +104,7 @@ impl RunWriter {
         })
     }
 
-    /// Replaces all that was written of a cell by the finished cell, series and verdicts included. It need not
+    /// Replaces everything written of a cell by the finished cell, including series and verdicts. The cell need not
     /// have been begun: the merged cell of several targets never is.
     pub fn finish_cell(&mut self, index: usize, cell: &Cell) -> Result<(), Error> {
         let run = self.run;
@@ -116,14 +116,13 @@ impl RunWriter {
             Ok(number)
         })?;
         self.cells.insert(index, number);
-        // Between cells an fsync disturbs no measurement. While another connection reads, SQLite checkpoints
-        // less, and the next checkpoint does the rest.
+        // Between cells an fsync disturbs no measurement. While another connection reads, SQLite checkpoints less,
+        // and the next checkpoint does the rest.
         let _ = self.db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
         Ok(())
     }
 
-    /// Ends the run. `health_after` belongs to the targets in their order; a shorter list leaves the others
-    /// unknown.
+    /// Ends the run. `health_after` holds the targets' health in their order; if it is shorter, the rest is unknown.
     pub fn finish(
         mut self,
         outcome: &Outcome,
@@ -169,7 +168,7 @@ impl RunWriter {
 }
 
 impl Drop for RunWriter {
-    /// A panic or an error on the way: this process may go on, but the run does not.
+    /// After a panic or an early return the process may continue, but the run does not.
     fn drop(&mut self) {
         if !self.ended {
             let _ = self
@@ -179,7 +178,7 @@ impl Drop for RunWriter {
     }
 }
 
-/// Begins a run in the file; gives its id and its row number.
+/// Begins a run in the file; returns its id and its row number.
 fn begin_run(db: &mut Connection, head: &RunHead) -> rusqlite::Result<(String, i64)> {
     let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let id = free_id(&tx)?;
@@ -188,8 +187,8 @@ fn begin_run(db: &mut Connection, head: &RunHead) -> rusqlite::Result<(String, i
     Ok((id, run))
 }
 
-/// Inserts the run, as one that is running, with its targets and workloads; gives its row number. A run
-/// that was written elsewhere has no writer here.
+/// Inserts the run, as a running one, with its targets and workloads; returns its row number. An imported run has no
+/// writer.
 pub(crate) fn insert_run(
     tx: &Transaction,
     id: &str,
@@ -240,7 +239,7 @@ pub(crate) fn insert_run(
     Ok(run)
 }
 
-/// Makes this process the run's writer; gives its row number.
+/// Makes this process the run's writer; returns the run's row number.
 fn take_up(db: &mut Connection, id: &str, keep: usize) -> rusqlite::Result<i64> {
     let writer = Writer::this();
     let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -255,7 +254,7 @@ fn take_up(db: &mut Connection, id: &str, keep: usize) -> rusqlite::Result<i64> 
     Ok(run)
 }
 
-/// An id that no run has. SQLite's own generator is seeded by the system.
+/// Draws an unused id. SQLite's own generator is seeded by the system.
 fn free_id(tx: &Transaction) -> rusqlite::Result<String> {
     loop {
         let random: i64 = tx.query_row("SELECT random()", [], |r| r.get(0))?;

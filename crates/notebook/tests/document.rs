@@ -1,5 +1,5 @@
-//! `docs/formats/notebook.md` describes the file that is written: each table, each column, the
-//! numbers in its header.
+//! `docs/formats/notebook.md` describes the file that is written: each table, each column, and the numbers in the
+//! header.
 
 use iodyno_notebook::{Notebook, VERSION};
 use rusqlite::Connection;

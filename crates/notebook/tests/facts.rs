@@ -1,4 +1,4 @@
-//! What is read of facts: the evidence of older cells, and descriptions of targets and the machine.
+//! Reading of facts: the evidence of older cells, and descriptions of targets and the machine.
 
 use iodyno_measure::{Cell, Ended, Evidence, Level, Preparation, Verdict, verdict};
 use iodyno_notebook::{Notebook, Outcome, RunHead, TargetDescription, TargetKind, TargetRecord};

@@ -1,7 +1,7 @@
-//! A notebook of version 1, made by the first iodyno that wrote one, must open for ever.
+//! A notebook of version 1, made by the first iodyno that wrote one, must open forever.
 //!
-//! The file holds two runs: one that finished, and one whose writer was killed. When the format
-//! gets a new version, this fixture stays as it is and another one is made beside it:
+//! The file holds two runs: one that finished, and one whose writer was killed. When the format gets a new version,
+//! this fixture stays unchanged, and another one is added:
 //! `cargo test -p iodyno-notebook --test golden -- --ignored`.
 
 use iodyno_measure::{Cell, CellKey, Ended, ErrorKind, Evidence, Interval, Level, Verdict};

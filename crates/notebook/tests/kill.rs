@@ -1,7 +1,7 @@
 //! The notebook's guarantee: committed data survives SIGKILL at any instant.
 //!
-//! The test starts itself as a child that writes a run for ever and prints what it has committed, kills it at a
-//! moment drawn at random, and checks the file.
+//! The test starts itself as a child that writes a run forever and prints what it has committed, kills it at a random
+//! moment, and checks the file.
 
 use iodyno_measure::{Cell, CellKey, Ended, Interval, verdict};
 use iodyno_notebook::{Notebook, Outcome, RunHead, Status};

@@ -1,4 +1,4 @@
-//! A run of as many cells as may be planned is read back within a reader's memory limit.
+//! A run with the most cells that may be planned is read back within a reader's memory limit.
 
 use iodyno_measure::{
     Cell, CellKey, Conditions, Evidence, Interval, Level, Storage, StorageLayer, Verdict,

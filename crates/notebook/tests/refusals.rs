@@ -1,4 +1,4 @@
-//! Files that are no notebooks, notebooks that can't be written, runs that do not exist: each is refused with
+//! Files that are not notebooks, notebooks that can't be written, and runs that do not exist: each is refused with
 //! the problem and the remedy, and nothing is damaged.
 
 use iodyno_measure::{Cell, Ended, Interval};

@@ -1,10 +1,9 @@
-//! The nearest of a list of names to one that was mistyped.
+//! Suggests the name that was meant by a mistyped one.
 
-/// The name in `names` that `typed` was most likely meant to be: the one at the smallest edit
-/// distance, if that is at most a third of the typed name's length (and at least one edit is
-/// always forgiven), or else the only one that `typed` begins, or else the only one that `typed` shortens: from the
-/// same first letter on it has the letters of `typed` in their order, and not twice as many (`randread` for
-/// `random-read`, as other tools have it). `None` if nothing is near.
+/// Returns the name in `names` that `typed` most likely stands for; `None` if none is near. First choice: the
+/// smallest edit distance, up to a third of the typed name's length (at least 1 edit is always allowed). Otherwise:
+/// the only name that begins with `typed`. Otherwise, if no name begins so: the only name that `typed` abbreviates,
+/// such as `random-read` for `randread`, as other tools have it.
 pub fn nearest<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let allowed = (typed.chars().count() / 3).max(1);
     let (mut begun, mut shortened) = (Vec::new(), Vec::new());
@@ -28,7 +27,7 @@ pub fn nearest<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> Opt
     }
 }
 
-/// Whether leaving out letters of `name`, but not the first and not every second one, gives `typed`.
+/// Returns whether `typed` abbreviates `name`: letters are left out, but not the first and fewer than half.
 fn shortens(typed: &str, name: &str) -> bool {
     let mut letters = name.chars();
     let in_order = typed.chars().all(|t| letters.any(|n| n == t));
@@ -89,7 +88,7 @@ mod tests {
         assert_eq!(nearest("random-w", names), Some("random-write"));
         assert_eq!(nearest("randread", names), Some("random-read"));
         assert_eq!(nearest("randwrite", names), Some("random-write"));
-        // The letters in another order, too few of them, or those of two names.
+        // Letters in another order, too few letters, and letters of two names.
         assert_eq!(nearest("readrand", names), None);
         assert_eq!(nearest("rread", names), None);
         assert_eq!(nearest("ranom-r", ["random-read", "random-rate"]), None);

@@ -2,7 +2,7 @@
 //! in powers of 1024 (`4 KiB`), throughput in powers of 1000 (`MB/s`), as in data sheets and in fio's `BW` in
 //! parentheses.
 
-/// Stands for a missing number: not a number, or infinite.
+/// Placeholder for a number that is missing, NaN or infinite.
 pub const NONE: &str = "–";
 
 /// `x` with three significant digits, without exponent: `0.123`, `1.23`, `12.3`, `123`, `1230`; [`NONE`]
@@ -42,17 +42,17 @@ pub fn time_ns(ns: f64) -> String {
     si(ns, &[(1e9, " s"), (1e6, " ms"), (1e3, " µs"), (1.0, " ns")])
 }
 
-/// A share in per cent with this many decimals: `12.5 %`; [`NONE`] where it is not finite.
+/// A share in per cent with `decimals` decimals: `12.5 %`; [`NONE`] where it is not finite.
 pub fn percent(share: f64, decimals: usize) -> String {
     if share.is_finite() { format!("{:.decimals$} %", share * 100.0) } else { NONE.to_owned() }
 }
 
-/// A count of things: whole below 10,000, `12.3 k` and so on above.
+/// A count: whole below 10,000, `12.3 k` and so on above.
 pub fn whole(n: u64) -> String {
     if n < 10_000 { n.to_string() } else { count(n as f64) }
 }
 
-/// A number of things, with their noun: `1 write`, `0 writes`, `12 writes`.
+/// A count with its noun: `1 write`, `0 writes`, `12 writes`.
 pub fn counted(n: u64, noun: &str) -> String {
     format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }

@@ -4,18 +4,18 @@
 /// The error of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IoError {
-    /// The medium could not give the data back, or the power failed.
+    /// The medium could not return the data, or the power failed.
     Io,
     /// Beyond the end of the device.
     OutOfRange,
-    /// There is no space for the data: the backing file, or the memory that holds the bytes, is full.
+    /// No space for the data: the backing file, or the memory that holds the bytes, is full.
     NoSpace,
     /// The device is gone.
     Gone,
 }
 
 impl IoError {
-    /// Its number on Linux, above 0: EIO, EINVAL, ENOSPC, ENODEV.
+    /// Linux error number, above 0: EIO, EINVAL, ENOSPC, ENODEV.
     pub const fn errno(self) -> i32 {
         match self {
             Self::Io => 5,

@@ -1,12 +1,12 @@
-//! The vocabulary of all other crates: what an operation is, how bytes, times and rates
-//! are read and written, in which state a cell finds an emulated device, which name a mistyped one was meant to be, how foreign text is made harmless, and the named random streams
-//! that make a seed replay.
+//! The vocabulary of all other crates: operations; bytes, times and rates with their text forms; preconditions of
+//! emulated devices; verifiable content; suggestions for mistyped names; cleaning of foreign text; and the named
+//! random streams that make a seed replay.
 //!
 //! Units come last in names (`latency_ns`, `offset_bytes`, `rate_iops`). Inside the program a time
 //! is a `u64` of nanoseconds and a size a `u64` of bytes; text with units exists only at the edges,
 //! and only this crate parses or prints it.
 //!
-//! **Invariant:** imports nothing of ours, reads no clock, does no I/O.
+//! **Invariant:** imports no other crate of the workspace, reads no clock, does no I/O.
 
 mod distance;
 pub mod human;

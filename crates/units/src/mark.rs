@@ -1,26 +1,26 @@
 //! The mark in iodyno's random content, by which a later run can prove that iodyno wrote a sector.
 //!
-//! A mark is the first 16 bytes of a sector of 512 bytes: 8 bytes that differ from sector to sector, and
-//! 8 bytes that follow from them. To a compressor they are as random as the rest. Bytes of another origin are
-//! taken for a mark with a probability of 2⁻⁶⁴ for each sector that is checked.
+//! A mark is the first 16 bytes of a sector of 512 bytes: 8 bytes that differ from sector to sector, and 8 bytes
+//! derived from them. To a compressor they are as random as the rest. Bytes of another origin pass for a mark with a
+//! probability of 2⁻⁶⁴ per checked sector.
 
 use crate::rng::splitmix64;
 
 /// Length of a mark, bytes.
 pub const MARK_BYTES: usize = 16;
-/// Bytes that one mark stands for, itself included: the least that a device writes as a whole.
+/// Bytes covered by one mark, itself included: a sector, the smallest atomic write of a device.
 pub const MARKED_BYTES: usize = 512;
 /// `iodyno 1` in ASCII. It is part of the format of content on devices: it never changes.
 const KEY: u64 = 0x696F_6479_6E6F_2031;
 
-/// The mark that begins with these 8 bytes, read as a little-endian number.
+/// Returns the mark whose first 8 bytes are `first`, little-endian.
 #[inline]
 pub const fn mark(first: u64) -> [u8; MARK_BYTES] {
     let both = first as u128 | (splitmix64(first ^ KEY) as u128) << 64;
     both.to_le_bytes()
 }
 
-/// Whether these bytes begin with a mark.
+/// Returns whether `bytes` begin with a mark.
 #[inline]
 pub fn is_marked(bytes: &[u8]) -> bool {
     let Some(found) = bytes.first_chunk::<MARK_BYTES>() else { return false };
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
     use crate::rng::{RngCore as _, stream};
 
-    /// The value is fixed: content of an earlier version must stay provable.
+    /// The value is fixed: marks written by earlier versions must stay recognisable.
     #[test]
     fn a_mark_is_known_again_and_nothing_else_is_taken_for_one() {
         assert_eq!(mark(1), [1, 0, 0, 0, 0, 0, 0, 0, 77, 238, 89, 210, 147, 85, 43, 23]);

@@ -1,4 +1,4 @@
-//! One operation on block storage, as a workload issues it and an engine carries it out.
+//! One operation on block storage: a workload issues it, an engine carries it out.
 
 /// The kinds of operation. Each is measured apart: they are never mixed in one histogram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -40,7 +40,7 @@ impl OpKind {
         }
     }
 
-    /// True when the operation changes what the target holds (so a guard must have agreed to it).
+    /// Whether the operation changes the content of the target, so that a guard must have allowed it.
     pub const fn changes_content(self) -> bool {
         matches!(self, Self::Write | Self::Trim | Self::WriteZeroes)
     }
@@ -53,27 +53,27 @@ pub struct Op {
     pub offset_bytes: u64,
     /// Length in bytes. 0 for a flush.
     pub len_bytes: u32,
-    /// Its kind.
+    /// Kind of operation.
     pub kind: OpKind,
     /// Force unit access: the write is durable when it is acknowledged.
     pub fua: bool,
 }
 
 impl Op {
-    /// A flush.
+    /// The flush operation.
     pub const FLUSH: Self = Self { offset_bytes: 0, len_bytes: 0, kind: OpKind::Flush, fua: false };
 
-    /// The operation in two words: its offset; and its length, its kind from bit 32, and FUA in bit 40.
+    /// Encodes the operation in two words: the offset; and the length, with the kind from bit 32 and FUA in bit 40.
     #[inline]
     pub const fn to_words(self) -> (u64, u64) {
         let flags = (self.kind as u64) << 32 | (self.fua as u64) << 40;
         (self.offset_bytes, self.len_bytes as u64 | flags)
     }
 
-    /// The operation of [`Self::to_words`].
+    /// Decodes the words of [`Self::to_words`].
     ///
     /// # Panics
-    /// If the words are no operation's.
+    /// If the words do not encode an operation.
     #[inline]
     pub const fn from_words((offset_bytes, word): (u64, u64)) -> Self {
         let kind = OpKind::ALL[(word >> 32) as u8 as usize];

@@ -6,7 +6,7 @@
 
 use core::fmt;
 
-/// Why a text with a unit was refused. The message gives the correct form.
+/// Error of parsing a text with a unit. The message gives the correct form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseUnitError(String);
 

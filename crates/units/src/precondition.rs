@@ -1,45 +1,45 @@
-//! In which state a cell is to find an emulated device: as the name of a target, a method or a study asks for it.
-//! What the device then is, with all that the workload decides, is `emulate`'s.
+//! The state in which a cell must find an emulated device, as the name of a target, a method or a study gives it.
+//! `emulate` derives the device's contents from it and from the workload.
 
 use crate::{human, parse_size};
 use core::fmt;
 
-/// What happened to an emulated device before a cell. A real device is as it is.
+/// State of an emulated device before a cell. Real devices are used as they are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Precondition {
-    /// What the cell's own workload makes of it after long: SNIA's workload-dependent preconditioning.
+    /// Steady state under the cell's own workload: SNIA's workload-dependent preconditioning.
     #[default]
     Workload,
-    /// Nothing: fresh out of the box, or after a secure erase.
+    /// Fresh out of the box, or after a secure erase.
     Fresh,
-    /// It was written once, in order.
+    /// Written once, in order.
     Sequential,
-    /// It was written at random, until steady state.
+    /// Written at random until steady state.
     Random {
-        /// In blocks of this many bytes; None takes the cell's own.
+        /// Block size of the writes; None takes the cell's own.
         block_bytes: Option<u32>,
     },
-    /// It is as the cell before left it.
+    /// As the previous cell left it.
     Carried,
 }
 
-/// Why a text is no precondition, and what to write.
+/// Error of parsing a precondition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PreconditionError {
-    /// What is wrong.
+    /// Description of the mistake.
     pub problem: String,
-    /// How to mend it.
+    /// How to fix it.
     pub help: String,
 }
 
-/// Blocks of writes are multiples of the smallest sector, bytes.
+/// Smallest sector, bytes: block sizes of writes are multiples of it.
 const BLOCK_STEP_BYTES: u32 = 512;
 
 impl Precondition {
-    /// The words that stand in the name of a target.
+    /// Words for preconditions in the name of a target.
     const IN_NAMES: &[&str] = &["auto", "fresh", "sequential", "random"];
 
-    /// Its word, as the name of a target has it.
+    /// Word for the precondition in the name of a target.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Workload => "auto",
@@ -50,8 +50,7 @@ impl Precondition {
         }
     }
 
-    /// Reads a word, one of those that may stand there. Methods and studies call
-    /// [`Self::Workload`] `own` and `workload`.
+    /// Parses a word if it is one of `allowed`. Methods and studies call [`Self::Workload`] `own` and `workload`.
     pub fn of_word(word: &str, allowed: &[&str]) -> Option<Self> {
         let all = [
             ("own", Self::Workload),
@@ -65,10 +64,10 @@ impl Precondition {
         all.into_iter().find(|(w, _)| *w == word && allowed.contains(w)).map(|(_, it)| it)
     }
 
-    /// Reads what stands in the name of a target: `auto`, `fresh`, `sequential`, `random`, `random:16KiB`.
+    /// Parses the precondition in the name of a target: `auto`, `fresh`, `sequential`, `random`, `random:16KiB`.
     ///
     /// # Errors
-    /// See [`PreconditionError`].
+    /// The text is not a precondition; see [`PreconditionError`].
     pub fn parse(text: &str) -> Result<Self, PreconditionError> {
         let refused =
             |problem: String, help: &str| Err(PreconditionError { problem, help: help.to_owned() });
@@ -90,7 +89,7 @@ impl Precondition {
     }
 }
 
-/// As the name of a target has it: `auto`, `random:16KiB`.
+/// Text form in the name of a target: `auto`, `random:16KiB`.
 impl fmt::Display for Precondition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.word())?;
@@ -107,7 +106,7 @@ impl fmt::Display for Precondition {
 mod tests {
     use super::*;
 
-    /// What is printed is read again as the same, and each file has its own words.
+    /// Printed text parses to the same value, and each kind of file has its own words.
     #[test]
     fn text_and_back() {
         let random = |block_bytes| Precondition::Random { block_bytes };

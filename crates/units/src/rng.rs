@@ -17,7 +17,7 @@ pub const fn splitmix64(x: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// FNV-1a, 64 bits, of a stream's name.
+/// 64-bit FNV-1a hash of a stream's name.
 const fn fnv1a(name: &str) -> u64 {
     let bytes = name.as_bytes();
     let mut hash = 0xCBF2_9CE4_8422_2325_u64;
@@ -34,8 +34,9 @@ pub const fn key(seed: u64, name: &str, number: u64) -> u64 {
     splitmix64(splitmix64(splitmix64(seed) ^ fnv1a(name)) ^ number)
 }
 
-/// Fills `bytes` (whole words of 8) with the random words of `key`: random to any compressor. The generator is
-/// wyrand's, whose words need no predecessor and so are made several at a time.
+/// Fills `bytes` with words that `key` determines, incompressible to any compressor. A rest of less than 8 bytes is
+/// left as it is. The generator is wyrand: a word does not depend on its predecessor, so several are computed at
+/// once.
 #[inline]
 pub fn random_words(bytes: &mut [u8], key: u64) {
     let mut state = key;
@@ -57,15 +58,14 @@ pub fn stream(seed: u64, name: &str, number: u64) -> Generator {
     Generator::from_seed(bytes)
 }
 
-/// A draw below `n`, by the high half of a widening product. The bias is at most `n / 2^64`, under
-/// which no test of this length can see for any range a device has, and there is no branch.
-/// `n` = 0 gives 0.
+/// Draws a number below `n`, as the high half of a widening product: without a branch, and with a bias of at most
+/// `n / 2^64`, which no run is long enough to show. `n` = 0 gives 0.
 #[inline]
 pub fn below(rng: &mut Generator, n: u64) -> u64 {
     ((u128::from(rng.next_u64()) * u128::from(n)) >> 64) as u64
 }
 
-/// A draw in (0, 1]: never 0, so that its logarithm exists.
+/// Draws a number in (0, 1]: never 0, so that its logarithm exists.
 #[inline]
 pub fn unit_open_closed(rng: &mut Generator) -> f64 {
     ((rng.next_u64() >> 11) + 1) as f64 * (1.0 / 9_007_199_254_740_992.0)

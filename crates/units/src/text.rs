@@ -24,19 +24,19 @@ fn is_right_to_left(c: char) -> bool {
         | '\u{10800}'..='\u{10fff}' | '\u{1e800}'..='\u{1efff}')
 }
 
-/// `text` in one line: each hidden character is an escape.
+/// Escapes each hidden character of `text`, which makes it one line.
 pub fn clean(text: &str) -> Cow<'_, str> {
     clean_but(text, |_| false)
 }
 
-/// As [`clean`], for text of several lines: line ends and tabs stay.
+/// Like [`clean`], for text of several lines: line ends and tabs stay.
 pub fn clean_lines(text: &str) -> Cow<'_, str> {
     clean_but(text, |c| matches!(c, '\n' | '\t'))
 }
 
 fn clean_but(text: &str, stays: impl Fn(char) -> bool) -> Cow<'_, str> {
     let escaped = |c: char| is_hidden(c) && !stays(c);
-    // Of printable ASCII nothing is hidden, and most text is nothing else.
+    // Most text is printable ASCII, of which nothing is hidden.
     let is_printable = |byte: &u8| (b' '..=b'~').contains(byte);
     if text.as_bytes().iter().all(is_printable) {
         return Cow::Borrowed(text);
@@ -55,13 +55,13 @@ fn clean_but(text: &str, stays: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// `text` in a first-strong isolate where it holds letters that are written from right to left, so that what
-/// stands beside it in one line keeps its order. The isolate is hidden: clean first.
+/// Wraps `text` in a first-strong isolate if it holds right-to-left letters, so that the rest of its line keeps its
+/// order. The isolate itself is a hidden character: clean first.
 pub fn isolated(text: String) -> String {
     if text.chars().any(is_right_to_left) { format!("\u{2068}{text}\u{2069}") } else { text }
 }
 
-/// The beginning of `text`, cleaned, for an error message that quotes it: at most `chars` characters.
+/// Returns the beginning of `text`, cleaned, at most `chars` characters: for an error message that quotes it.
 pub fn quoted(text: &str, chars: usize) -> String {
     let mut out: String = clean(text.get(..text.len().min(8 * chars)).unwrap_or(text)).into();
     if let Some((at, _)) = out.char_indices().nth(chars) {
@@ -73,7 +73,7 @@ pub fn quoted(text: &str, chars: usize) -> String {
     out
 }
 
-/// A word, quoted where a shell needs that.
+/// Quotes a word where a shell needs that.
 pub fn for_shell(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+~?".contains(c);
     if !word.is_empty() && word.chars().all(plain) && !word.starts_with('~') {

@@ -11,11 +11,11 @@ pub use check::{Flaw, Part, check};
 
 use crate::rng::{random_words, splitmix64};
 
-/// The least that a device writes as a whole, in bytes: a torn unit breaks at a multiple of it.
+/// Smallest atomic write of a device, in bytes: a torn unit breaks at a multiple of it.
 pub const SECTOR_BYTES: usize = 512;
-/// The first bytes of a unit of version 2.
+/// Magic number at the start of a unit of version 2.
 const MAGIC_2: [u8; 8] = *b"iodynoV2";
-/// The first bytes of a unit of version 1. Version 1 is read and no longer written.
+/// Magic number of version 1, which is still read but no longer written.
 const MAGIC_1: [u8; 8] = *b"iodynoV1";
 const HEADER_BYTES: usize = 32;
 
@@ -24,21 +24,20 @@ const HEADER_BYTES: usize = 32;
 pub struct Mark {
     /// Version of the layout, 1 or 2.
     pub version: u8,
-    /// Its address, in bytes from the target's start.
+    /// Address of the unit, in bytes from the target's start.
     pub offset_bytes: u64,
-    /// Its writer. In version 2 the run's stamp: when it began, in ns since 1970, and one more for each target
-    /// after the first, so that no two runs and no two targets of a run share one. In version 1 the seed of the
-    /// run.
+    /// Writer of the unit. In version 2, a stamp of the run: its start in ns since 1970 plus the target's index, so
+    /// that no two runs and no two targets of a run share one. In version 1, the seed of the run.
     pub writer: u64,
-    /// The generation: the number of this write of this unit by this writer, from 1.
+    /// Generation: sequence number of this write of this unit by this writer, from 1.
     pub generation: u32,
     /// Length of the unit, bytes.
     pub len_bytes: u32,
 }
 
 impl Mark {
-    /// Parses the header at the start of `bytes`. None where there is none. It proves nothing yet: [`check`]
-    /// does.
+    /// Parses the header at the start of `bytes`; None if there is none. A header alone proves nothing: see
+    /// [`check`].
     pub fn read(bytes: &[u8]) -> Option<Self> {
         if bytes.len() < HEADER_BYTES {
             return None;
@@ -51,7 +50,7 @@ impl Mark {
         Some(Self::of_version(bytes, version))
     }
 
-    /// The header's numbers, whatever its magic number is.
+    /// Parses the header without looking at its magic number.
     fn of_version(bytes: &[u8], version: u8) -> Self {
         Self {
             version,
@@ -66,7 +65,7 @@ impl Mark {
 /// Writes one unit: header, body, the sectors' ends, checksum.
 ///
 /// # Panics
-/// If the unit is no multiple of 512 bytes.
+/// If the unit's length is 0 or not a multiple of 512 bytes.
 pub fn fill(unit: &mut [u8], offset_bytes: u64, writer: u64, generation: u32) {
     fill_version(unit, offset_bytes, writer, generation, 2);
 }
@@ -93,8 +92,8 @@ fn fill_version(unit: &mut [u8], offset_bytes: u64, writer: u64, generation: u32
     unit[len - 4..].copy_from_slice(&checksum.to_le_bytes());
 }
 
-/// Whether `bytes`, read from `offset_bytes` of a target, begin with a whole unit that iodyno wrote there.
-/// It allocates nothing and costs one checksum where a header is.
+/// Returns whether `bytes`, read from `offset_bytes` of a target, begin with a whole unit that iodyno wrote there.
+/// Allocates nothing; computes a checksum only if there is a header.
 pub fn is_written_here(bytes: &[u8], offset_bytes: u64) -> bool {
     Mark::read(bytes).is_some_and(|mark| {
         let unit = bytes.get(..mark.len_bytes as usize);
@@ -102,7 +101,7 @@ pub fn is_written_here(bytes: &[u8], offset_bytes: u64) -> bool {
     })
 }
 
-/// Whether the checksum at the end is that of all bytes before it.
+/// Returns whether the checksum at the end matches the bytes before it.
 fn is_whole(unit: &[u8]) -> bool {
     let len = unit.len();
     len >= SECTOR_BYTES

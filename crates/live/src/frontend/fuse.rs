@@ -1,13 +1,13 @@
-//! The FUSE frontend: a folder in which each volume is a file of the volume's size, and `status.json` reports
-//! the machine's state. `losetup --direct-io=on` makes a block device of such a file, on any kernel.
+//! The FUSE frontend: a folder with a file for each volume, of the volume's size, and `status.json` with the
+//! machine's state. `losetup --direct-io=on` turns such a file into a block device, on any kernel.
 //!
-//! A file here is a device and behaves as one: its size can't change (opening it with truncation changes
-//! nothing), an fsync is a flush, a hole punched is a trim, and the page cache is bypassed. The thread that
-//! advances the machine answers the requests, so any number can be in flight. A power cut ends open files: their
-//! operations fail with EIO, and a file that is opened anew is the device.
+//! A file here behaves like a device: its size can't change (opening it with truncation has no effect), fsync is a
+//! flush, punching a hole is a trim, and the page cache is bypassed. The thread that advances the machine answers the
+//! requests, so any number can be in flight. A power cut ends open files: their operations fail with EIO, and
+//! reopening gives the device again.
 //!
-//! The client's thread determines the emulated host's worker: one thread of a client is one worker, as far as
-//! there are workers.
+//! The client's thread determines the worker of the emulated host: each thread of a client is its own worker, as long
+//! as there are enough.
 
 mod handles;
 mod mount_point;
@@ -32,35 +32,35 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-/// Sizes and names never change; the kernel may cache them.
+/// Caching time for the kernel: sizes and names never change.
 const FOREVER: Duration = Duration::from_secs(86_400);
 const STATUS_NAME: &str = "status.json";
-/// The inodes: the folder, the status, then volumes.
+/// Inodes: the folder, the status, then volumes.
 const STATUS: u64 = 2;
 const FIRST: u64 = 3;
-/// The largest request that the kernel may send, and how many at a time.
+/// Largest request that the kernel may send, bytes, and most requests at a time.
 const REQUEST_BYTES_MAX: u32 = 1 << 20;
 const REQUESTS_MAX: u16 = 1024;
-/// Limit of one zeroing or trimming operation.
+/// Largest single zeroing or trimming operation, bytes.
 const PIECE_BYTES: u64 = 1 << 30;
-/// Extents that are read at a time to find the next data or hole.
+/// Extents read at a time when searching for the next data or hole.
 const EXTENTS_MAX: usize = 64;
 
-/// The reply that the kernel waits for.
+/// A reply awaited by the kernel.
 #[derive(Debug)]
 pub enum Reply {
-    /// The bytes of a read.
+    /// Data of a read.
     Read(ReplyData, Vec<u8>),
-    /// The number of bytes written.
+    /// Number of bytes written.
     Written(ReplyWrite, u32),
-    /// A flush is done.
+    /// Completion without data.
     Done(ReplyEmpty),
-    /// One of several pieces of a request.
+    /// Completion of one of several pieces of a request.
     Piece(Arc<Pieces>),
 }
 
-/// A request that became several operations. It is answered when the last of them is done and every holder has
-/// dropped this.
+/// A request that was split into several operations. It is answered when the last of them is done and the last
+/// reference to this is dropped.
 #[derive(Debug)]
 pub struct Pieces {
     reply: Mutex<Option<ReplyEmpty>>,
@@ -108,7 +108,7 @@ impl Sink for Reply {
     }
 }
 
-/// A mounted folder; unmounted when it is dropped. Processes that have a file of it open then get errors.
+/// A mounted folder, unmounted when dropped; processes that have a file of it open then get errors.
 #[derive(Debug)]
 pub struct Mounted {
     session: Option<BackgroundSession>,
@@ -119,7 +119,7 @@ impl Drop for Mounted {
     fn drop(&mut self) {
         let Some(session) = self.session.take() else { return };
         if session.umount_and_join().is_err() {
-            // A file of it is open: the mount point goes now, the rest when it is closed.
+            // If one of its files is open, the mount point goes now, and the rest when the file is closed.
             let folder = self.folder.as_os_str();
             let lazily = |program: &str, flags: &[&str]| {
                 let done = Command::new(program).args(flags).arg(folder).output();
@@ -130,11 +130,11 @@ impl Drop for Mounted {
     }
 }
 
-/// Mounts a folder with a file for each volume, called as `names` says.
+/// Mounts a folder with a file for each volume, named by `names`.
 ///
 /// # Errors
-/// It can't be mounted: there is no such folder, a server has mounted there, no FUSE in the kernel, or no `fusermount3`
-/// for a user other than root.
+/// Mounting fails: the folder does not exist, a server has mounted there, the kernel lacks FUSE, or `fusermount3` is
+/// missing for a user other than root.
 pub fn mount(
     live: &Arc<Served>,
     names: &[String],
@@ -162,7 +162,7 @@ pub fn mount(
     Ok(Mounted { session: Some(session), folder: folder.to_owned() })
 }
 
-/// The folder's file system.
+/// File system of the mounted folder.
 struct Files {
     live: Arc<Served>,
     names: Vec<String>,
@@ -173,7 +173,7 @@ struct Files {
 }
 
 impl Files {
-    /// The volume behind an inode.
+    /// Volume of an inode; None if it is not a volume's.
     fn volume(&self, ino: INodeNo) -> Option<u32> {
         let number = ino.0.checked_sub(FIRST)?;
         (number < self.names.len() as u64).then_some(number as u32)
@@ -209,7 +209,7 @@ impl Files {
         })
     }
 
-    /// Attributes of volumes never change; those of the status are read each time.
+    /// Attributes of volumes never change; those of the status must be read each time.
     fn lifetime(&self, ino: INodeNo) -> Duration {
         if self.volume(ino).is_some() { FOREVER } else { Duration::ZERO }
     }
@@ -235,7 +235,7 @@ impl Files {
 
 impl Filesystem for Files {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // An older kernel reports what it does not support, and works without it.
+        // A kernel without these features works too.
         let wanted = InitFlags::FUSE_ASYNC_DIO | InitFlags::FUSE_PARALLEL_DIROPS;
         let _ = config.add_capabilities(wanted & config.capabilities());
         if let Err(most) = config.set_max_write(REQUEST_BYTES_MAX) {
@@ -287,7 +287,7 @@ impl Filesystem for Files {
     ) {
         let Some(attributes) = self.attributes(ino) else { return reply.error(Code::ENOENT) };
         match size {
-            // As devices do when they are opened with O_TRUNC.
+            // Devices ignore truncation when they are opened with O_TRUNC.
             None | Some(0) => reply.attr(&self.lifetime(ino), &attributes),
             Some(size) if size == attributes.size => reply.attr(&self.lifetime(ino), &attributes),
             Some(_) => reply.error(Code::EINVAL),
@@ -365,7 +365,7 @@ impl Filesystem for Files {
         let len_bytes = (data.len() as u64).min(left) as u32;
         match len_bytes {
             0 if data.is_empty() => reply.written(0),
-            // As devices report it.
+            // Devices report writes beyond their end like this.
             0 => reply.error(Code::ENOSPC),
             _ => {
                 let op = Op { offset_bytes: offset, len_bytes, kind: OpKind::Write, fua: false };
@@ -376,7 +376,7 @@ impl Filesystem for Files {
         }
     }
 
-    /// A file is closed: devices do nothing then.
+    /// Handles closing a file, which does nothing on a device.
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
         reply.ok();
     }
@@ -409,10 +409,10 @@ impl Filesystem for Files {
         }
         let whole = offset.is_multiple_of(UNIT_BYTES) && length.is_multiple_of(UNIT_BYTES);
         let kind = match mode & !FALLOC_FL_KEEP_SIZE {
-            // A hole reads as zeroes, and so does what was trimmed, of whole units.
+            // A punched hole must read as zeroes; a trim guarantees that for whole units.
             FALLOC_FL_PUNCH_HOLE if whole => OpKind::Trim,
             FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE => OpKind::WriteZeroes,
-            // All of a device is there already.
+            // Devices are always fully allocated.
             0 => return reply.ok(),
             _ => return reply.error(Code::EOPNOTSUPP),
         };
@@ -462,7 +462,7 @@ impl Filesystem for Files {
                 at += extent.len_bytes;
             }
         }
-        // Behind the last data there is a hole at the end, as files have it.
+        // A file ends with an implicit hole after the last data.
         if wants_data { reply.error(Code::ENXIO) } else { reply.offset(end as i64) }
     }
 

@@ -1,8 +1,8 @@
-//! The frontends of a served machine, and the replies that wait behind them.
+//! The frontends of a served machine, and their pending replies.
 //!
 //! | module | what it is |
 //! |---|---|
-//! | `nbd` | exports of an NBD server; always there |
+//! | `nbd` | exports of an NBD server; always compiled |
 //! | `fuse` | files in a folder (feature `fuse`) |
 //! | `ublk` | block devices of this kernel (feature `ublk`) |
 
@@ -18,15 +18,15 @@ use iodyno_units::IoError;
 /// A machine that is served through frontends.
 pub type Served = Live<Waiter>;
 
-/// The reply that waits for an operation of a frontend.
+/// A frontend's pending reply to an operation.
 #[derive(Debug)]
 pub enum Waiter {
-    /// A client over NBD.
+    /// Reply to a client over NBD.
     Nbd(nbd::Reply),
-    /// The kernel, over FUSE.
+    /// Reply to the kernel, over FUSE.
     #[cfg(feature = "fuse")]
     Fuse(fuse::Reply),
-    /// The kernel, over ublk.
+    /// Reply to the kernel, over ublk.
     #[cfg(feature = "ublk")]
     Ublk(ublk::Reply),
 }
@@ -42,7 +42,7 @@ impl Sink for Waiter {
         }
     }
 
-    /// Answers of one connection are sent together.
+    /// Sends the answers of each connection together.
     fn all_done(completed: Vec<(Self, Result<(), IoError>)>) {
         let mut batch = iodyno_nbd::Batch::new();
         for (waiter, result) in completed {

@@ -1,7 +1,6 @@
 //! The NBD frontend: each volume is an export.
 //!
-//! A flush covers everything that was acknowledged on the volume, on any connection, so clients may use
-//! several.
+//! A flush covers all acknowledged writes on the volume, over any connection, so clients may use several connections.
 
 use super::{Served, Waiter};
 use crate::counts::Looks;
@@ -17,21 +16,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// Connections share this many workers of the machine.
+/// Workers of the machine shared by connections.
 pub const WORKERS: u32 = 16;
-/// The longest range of a block status, and its most extents.
+/// Longest range of a block status, bytes, and most extents in it.
 const STATUS_BYTES_MAX: u32 = 1 << 30;
 const EXTENTS_MAX: usize = 4096;
 
-/// The reply that a client waits for.
+/// A reply awaited by a client.
 pub enum Reply {
-    /// The bytes of a read.
+    /// Data of a read.
     Read(DeferredReply, Vec<u8>),
     /// Completion without data.
     Done(DeferredReply),
 }
 
-/// The NBD answer to an error. A device that is gone is reported as a server that shuts down.
+/// NBD answer for an error. A device that is gone is reported as a server that shuts down.
 pub fn failed(error: IoError) -> Answer<'static> {
     Answer::Failed(match error {
         IoError::Io => Errno::Io,
@@ -42,7 +41,7 @@ pub fn failed(error: IoError) -> Answer<'static> {
 }
 
 impl Reply {
-    /// As [`Sink::done`], but sent with the others of the batch.
+    /// Like [`Sink::done`], but sent together with the others of the batch.
     pub(super) fn done_with(self, result: Result<(), IoError>, batch: &mut Batch) {
         match (self, result) {
             (Self::Read(later, bytes), Ok(())) => batch.answer(later, &Answer::Data(&bytes)),
@@ -78,7 +77,7 @@ impl Sink for Reply {
     }
 }
 
-/// The export's description of a volume.
+/// Export's description of a volume.
 fn info(live: &Served, volume: u32, read_only: bool) -> Info {
     let (description, rotational) = live.look(|machine, _, _| {
         let system = machine.system();
@@ -89,7 +88,7 @@ fn info(live: &Served, volume: u32, read_only: bool) -> Info {
     described(live.capacity_bytes(volume), description, rotational, read_only)
 }
 
-/// The export's description of a volume of this size.
+/// Export's description of a volume of this size.
 pub fn described(size_bytes: u64, description: String, rotational: bool, read_only: bool) -> Info {
     Info {
         size_bytes,
@@ -111,7 +110,7 @@ pub fn described(size_bytes: u64, description: String, rotational: bool, read_on
     }
 }
 
-/// A volume of a served machine.
+/// A volume of a served machine, as an export.
 #[derive(Debug)]
 pub struct Volume {
     live: Arc<Served>,
@@ -122,8 +121,7 @@ pub struct Volume {
 }
 
 impl Volume {
-    /// The export of a volume, whose workers in the machine are the [`WORKERS`] from `first_worker`
-    /// on.
+    /// Creates the export of a volume; its workers in the machine are the [`WORKERS`] from `first_worker` on.
     pub fn new(live: Arc<Served>, number: u32, first_worker: u32, read_only: bool) -> Self {
         let info = info(&live, number, read_only);
         Self { live, number, first_worker, connections: AtomicU32::new(0), info }
@@ -145,7 +143,7 @@ impl Export for Volume {
     }
 }
 
-/// The connection that ends when its host's power fails.
+/// A connection that ends when its host's power fails.
 #[derive(Debug)]
 struct Line(Peer);
 
@@ -155,20 +153,20 @@ impl HangUp for Line {
     }
 }
 
-/// One connection.
+/// State of one connection.
 struct Client {
     live: Arc<Served>,
     volume: u32,
     worker: u32,
     attached: Attached,
     lead: Lead<Waiter>,
-    /// The request that is submitted next found the thread asleep.
+    /// Whether the next request to be submitted had to wake the thread.
     woken: bool,
 }
 
 impl Client {
     fn start(&self, op: &Op, payload: Payload<'_>, reply: Reply) {
-        // The request that woke the thread was there before.
+        // A request that had to wake the thread arrived earlier.
         let before_ns = if self.woken { self.live.waking_ns() } else { 0 };
         let waiter = Waiter::Nbd(reply);
         let client = (Some(&self.attached), before_ns);
@@ -177,7 +175,7 @@ impl Client {
 }
 
 impl Session for Client {
-    /// The requesting thread itself answers what is done by now, or will be before an answer can get there.
+    /// Delivers completions that are due, or will be before an answer can arrive, directly on the requesting thread.
     fn submitted(&mut self) {
         self.live.try_poll(Looks::default());
         self.lead.request_submitted();
@@ -239,7 +237,7 @@ impl Session for Client {
     }
 }
 
-/// Extents of a range as a block status has them.
+/// Extents of a range in the form of a block status.
 pub fn extents(store: &Store, offset_bytes: u64, len_bytes: u32) -> Vec<(u32, u32)> {
     const HOLE_AND_ZERO: u32 = 3;
     let all = store.extents(offset_bytes, u64::from(len_bytes), EXTENTS_MAX).unwrap_or_default();

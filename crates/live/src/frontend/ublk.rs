@@ -1,10 +1,10 @@
-//! The ublk frontend: each volume is a block device of this kernel, `/dev/ublkbN`, for Linux 6.5 and newer with
-//! the module `ublk_drv` and for users that may open `/dev/ublk-control`.
+//! The ublk frontend: each volume is a block device of this kernel, `/dev/ublkbN`. Needs Linux 6.5 or newer with the
+//! module `ublk_drv`, and a user who may open `/dev/ublk-control`.
 //!
-//! A volume has one thread, which takes requests from the kernel's queue and submits them to the machine; the
-//! thread that advances the machine puts completions into the volume thread's mailbox and signals its eventfd,
-//! for the kernel takes answers from that thread alone. Bytes go by `pread` and `pwrite` on the character
-//! device (`UBLK_F_USER_COPY`), so no memory is shared with the kernel but the table of requests.
+//! A volume has one thread, which takes requests from the kernel's queue and submits them to the machine. The thread
+//! that advances the machine puts completions into that thread's mailbox and signals its eventfd, because the kernel
+//! accepts answers from that thread alone. Data is transferred by `pread` and `pwrite` on the character device
+//! (`UBLK_F_USER_COPY`), so only the table of requests is shared with the kernel.
 //!
 //! | module | what it is |
 //! |---|---|
@@ -12,8 +12,8 @@
 //! | `control` | adds, starts, stops and deletes devices |
 //! | `queue` | the thread of a volume |
 //!
-//! The library for this, `libublk`, needs libclang at build time and brings an executor of its own; only seven
-//! commands of the kernel's interface are needed here.
+//! The library for this, `libublk`, needs libclang at build time and brings its own executor; only seven commands of
+//! the kernel's interface are needed here.
 
 mod abi;
 mod control;
@@ -30,12 +30,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// The reply that the kernel waits for.
+/// A reply awaited by the kernel.
 #[derive(Debug)]
 pub struct Reply {
     to: Arc<Mailbox>,
     tag: u16,
-    /// Bytes of a read.
+    /// Data of a read.
     bytes: Vec<u8>,
     len_bytes: u32,
 }
@@ -54,17 +54,17 @@ impl Sink for Reply {
     }
 }
 
-/// A volume's properties as the kernel gets them.
+/// Properties of a volume for the kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceFlags {
-    /// It is a disk.
+    /// Whether it is a rotating disk.
     pub rotational: bool,
-    /// It can't be written.
+    /// Whether it is read-only.
     pub read_only: bool,
 }
 
-/// A block device of this kernel; it is removed when this is dropped. Processes that have it open then get
-/// errors. After a power failure every operation on it fails: the kernel's cache holds what the device lost.
+/// A block device of this kernel, removed when dropped; processes that have it open then get errors. After a power
+/// failure every operation on it fails, because the kernel's cache holds data that the device lost.
 #[derive(Debug)]
 pub struct Block {
     device: Option<Device>,
@@ -76,7 +76,7 @@ impl Block {
     /// Creates a block device for a volume.
     ///
     /// # Errors
-    /// The kernel has no ublk, or one older than 6.5, or refuses this user.
+    /// The kernel has no ublk, or is older than 6.5, or refuses this user.
     pub fn of(live: &Arc<Served>, volume: u32, properties: DeviceFlags) -> io::Result<Self> {
         let mut device = Device::add()?;
         device.set_size(live.capacity_bytes(volume), properties)?;
@@ -90,7 +90,7 @@ impl Block {
         started.map(|()| block)
     }
 
-    /// Its device node.
+    /// Path of the device node.
     pub fn node(&self) -> &std::path::Path {
         &self.node
     }
@@ -99,8 +99,8 @@ impl Block {
 impl Drop for Block {
     fn drop(&mut self) {
         let Some(mut device) = self.device.take() else { return };
-        // The kernel waits for what is in flight, and the poller still runs; then the queue's thread gets back
-        // every request that it waits for, and ends.
+        // The kernel waits for operations in flight while the poller still runs. Then the queue's thread gets back
+        // every pending fetch, and ends.
         let _ = device.stop();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

@@ -1,9 +1,9 @@
-//! The bytes of arrays and adapters: those that members return and are given, what parity makes of them, and what goes
-//! through an adapter's cache. The machine decides
-//! each step, and names the bytes of a unit; this does the same with them, in the stores of the members.
+//! The bytes of arrays and adapters: bytes read from and written to members, parity computed from them, and bytes in
+//! an adapter's cache. The machine decides each step, and identifies a unit's bytes by a name; this module does the
+//! same with the bytes, in the stores of the members.
 //!
-//! A member's unit that is corrupt in its store can't be read: what is made of it can't be either, until the member is
-//! read again, which the machine then finds unreadable, and recovers.
+//! A member's unit that is corrupt in its store can't be read, nor can anything computed from it. When the machine
+//! reads it again, it finds it unreadable and recovers it.
 
 use crate::store::{Store, UNIT_BYTES};
 use iodyno_emulate::{ContentEvent, PartId};
@@ -13,32 +13,31 @@ use std::ops::Range;
 
 const UNIT: usize = UNIT_BYTES as usize;
 
-/// The bytes of a unit; None: they can't be read.
+/// Bytes of a unit; None if they can't be read.
 type Page = Option<Box<[u8; UNIT]>>;
 
-/// An operation of a host on an array.
+/// A host's operation on an array.
 #[derive(Debug)]
 pub(super) struct Operation {
     pub offset_bytes: u64,
-    /// Of a write: its bytes, or none where they are zeroes. Of a read: what it has found.
+    /// For a write: the data, or empty for zeroes. For a read: the bytes found so far.
     pub bytes: Vec<u8>,
     pub len_bytes: u64,
-    /// Some of it can't be read.
+    /// Whether some of it can't be read.
     pub failed: bool,
 }
 
-/// See the module.
+/// Bytes named by the machine; see the module's description.
 #[derive(Debug)]
 pub(super) struct ArrayBytes {
     simd: Simd,
-    /// By name; one without a page is of zeroes.
+    /// Pages by name; a name without a page stands for zeroes.
     pages: HashMap<u64, Page>,
-    /// By part: units that nothing was written to, as far as known. So a rebuild of what was never written costs
-    /// nothing on this host.
+    /// By part: units known to be unwritten. They make rebuilding unwritten units cheap on this host.
     holes: Vec<Range<u64>>,
-    /// By the host's token.
+    /// Operations by the host's token.
     pub operations: HashMap<u64, Operation>,
-    /// Units of members that turned out to be corrupt.
+    /// Units of members found to be corrupt.
     pub corrupt: Vec<(PartId, u64)>,
 }
 
@@ -53,7 +52,7 @@ impl ArrayBytes {
         }
     }
 
-    /// Carries out a step. `stores` are those of the devices.
+    /// Executes a step. `stores` are the stores of the devices.
     pub(super) fn change(&mut self, change: &ContentEvent, stores: &mut [Store]) {
         match *change {
             ContentEvent::Fetched { part, unit, name } => {
@@ -119,7 +118,7 @@ impl ArrayBytes {
             ContentEvent::Given { part, unit, part_bytes: (from, to), token, name } => {
                 let page = self.page(name);
                 let store = &mut stores[part.index()];
-                // What can't be read can't be read there either.
+                // An unreadable page becomes an unreadable unit at its destination, too.
                 let bytes = page.as_deref().unwrap_or(&[0; UNIT]);
                 let at = unit * UNIT_BYTES;
                 let bytes = &bytes[usize::from(from)..usize::from(to)];
@@ -151,7 +150,7 @@ impl ArrayBytes {
                 if failed {
                     store.cancel_write(token);
                 } else {
-                    // What the host refuses is stranded in memory, and reported by a flush.
+                    // Bytes refused by the host are stranded in memory, and reported by a flush.
                     let _ = store.end_write(token);
                 }
             }
@@ -164,7 +163,7 @@ impl ArrayBytes {
         }
     }
 
-    /// A device takes, or loses, something.
+    /// Notes a change of a device's content.
     pub(super) fn device_changes(&mut self, part: PartId) {
         self.holes[part.index()] = 0..0;
     }
@@ -179,8 +178,8 @@ fn zeroes() -> Box<[u8; UNIT]> {
 }
 
 impl Operation {
-    /// Of a unit of the array: where the operation begins in it, where that is in the operation's bytes, and how long
-    /// it is.
+    /// Part of the operation in a unit of the array: its start in the unit, its start in the operation's bytes, and
+    /// its length.
     fn part(&self, unit: u64) -> (usize, usize, usize) {
         let begin = unit * UNIT_BYTES;
         let from = self.offset_bytes.max(begin);

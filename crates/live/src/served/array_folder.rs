@@ -1,16 +1,16 @@
-//! The folder that keeps the bytes of an array: a file for each member (`member-0` is the first), and `array.json`,
-//! which holds what the members alone don't show: which of them are missing, and whether data is lost.
+//! The folder with the bytes of an array: a file for each member (`member-0` is the first), and `array.json`, with
+//! facts that the members alone don't show: which are missing, and whether data is lost.
 //!
-//! A member that is missing has old content. So `array.json` names it before anything is written that it lacks, and
-//! after it has been rebuilt; a server that opens the folder begins without that member. A member whose file was removed
-//! is missing too.
+//! A missing member has stale content. So `array.json` names it before anything is written that it lacks, until it
+//! has been rebuilt; a server that opens the folder starts without that member. A member whose file was removed is
+//! missing too.
 //!
-//! Behind adapters with a write cache, `cache` is a file of the volume's size, with what the cache holds, which survives
-//! the server as it would survive the power: [`ArrayFolder::open`] writes it to the members.
+//! Behind adapters with a write cache, the file `cache`, of the volume's size, holds the cached data. It survives the
+//! server as the cache survives a power failure: [`ArrayFolder::open`] writes it to the members.
 //!
-//! Which rows are being written is known to the running server alone. After one that did not end in order, rows may
-//! contradict themselves: [`ArrayFolder::open`] makes parity and copies agree with the data then. It can't do that for
-//! parity while a member is missing, whose data would be computed from it (the write hole), and refuses.
+//! Only the running server knows which rows are being written. If it does not end in order, rows may be inconsistent:
+//! then [`ArrayFolder::open`] makes parity and copies agree with the data. For parity that is impossible while a
+//! member is missing, since its data would be computed from inconsistent parity (the write hole); then it refuses.
 
 use super::resync::{Member, Resync};
 use crate::store::{self, Store, UNIT_BYTES};
@@ -28,59 +28,60 @@ use std::path::{Path, PathBuf};
 const UNIT: usize = UNIT_BYTES as usize;
 const UNIT_SECTORS: u64 = UNIT_BYTES / SECTOR_BYTES;
 
-/// An array as it is described to its folder.
+/// Description of an array, stored in its folder.
 #[derive(Clone, Copy, Debug)]
 pub struct DescribedArray<'a> {
-    /// Its name, such as `raid5(exflash-400g*4)`.
+    /// Name, such as `raid5(exflash-400g*4)`.
     pub name: &'a str,
-    /// Its layout.
+    /// Layout of the array.
     pub layout: Layout,
-    /// Bytes of each member.
+    /// Capacity of each member, bytes.
     pub member_bytes: u64,
-    /// Bytes of the volume, where a cache of adapters is before it.
+    /// Capacity of the volume, bytes, if a cache of adapters is before it; otherwise None.
     pub cached_bytes: Option<u64>,
 }
 
-/// A folder for each of so many volumes, in one that is made where it is not there.
+/// Paths of one folder per volume, in a folder that is created if it does not exist.
 ///
 /// # Errors
-/// It can't be made.
+/// It can't be created.
 pub fn volume_folders(folder: &Path, volumes: usize) -> Result<Vec<PathBuf>, String> {
     fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     Ok((0..volumes).map(|volume| folder.join(format!("volume-{volume}"))).collect())
 }
 
 impl<'a> DescribedArray<'a> {
-    /// A single device behind adapters, which is kept as an array of one member is. None: it is larger than arrays can
-    /// be.
+    /// Describes a single device behind adapters, which is stored as an array of one member. None if it is too large
+    /// for an array.
     pub fn of_device(name: &'a str, member_bytes: u64, cached_bytes: Option<u64>) -> Option<Self> {
         let layout = Layout::new(Level::Jbod, &[member_bytes / SECTOR_BYTES], 0).ok()?;
         Some(Self { name, layout, member_bytes, cached_bytes })
     }
 }
 
-/// See the module.
+/// An open array folder; see the module's description.
 #[derive(Debug)]
 pub struct ArrayFolder {
     path: PathBuf,
     name: String,
     strip_bytes: u64,
     health: ArrayHealth,
-    /// It held no array when it was opened.
+    /// Whether it held no array when it was opened.
     is_new: bool,
-    /// It was made then.
+    /// Whether opening created it.
     is_made: bool,
-    /// Units that were written to make rows agree.
+    /// Units rewritten to make rows agree.
     resynced_units: u64,
-    /// Units that were in the adapters' cache.
+    /// Units found in the adapters' cache.
     cached_units: u64,
 }
 
 impl ArrayFolder {
-    /// Opens a folder, or makes it, and the members' files in it, and that of the cache, which is the last store.
+    /// Opens or creates a folder, the members' files in it, and the file of the cache, which is the last store.
     ///
     /// # Errors
-    /// It holds another array, or none that can be served; a file can't be opened. No file is left that this created.
+    /// It holds another array, or content that can't be served; or a file can't be opened. No file created here is
+    /// left.
     pub fn open(
         path: &Path,
         array: DescribedArray<'_>,
@@ -111,7 +112,7 @@ impl ArrayFolder {
         }
     }
 
-    /// Opens a folder, or makes it, without what is in it. `is_there` says whether a member is.
+    /// Opens or creates a folder without its content. `is_there` tells whether a member exists.
     pub(super) fn begin(
         path: &Path,
         name: &str,
@@ -159,7 +160,7 @@ impl ArrayFolder {
         Ok(folder)
     }
 
-    /// All members are open: they agree after this, and the folder is that of the array.
+    /// Finishes opening, once all members are open: makes them agree, and marks the folder as the array's.
     pub(super) fn finish(
         &mut self,
         layout: &Layout,
@@ -169,27 +170,28 @@ impl ArrayFolder {
         if self.is_new { self.write() } else { Ok(()) }
     }
 
-    /// Where it is.
+    /// Path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The members that are missing, by their number in the array.
+    /// Missing members, by their number in the array.
     pub fn missing(&self) -> MemberSet {
         self.health.missing
     }
 
-    /// Units of members that differed from the others' after a server that did not end in order, and were written.
+    /// Number of members' units that differed from the others after a server that did not end in order, and were
+    /// rewritten.
     pub fn resynced_units(&self) -> u64 {
         self.resynced_units
     }
 
-    /// Units that the adapters' cache held when the last server ended, and that were written to the members.
+    /// Number of units in the adapters' cache when the last server ended, which were written to the members.
     pub fn cached_units(&self) -> u64 {
         self.cached_units
     }
 
-    /// Opens the file of the cache, if there is one or a cache needs it, and writes what it holds to the members.
+    /// Opens the file of the cache, if it exists or is needed, and writes its content to the members.
     fn open_cache(
         &mut self,
         array: &DescribedArray<'_>,
@@ -201,7 +203,7 @@ impl ArrayFolder {
         let Some(bytes) = array.cached_bytes.or((found > 0).then_some(found)) else {
             return Ok(None);
         };
-        // (It must know units of zeroes.)
+        // (It must distinguish units of zeroes from holes.)
         let options = store::Options { holes_for_zeroes: false, ..options };
         let store = Store::in_file(&path, bytes, options).map_err(|e| e.to_string())?;
         if let Err(why) = self.replay(&array.layout, &store, members) {
@@ -215,7 +217,7 @@ impl ArrayFolder {
         Ok(None)
     }
 
-    /// Writes what a cache holds to the members; parity is made to agree later.
+    /// Writes a cache's content to the members; parity is updated later.
     fn replay(&mut self, layout: &Layout, cache: &Store, members: &[Store]) -> Result<(), String> {
         let units = cache.held_units().map_err(|e| e.to_string())?;
         let missing = self.health.missing;
@@ -247,7 +249,7 @@ impl ArrayFolder {
         if units.is_empty() {
             return Ok(());
         }
-        // The members first: what they lack is still here then.
+        // The members first, so that data they lack is still in the cache.
         members.iter().try_for_each(Store::sync).map_err(|e| e.to_string())?;
         if is_redundant(layout) && layout.copies() == 1 {
             self.make_parity(layout, members)?;
@@ -258,7 +260,7 @@ impl ArrayFolder {
         Ok(())
     }
 
-    /// Makes the parity of all rows that of their data.
+    /// Recomputes the parity of all rows.
     fn make_parity(&mut self, layout: &Layout, members: &[Store]) -> Result<(), String> {
         let members = &files(members);
         let mut resync = Resync { layout, members, simd: Simd::best(), written_units: 0 };
@@ -267,7 +269,7 @@ impl ArrayFolder {
         made
     }
 
-    /// Removes what was made when it was opened, after its stores did: for a server that could not start.
+    /// Removes whatever was created on opening, after its stores removed theirs: for a server that could not start.
     pub fn remove_made(&self) {
         if self.is_new && !(0..64).any(|member| member_file(&self.path, member).exists()) {
             let _ = fs::remove_file(self.file());
@@ -277,7 +279,7 @@ impl ArrayFolder {
         }
     }
 
-    /// Keeps what the array knows of its members, if it is new.
+    /// Stores the array's state, if it changed.
     ///
     /// # Errors
     /// It can't be written.
@@ -326,7 +328,7 @@ impl ArrayFolder {
         });
         let new = self.path.join("array.json.new");
         let write = || {
-            // What a server left that was killed meanwhile; a link goes, and not what it leads to.
+            // A killed server may have left this file. If it is a link, only the link is removed.
             match fs::remove_file(&new) {
                 Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
                 _ => {}
@@ -339,7 +341,7 @@ impl ArrayFolder {
         write().map_err(|e| format!("{}: {e}", self.file().display()))
     }
 
-    /// After a server that did not end in order: makes parity and copies agree with the data.
+    /// Makes parity and copies agree with the data, after a server that did not end in order.
     fn agree(&mut self, layout: &Layout, members: &[Box<dyn Member + '_>]) -> Result<(), String> {
         if !is_redundant(layout) || members.iter().all(|member| member.was_ended()) {
             return Ok(());
@@ -368,7 +370,7 @@ fn is_redundant(layout: &Layout) -> bool {
     layout.copies() > 1 || layout.level().parities() > 0
 }
 
-/// A member's file, or, of an array of arrays, its folder.
+/// Path of a member's file, or, in an array of arrays, of its folder.
 pub(super) fn member_file(path: &Path, member: usize) -> PathBuf {
     path.join(format!("member-{member}"))
 }

@@ -1,6 +1,6 @@
-//! Attachments: the connections and open files through which a host uses a volume. A host whose power fails has none
-//! left, so they end with the power, and none of their later operations succeeds. Where a device loses data while the
-//! host lives, attachments stay, and the next flush of each fails: no loss goes unreported.
+//! Attachments: the connections and open files through which a host uses a volume. When a host's power fails, they
+//! end, and none of their later operations succeeds. When a device loses data while the host stays up, attachments
+//! stay, but the next flush of each fails, so that no loss goes unreported.
 
 use super::{Live, Sink};
 use iodyno_units::{IoError, Op, OpKind};
@@ -10,29 +10,29 @@ use std::sync::{Arc, Weak};
 
 /// A connection that the server can end.
 pub trait HangUp: Debug + Send + Sync {
-    /// Ends it. Must not wait for the client.
+    /// Ends the connection. Must not wait for the client.
     fn hang_up(&self);
 }
 
-/// A connection or open file of a volume; see the module.
+/// A connection to a volume, or an open file of it; see the module's description.
 #[derive(Debug)]
 pub struct Attached {
     volume: u32,
-    /// Power failures before it was opened.
+    /// Number of power failures before it was opened.
     power_failures: u64,
-    /// Losses of the volume that were reported to it, or happened before it was opened.
+    /// Number of losses of the volume that it was told of, or that happened before it was opened.
     losses: AtomicU64,
     _line: Option<Arc<dyn HangUp>>,
 }
 
-/// What ends attachments, or fails their flushes.
+/// Events that end attachments or fail their flushes.
 #[derive(Debug, Default)]
 pub(super) struct Losses {
     power_failures: u64,
-    /// By volume: faults that took acknowledged data, with the host alive.
+    /// Number of faults that lost acknowledged data while the host was up, by volume.
     of_volumes: Vec<u64>,
     lines: Vec<Weak<dyn HangUp>>,
-    /// Lines at which ended ones are removed.
+    /// Number of lines at which ended ones are removed.
     lines_max: usize,
 }
 
@@ -41,14 +41,14 @@ impl Losses {
         Self { of_volumes: vec![0; volumes as usize], ..Self::default() }
     }
 
-    /// The power fails: all attachments end. Gives the connections to be closed.
+    /// Notes a power failure, which ends all attachments. Returns the connections to close.
     #[must_use]
     pub(super) fn power_fails(&mut self) -> Vec<Weak<dyn HangUp>> {
         self.power_failures += 1;
         std::mem::take(&mut self.lines)
     }
 
-    /// A volume lost acknowledged data, and its host lives.
+    /// Notes that a volume lost acknowledged data while its host is up.
     pub(super) fn volume_loses(&mut self, volume: usize) {
         self.of_volumes[volume] += 1;
     }
@@ -61,7 +61,7 @@ impl Losses {
         self.lines.push(Arc::downgrade(line));
     }
 
-    /// Why an operation of an attachment fails.
+    /// Reason why an operation of an attachment fails; None if it does not.
     pub(super) fn refuse(&self, attached: &Attached, op: &Op) -> Option<IoError> {
         if attached.power_failures != self.power_failures {
             return Some(IoError::Io);
@@ -75,7 +75,7 @@ impl Losses {
 }
 
 impl<S: Sink> Live<S> {
-    /// Attaches to a volume. `line` is the connection, where there is one that the server can end.
+    /// Attaches to a volume. `line` is the connection, if the server can end it.
     pub fn attach(&self, volume: u32, line: Option<Arc<dyn HangUp>>) -> Attached {
         let losses = &mut self.lock().losses;
         if let Some(line) = &line {

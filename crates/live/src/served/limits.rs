@@ -1,6 +1,6 @@
-//! Operations that a volume refuses before they reach the machine: those beyond its present size, and, while it
-//! is full, those that need new space. Neither is a property of the device: a volume is resized, and the pool
-//! below a thin one runs out, without it.
+//! Operations that a volume refuses before they reach the machine: operations beyond its current size, and, while it
+//! is full, those that need new space. The device knows neither: a volume is resized, and the pool below a thin
+//! volume runs out, independently of it.
 
 use super::operations::Inner;
 use super::{Live, Sink, store_of};
@@ -8,7 +8,7 @@ use crate::store::Store;
 use iodyno_units::{IoError, Op, OpKind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// The limits of one volume.
+/// Limits of one volume.
 #[derive(Debug)]
 pub(super) struct Limits {
     size_bytes: AtomicU64,
@@ -22,35 +22,35 @@ impl Limits {
 }
 
 impl<S: Sink> Live<S> {
-    /// Present size of a volume, bytes: at most its capacity.
+    /// Current size of a volume, bytes: at most its capacity.
     pub fn size_bytes(&self, volume: u32) -> u64 {
         self.limits[volume as usize].size_bytes.load(Ordering::Relaxed)
     }
 
-    /// Sets another size from now on. Content beyond it is still there when the volume grows again.
+    /// Changes the size. Content beyond it reappears when the volume grows again.
     ///
     /// # Panics
-    /// Beyond the volume's capacity.
+    /// If the size exceeds the volume's capacity.
     pub fn resize(&self, volume: u32, size_bytes: u64) {
         assert!(size_bytes <= self.capacity_bytes(volume), "no larger than the device");
         self.limits[volume as usize].size_bytes.store(size_bytes, Ordering::Relaxed);
     }
 
-    /// Whether a volume has no space for data where there is none yet.
+    /// Whether a volume has no space for data where it holds none yet.
     pub fn is_full(&self, volume: u32) -> bool {
         self.limits[volume as usize].full.load(Ordering::Relaxed)
     }
 
-    /// From now on it has none, or has space again. Needs the bytes to be kept.
+    /// Marks a volume as full, or as having space again. Has no effect unless bytes are kept.
     pub fn set_full(&self, volume: u32, full: bool) {
         self.limits[volume as usize].full.store(full, Ordering::Relaxed);
     }
 
-    /// Why an operation is refused; None: it is not.
+    /// Reason to refuse an operation; None if there is none.
     pub(super) fn refuses(&self, inner: &Inner<S>, volume: u32, op: &Op) -> Option<IoError> {
         let end_bytes = op.offset_bytes.saturating_add(u64::from(op.len_bytes));
         if end_bytes > self.size_bytes(volume) {
-            // NBD's rule: a write beyond the end found no space there.
+            // NBD's rule: a write beyond the end fails for lack of space.
             let writes = matches!(op.kind, OpKind::Write | OpKind::WriteZeroes);
             return Some(if writes { IoError::NoSpace } else { IoError::OutOfRange });
         }
@@ -61,7 +61,7 @@ impl<S: Sink> Live<S> {
     }
 }
 
-/// Whether there is data in all of a range already.
+/// Whether the whole range already holds data.
 fn has_data(store: &Store, offset_bytes: u64, len_bytes: u32) -> bool {
     let first = store.extents(offset_bytes, u64::from(len_bytes), 1);
     first.is_ok_and(|e| e.iter().all(|e| e.data && e.len_bytes >= u64::from(len_bytes)))

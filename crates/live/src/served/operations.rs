@@ -1,5 +1,5 @@
-//! The operations in the machine and their bytes: taken in when they are submitted, moved with the machine's
-//! content events, and completed at the end. Uses the machine's time and no other.
+//! Operations in the machine, with their bytes: accepted at submission, moved with the machine's content events,
+//! completed at the end. Uses only the machine's time.
 
 use super::array_bytes::{ArrayBytes, Operation};
 use super::attached::Losses;
@@ -11,12 +11,12 @@ use iodyno_emulate::spec::Part;
 use iodyno_emulate::{Completion, ContentEvent, Fault, Machine, PartId, System};
 use iodyno_units::{IoError, Op, OpKind};
 
-/// A token is a sequence number, so that none comes twice (a buffer may hold what was acknowledged long ago),
-/// over its slot's number.
+/// A token is a sequence number above the number of its slot. The sequence makes it unique, because a buffer may hold
+/// data that was acknowledged long ago.
 pub(super) const NUMBER_BITS: u32 = 20;
 pub(super) const NUMBER_MASK: u64 = (1 << NUMBER_BITS) - 1;
 
-/// Limit on stranded bytes of a volume without a known cache, bytes.
+/// Limit on stranded bytes of a volume whose cache size is unknown, bytes.
 const STRANDED_BYTES_MIN: u64 = 1 << 20;
 
 /// An operation in the machine.
@@ -28,53 +28,53 @@ struct Waiting<S> {
     kind: OpKind,
     offset_bytes: u64,
     len_bytes: u32,
-    /// It may be acknowledged when no power cut can lose it any more.
+    /// Whether it may be acknowledged only once no power cut can lose it.
     forced: bool,
-    /// Machine time at which it was submitted.
+    /// Machine time of its submission, ns.
     submitted_ns: u64,
-    /// The payload is in the store, until the end.
+    /// Whether its payload is in the store, until it ends.
     holds: bool,
-    /// The error that its bytes met.
+    /// Error that its bytes met.
     failed: Option<IoError>,
 }
 
 #[derive(Debug)]
 pub(super) struct Inner<S> {
     pub(super) machine: Machine,
-    /// By part, as far as it has bytes: devices, and the caches of adapters, where a volume's is that of its path. None
-    /// where no bytes are kept.
+    /// Stores by part: devices, and the caches of adapters, each at the path of its volume. Empty if no bytes are
+    /// kept.
     pub(super) stores: Vec<Store>,
-    /// The number of devices, which are the first parts.
+    /// Number of devices, which are the first parts.
     devices: usize,
-    /// By the number in the token.
+    /// Operations by slot, which is the number in the token.
     waiting: Vec<Option<Waiting<S>>>,
     free: Vec<u32>,
     pub(super) sequence: u64,
-    /// Machine time of the latest submission or fault: no submission is before it.
+    /// Machine time of the latest submission or fault, ns: no later submission may be before it.
     pub(super) submitted_ns: u64,
-    /// By volume: it rebuilds what it can't read.
+    /// By volume: whether it rebuilds unreadable units.
     rebuilds: Vec<bool>,
-    /// By volume: stranded bytes that it may hold and still take writes, bytes.
+    /// By volume: stranded bytes up to which it still accepts writes.
     stranded_bytes_max: Vec<u64>,
-    /// The first failure of the bytes.
+    /// First failure of the bytes.
     pub(super) trouble: Option<String>,
     changes: Vec<ContentEvent>,
-    /// What arrays do with bytes.
+    /// Bytes of arrays.
     arrays: ArrayBytes,
-    /// By array: kept in step with the machine.
+    /// Folders by array, kept in step with the machine.
     pub(super) folders: Vec<(PartId, ArrayFolder)>,
-    /// By part: its volume.
+    /// Volume of each part.
     pub(super) volume_of: Vec<usize>,
     pub(super) counts: Vec<Counts>,
     pub(super) losses: Losses,
     pub(super) recorder: Option<Recorder>,
 }
 
-/// Done, and not reported yet.
+/// Completions that are not reported yet.
 pub(super) type Completed<S> = Vec<(S, Result<(), IoError>)>;
 
 impl<S: Sink> Inner<S> {
-    /// No operations yet. Panics with stores of another number than [`super::stores_needed`] gives, but none.
+    /// Starts without operations. Panics if there are stores, but not as many as [`super::stores_needed`].
     pub(super) fn new(mut machine: Machine, stores: Vec<Store>) -> Self {
         let (system, volumes) = (machine.system(), machine.volumes());
         assert!(stores.is_empty() || stores.len() == super::stores_needed(system));
@@ -112,7 +112,7 @@ impl<S: Sink> Inner<S> {
         }
     }
 
-    /// Takes an operation in; gives the machine's time at which it was issued.
+    /// Submits an operation; returns the machine's time at which it was issued.
     pub(super) fn submit(
         &mut self,
         at_ns: u64,
@@ -176,8 +176,8 @@ impl<S: Sink> Inner<S> {
         self.machine.submit(at_ns, worker, volume, op, token)
     }
 
-    /// The bytes of a read, as they are now. A unit whose sum is wrong is what the device's own code finds: a
-    /// read error there, which it recovers from its stripe or reports.
+    /// Reads the current bytes. A unit with a wrong checksum counts as found by the device's own code: a read error,
+    /// which the device recovers from its stripe or reports.
     fn read(&mut self, at_ns: u64, volume: u32, op: &Op, into: &mut [u8]) -> Option<IoError> {
         let mut healed = None;
         loop {
@@ -202,9 +202,9 @@ impl<S: Sink> Inner<S> {
         }
     }
 
-    /// Moves bytes as the machine has moved the content that they stand for.
+    /// Applies the machine's content events to the bytes.
     pub(super) fn settle(&mut self) {
-        // Before any bytes that a missing member lacks.
+        // Before any bytes are written that a missing member lacks.
         for (part, folder) in &mut self.folders {
             let Some(health) = self.machine.array_health_of(*part) else { continue };
             if let Err(why) = folder.follow(health) {
@@ -230,12 +230,11 @@ impl<S: Sink> Inner<S> {
         }
     }
 
-    /// A member's unit does not hold what was written: from now on the machine can't read it, and its array recovers
-    /// it.
+    /// Marks a member's unit as corrupt: from now on the machine can't read it, and its array recovers it.
     fn is_corrupt(&mut self, part: PartId, unit: u64) {
         self.counts[self.volume_of[part.index()]].corruptions_found += 1;
         if part.index() >= self.devices {
-            // The cache of an adapter: what is made of the unit can't be read either.
+            // In the cache of an adapter, anything made of the unit is unreadable as well.
             return;
         }
         let (offset_bytes, len_bytes) = (unit * UNIT_BYTES, UNIT_BYTES);
@@ -247,12 +246,12 @@ impl<S: Sink> Inner<S> {
         self.machine.inject(at_ns, fault);
     }
 
-    /// The part at the root of a volume.
+    /// Part at the root of a volume.
     fn root(&self, volume: u32) -> usize {
         self.machine.system().volumes[volume as usize].root.index()
     }
 
-    /// An operation on an array begins: its members move the bytes.
+    /// Begins an operation on an array; its members move the bytes.
     fn begin_on_array(&mut self, token: u64, op: &Op, payload: &Payload<'_>) {
         let bytes = match (op.kind, payload) {
             (OpKind::Read, _) => vec![0; op.len_bytes as usize],
@@ -264,7 +263,7 @@ impl<S: Sink> Inner<S> {
         self.arrays.operations.insert(token, operation);
     }
 
-    /// An operation on an array has ended. Gives its error.
+    /// Ends an operation on an array. Returns its error.
     fn end_on_array(&mut self, waiting: &mut Waiting<S>) -> Option<IoError> {
         if self.arrays.operations.is_empty() {
             return None;
@@ -288,7 +287,7 @@ impl<S: Sink> Inner<S> {
         failed
     }
 
-    /// Why an operation can't be taken: the host refuses bytes that the volume holds already.
+    /// Reason to refuse an operation: the host refuses bytes that the volume already accepted. None if there is none.
     pub(super) fn backing_refuses(&mut self, volume: u32, op: &Op) -> Option<IoError> {
         let (root, volume) = (self.root(volume), volume as usize);
         if root >= self.devices {
@@ -300,7 +299,7 @@ impl<S: Sink> Inner<S> {
         refused.map(|why| IoError::from(&why))
     }
 
-    /// The same of an array: the host refuses bytes of a member, wherever they are.
+    /// Like [`Self::backing_refuses`], for an array: the host refuses bytes of a member, wherever they are.
     fn members_refuse(&mut self, volume: usize, op: &Op) -> Option<IoError> {
         if self.stores.is_empty() || matches!(op.kind, OpKind::Read | OpKind::Flush) {
             return None;
@@ -341,7 +340,7 @@ impl<S: Sink> Inner<S> {
                         ended
                     }
                 }
-                // Bytes that had landed and could not be written.
+                // Bytes that had landed but could not be written yet.
                 (false, None, OpKind::Flush) => store.settle(),
                 _ => Ok(()),
             };
@@ -362,7 +361,7 @@ impl<S: Sink> Inner<S> {
         completed.push((waiting.sink, failed.map_or(Ok(()), Err)));
     }
 
-    /// Fails all operations in flight: they will not be completed.
+    /// Fails all operations in flight, which will never complete.
     pub(super) fn fail_all(&mut self, error: IoError, completed: &mut Completed<S>) {
         for (number, slot) in (0..).zip(&mut self.waiting) {
             let Some(waiting) = slot.take() else { continue };
@@ -379,7 +378,7 @@ impl<S: Sink> Inner<S> {
     }
 }
 
-/// Stores by part: those of devices, and the rest of the adapters' caches, by path. Other parts have an empty one.
+/// Arranges stores by part: devices, and the adapters' caches by path. Other parts get an empty store.
 fn by_part(system: &System, stores: Vec<Store>) -> Vec<Store> {
     let devices = system.devices().count();
     if stores.len() <= devices {
@@ -395,7 +394,7 @@ fn by_part(system: &System, stores: Vec<Store>) -> Vec<Store> {
     all
 }
 
-/// The stores of a volume's devices.
+/// Stores of a volume's devices.
 pub(super) fn of_volume<'a>(
     stores: &'a mut [Store],
     volume_of: &'a [usize],

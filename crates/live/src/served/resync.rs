@@ -1,5 +1,5 @@
-//! Makes the rows of an array agree that hold data: parity with that, and copies with the first. Its members are files, or
-//! arrays in their places.
+//! Resynchronises an array: makes parity agree with the data, and copies with the first copy, in all rows that hold
+//! data. Members are files, or arrays in their places.
 
 use crate::store::{Store, UNIT_BYTES};
 use iodyno_emulate::spec::SECTOR_BYTES;
@@ -9,22 +9,22 @@ use std::ops::Range;
 
 const UNIT: usize = UNIT_BYTES as usize;
 const UNIT_SECTORS: u64 = UNIT_BYTES / SECTOR_BYTES;
-/// Extents of a member that are asked for at once.
+/// Extents of a member queried at a time.
 const EXTENTS_MAX: usize = 4096;
 
 pub(super) type Page = [u8; UNIT];
 
-/// What a member of an array holds.
+/// Access to the content of an array's member.
 pub(super) trait Member {
     fn read(&self, unit: u64) -> Result<Page, String>;
 
-    /// Writes a unit, with all that depends on it.
+    /// Writes a unit, and everything that depends on it.
     fn write(&self, unit: u64, page: &Page) -> Result<(), String>;
 
     /// Runs of units that hold data, in order.
     fn data(&self) -> Result<Vec<Range<u64>>, String>;
 
-    /// Whether the server that had it last ended in order.
+    /// Whether the last server that used it ended in order.
     fn was_ended(&self) -> bool;
 }
 
@@ -60,7 +60,7 @@ impl Member for &Store {
     }
 }
 
-/// An array in the place of a member, whose rows agree.
+/// An array in the place of a member; its rows must agree.
 pub(super) struct Branch<'a> {
     pub(super) layout: Layout,
     pub(super) missing: MemberSet,
@@ -68,14 +68,14 @@ pub(super) struct Branch<'a> {
 }
 
 impl Branch<'_> {
-    /// Where a unit is: its stripe, its strip there, and sectors from the beginning of that.
+    /// Location of a unit: its stripe, its strip in the stripe, and its offset in the strip in sectors.
     fn locate(&self, unit: u64) -> (u64, usize, u64) {
         let at = self.layout.locate(unit * UNIT_SECTORS);
         let Role::Data(strip) = at.role else { unreachable!("a unit of an array is data") };
         (at.stripe, usize::from(strip), at.offset)
     }
 
-    /// The members with a unit, and its number there: all copies that are not missing.
+    /// Members that hold a unit, with its number on each: all copies that are not missing.
     fn places(&self, (stripe, strip, offset): (u64, usize, u64)) -> Vec<(usize, u64)> {
         let of = self.layout.stripe(stripe);
         let places = (0..self.layout.copies()).map(|copy| of.data(strip, copy));
@@ -127,7 +127,7 @@ impl Member for Branch<'_> {
                 }
             }
         }
-        // (Those of several copies overlap.)
+        // (Runs of several copies overlap.)
         runs.sort_unstable_by_key(|run| run.start);
         Ok(runs)
     }
@@ -137,7 +137,7 @@ impl Member for Branch<'_> {
     }
 }
 
-/// A resync of all rows that hold data.
+/// Resynchronisation of all rows that hold data.
 pub(super) struct Resync<'a> {
     pub(super) layout: &'a Layout,
     pub(super) members: &'a [Box<dyn Member + 'a>],
@@ -150,9 +150,9 @@ impl Resync<'_> {
         self.members[member].read(unit).map_err(|e| format!("member {member}: {e}"))
     }
 
-    /// Makes a unit of a member what it should be.
+    /// Writes a unit of a member unless it already has this content.
     fn make(&mut self, member: usize, unit: u64, page: &Page) -> Result<(), String> {
-        // (One that can't be read is written, too.)
+        // (An unreadable unit is written, too.)
         if self.read(member, unit).is_ok_and(|found| found == *page) {
             return Ok(());
         }
@@ -161,7 +161,7 @@ impl Resync<'_> {
         written.map_err(|e| format!("member {member}: {e}"))
     }
 
-    /// Makes parity that of the data, in each row of which a member holds data.
+    /// Recomputes the parity of each row in which a member holds data.
     pub(super) fn parity(&mut self) -> Result<(), String> {
         let layout = self.layout;
         let mut runs = Vec::new();
@@ -181,7 +181,7 @@ impl Resync<'_> {
         Ok(())
     }
 
-    /// Makes the parity of a row, a unit of each member, that of its data.
+    /// Recomputes the parity of a row, which is one unit of each member.
     fn parity_of(&mut self, stripe: u64, unit: u64) -> Result<(), String> {
         let of = self.layout.stripe(stripe);
         let (mut p, mut q) = ([0; UNIT], [0; UNIT]);
@@ -197,7 +197,7 @@ impl Resync<'_> {
         Ok(())
     }
 
-    /// Makes the copies of what a member holds equal the first.
+    /// Makes all copies of a member's data equal to the first copy.
     pub(super) fn copies_of(&mut self, member: usize, missing: MemberSet) -> Result<(), String> {
         for unit in self.members[member].data()?.into_iter().flatten() {
             let at = Place { member, sector: unit * UNIT_SECTORS };

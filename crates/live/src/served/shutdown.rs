@@ -1,7 +1,7 @@
-//! The orderly end of a served machine: as a computer that is shut down flushes its disks and cuts the power
-//! then. (One that is killed is a power cut.)
+//! The orderly end of a served machine: like a computer that flushes its disks and then cuts their power. (Killing it
+//! is a power cut.)
 //!
-//! No client waits any more, so the last flushes take no real time: the machine runs ahead to their ends.
+//! No client waits any more, so the last flushes take no real time: the machine runs ahead until they end.
 
 use super::operations::{Completed, Inner, NUMBER_BITS, NUMBER_MASK, of_volume};
 use super::{Live, Sink, deliver};
@@ -9,10 +9,10 @@ use crate::counts::{Late, Looks};
 use iodyno_emulate::Machine;
 use iodyno_units::Op;
 
-/// Time limit of a device's flush, ns of the machine's time.
+/// Timeout of a device's flush, ns of the machine's time.
 const FLUSH_TIMEOUT_NS: u64 = 3_600_000_000_000;
 
-/// What adapters hold in their caches goes to the devices. Gives how many bytes could not.
+/// Destages the adapters' caches to the devices. Returns the number of bytes that could not be written.
 fn drain_caches<S: Sink>(inner: &mut Inner<S>, completed: &mut Completed<S>) -> u64 {
     let dirty_bytes = |machine: &Machine| {
         let adapters = machine.adapters();
@@ -46,11 +46,11 @@ fn drain_caches<S: Sink>(inner: &mut Inner<S>, completed: &mut Completed<S>) -> 
 }
 
 impl<S: Sink> Live<S> {
-    /// Flushes all volumes, syncs backing files so that a crash of this host keeps them, and ends the record.
-    /// `worker_of` names a worker for each volume.
+    /// Flushes all volumes, syncs backing files so that a crash of this host does not lose them, and ends the record.
+    /// `worker_of` returns a worker for each volume.
     ///
     /// # Errors
-    /// The bytes that could not be kept, or the record that could not be written.
+    /// Bytes that could not be kept, or a record that could not be written.
     pub fn end(&self, worker_of: impl Fn(u32) -> u32) -> Result<(), String> {
         let mut completed = Vec::new();
         let mut inner = self.lock();
@@ -59,7 +59,7 @@ impl<S: Sink> Live<S> {
         let begin_ns = self.machine_ns(now_ns).max(inner.machine.now_ns());
         let cached_bytes = drain_caches(&mut inner, &mut completed);
         let begin_ns = begin_ns.max(inner.machine.now_ns());
-        // A replay is there when the flushes come.
+        // A replay processes these events before the flushes, too.
         while let Some(next_ns) = inner.machine.next_event()
             && next_ns <= begin_ns
         {
@@ -73,7 +73,7 @@ impl<S: Sink> Live<S> {
         for volume in 0..self.volumes() {
             let worker = worker_of(volume);
             inner.sequence += 1;
-            // The last number is no slot of an operation that a client waits for.
+            // The last number is never the slot of a client's operation.
             let token = (inner.sequence << NUMBER_BITS) | NUMBER_MASK;
             if let Some(recorder) = &mut inner.recorder {
                 recorder.operation(begin_ns, worker, volume, &Op::FLUSH);
@@ -107,7 +107,7 @@ impl<S: Sink> Live<S> {
             ));
         }
         for (volume, why) in unflushed {
-            // A buffer that is protected, or empty, loses nothing.
+            // A protected or empty buffer loses nothing.
             let Inner { stores, volume_of, .. } = &mut *inner;
             let stores = of_volume(stores, volume_of, volume as usize);
             let lost: usize = stores.map(|store| store.volatile_units()).sum();
@@ -119,16 +119,16 @@ impl<S: Sink> Live<S> {
         }
         let Inner { stores, volume_of, machine, .. } = &mut *inner;
         if machine.adapters().is_some_and(|adapters| adapters.dirty_bytes == 0) {
-            // What their caches hold is on the devices.
+            // The content of the caches is now on the devices.
             for cache in stores.iter_mut().skip(machine.system().devices().count()) {
                 let emptied = cache.trim_now(0, cache.capacity_bytes());
                 troubles.extend(emptied.err().map(|e| e.to_string()));
             }
         }
         for (store, &volume) in stores.iter_mut().zip(volume_of.iter()) {
-            // What the host refuses of it does not prevent the rest from being written.
+            // Bytes that the host refuses must not prevent the others from being written.
             let settled = store.settle();
-            // Rows of an array that may contradict themselves must agree before another server serves them.
+            // Rows of an array that may be inconsistent must be resynchronised before another server serves them.
             let is_array = !machine.system().is_device(volume as u32);
             let is_clean = settled.is_ok() && !machine.has_unflushed_rows(volume as u32);
             let ended = if is_clean || !is_array { store.end() } else { store.sync() };

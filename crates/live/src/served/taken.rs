@@ -1,4 +1,4 @@
-//! What a fault took from each volume, counted.
+//! Counts the losses of each volume through a fault.
 
 use super::Sink;
 use super::operations::Inner;
@@ -8,13 +8,13 @@ use iodyno_emulate::spec::Part;
 use iodyno_emulate::{Fault, PartId};
 
 impl<S: Sink> Inner<S> {
-    /// What a fault took from each volume, where so many operations of it had failed before. Where the host lives, losses
-    /// are held against its next flushes.
+    /// Counts the losses of each volume, given its number of failed operations before the fault. If the host stays
+    /// up, losses fail its next flushes.
     pub(super) fn take_losses(&mut self, fault: &Fault, failed_before: &[u64]) -> Vec<Taken> {
         let Self { counts, stores, machine, losses, .. } = self;
         let system = machine.system();
         let is_of_power = matches!(fault, Fault::PowerCut | Fault::PowerOff);
-        // What a replaced device held is not lost in a power cut.
+        // The content of a replaced device is not lost in a power cut.
         let is_replaced = matches!(fault, Fault::Replace { .. });
         let of_volume = |(volume, (counts, before)): (u32, (&mut Counts, &u64))| {
             let mut dropped = Dropped::default();
@@ -27,7 +27,7 @@ impl<S: Sink> Inner<S> {
             counts.dropped.add(dropped);
             let is_taken = dropped.bytes > 0
                 || is_replaced && system.parts_of(volume).any(|part| Some(part) == fault.part());
-            // (What a member of an array loses, the array has, or fails to read.)
+            // (An array has or detects whatever one of its members loses.)
             let is_array = |part: PartId| matches!(system.parts[part.index()], Part::Array(_));
             if !is_of_power && is_taken && !system.parts_of(volume).any(is_array) {
                 losses.volume_loses(volume as usize);

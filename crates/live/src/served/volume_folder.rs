@@ -1,6 +1,7 @@
-//! The folder that keeps the bytes of a volume that is no single device: of an array its own ([`ArrayFolder`]), of an array
-//! of arrays one with a folder for each member (`member-0` is the first) and `array.json`. Beside the files of what a read
-//! cache caches is its own, `read-cache`, which holds nothing that the others lack: the cache begins empty.
+//! The folder with the bytes of a volume that is not a single device. An array has its own ([`ArrayFolder`]); an
+//! array of arrays has one folder per member (`member-0` is the first) and `array.json`. A read cache adds the file
+//! `read-cache` beside those of the cached devices; it holds nothing that the others lack, because the cache begins
+//! empty.
 
 use super::array_folder::{ArrayFolder, DescribedArray, member_file};
 use super::resync::{Branch, Member};
@@ -10,20 +11,21 @@ use iodyno_emulate::{PartId, System};
 use iodyno_raid::MemberSet;
 use std::path::Path;
 
-/// The bytes of a volume, or of a part of it.
+/// Stores and folders of a volume, or of a part of it.
 #[derive(Debug, Default)]
 pub struct VolumeFolder {
-    /// By part: those of devices, and of the adapters' caches.
+    /// Stores by part: devices, and the caches of adapters.
     pub stores: Vec<(PartId, Store)>,
-    /// By array, those below others first; a device behind adapters has one too.
+    /// Folders by array, inner arrays first; a device behind adapters has one too.
     pub folders: Vec<(PartId, ArrayFolder)>,
 }
 
 impl VolumeFolder {
-    /// Opens the folder of a volume, or makes it.
+    /// Opens the folder of a volume, or creates it.
     ///
     /// # Errors
-    /// It holds something else, or what can't be served; a file can't be opened. No file is left that this created.
+    /// It holds something else, or content that can't be served; or a file can't be opened. No file created here is
+    /// left.
     pub fn open(
         path: &Path,
         system: &System,
@@ -41,7 +43,7 @@ impl VolumeFolder {
         }
     }
 
-    /// Nothing that was made is left, for a server that could not start.
+    /// Removes all that was created, for a server that could not start.
     pub fn abandon(&self) {
         self.stores.iter().for_each(|(_, store)| store.abandon());
         self.folders.iter().for_each(|(_, folder)| folder.remove_made());
@@ -74,7 +76,7 @@ impl VolumeFolder {
         }
     }
 
-    /// An array of devices, or a device, with the cache before it.
+    /// Opens an array of devices, or a device, with the cache before it.
     fn open_files(
         &mut self,
         path: &Path,
@@ -103,7 +105,7 @@ impl VolumeFolder {
         Ok(())
     }
 
-    /// An array of arrays, or of volumes behind adapters.
+    /// Opens an array of arrays, or of volumes behind adapters.
     fn open_branches(
         &mut self,
         path: &Path,
@@ -136,7 +138,7 @@ impl VolumeFolder {
         Ok(())
     }
 
-    /// What a part holds, all of which is open.
+    /// Content of a part whose files are all open.
     fn member<'a>(&'a self, system: &System, part: PartId) -> Box<dyn Member + 'a> {
         match &system.parts[part.index()] {
             Part::Array(array) => {

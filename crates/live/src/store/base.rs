@@ -1,7 +1,7 @@
-//! The bytes of a volume that survive a power cut: its medium, in memory or in a file, checked.
+//! The bytes of a volume that survive a power cut: its medium, in memory or in a file, with checks.
 //!
-//! All of it takes `&self`: any number of threads may read and write at once. A unit is never torn
-//! between two writes; a longer range may be, as on any device.
+//! All methods take `&self`: any number of threads may read and write at once. A unit is never torn between two
+//! writes; a longer range may be, as on any device.
 
 use super::error::{OpenError, ReadError, WriteError};
 use super::file::File;
@@ -19,7 +19,7 @@ enum Medium {
     File(Box<File>),
 }
 
-/// The medium; see the module.
+/// The medium of a volume; see the module's description.
 #[derive(Debug)]
 pub(super) struct Base {
     medium: Medium,
@@ -48,12 +48,12 @@ impl Base {
         Ok(Self { medium, capacity_bytes, guard: Guard::new(check_reads) })
     }
 
-    /// Whether a range lies on the volume.
+    /// Whether a range lies within the volume.
     pub(super) fn holds(&self, offset_bytes: u64, len_bytes: u64) -> bool {
         offset_bytes.checked_add(len_bytes).is_some_and(|end| end <= self.capacity_bytes)
     }
 
-    /// The units of the volume.
+    /// Number of units of the volume.
     pub(super) fn units(&self) -> u64 {
         self.capacity_bytes.div_ceil(UNIT_BYTES)
     }
@@ -80,8 +80,8 @@ impl Base {
         }
     }
 
-    /// Writes a part of a corrupt unit, which stays corrupt. So the bytes are there if its damage is lifted,
-    /// and nothing of it is served before it is written whole.
+    /// Writes a part of a corrupt unit, which stays corrupt: the bytes show if its damage is lifted, but nothing of
+    /// it is served before it is written whole.
     pub(super) fn write_beneath(&self, part: Part, data: &[u8]) -> Result<(), WriteError> {
         match &self.medium {
             Medium::Memory(m) => m.write_beneath(part, data),
@@ -121,7 +121,7 @@ impl Base {
         ends(offset_bytes, len_bytes).try_for_each(|part| self.zero_part(part))
     }
 
-    /// Frees the whole units of a range.
+    /// Frees the whole units in a range.
     pub(super) fn trim(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), WriteError> {
         if !self.holds(offset_bytes, len_bytes) {
             return Err(WriteError::OutOfRange { offset_bytes, len_bytes });
@@ -136,7 +136,7 @@ impl Base {
         }
     }
 
-    /// Bytes of the units that hold data.
+    /// Size of the units that hold data, bytes.
     pub(super) fn data_bytes(&self) -> u64 {
         let (mut at, mut units) = (0, 0);
         while at < self.units() {
@@ -154,7 +154,7 @@ impl Base {
         }
     }
 
-    /// Closes the generation: a later server accepts what was written until now, and nothing older.
+    /// Closes the generation: a later server accepts content written until now, and nothing older.
     pub(super) fn close_generation(&self) -> Result<(), WriteError> {
         match &self.medium {
             Medium::Memory(_) => Ok(()),
@@ -162,7 +162,7 @@ impl Base {
         }
     }
 
-    /// Whether the server that had it before, if any, ended in order.
+    /// Whether the previous server, if any, ended in order.
     pub(super) fn was_ended(&self) -> bool {
         match &self.medium {
             Medium::Memory(_) => true,
@@ -177,21 +177,21 @@ impl Base {
         }
     }
 
-    /// Removes the files, if they were created when they were opened and hold nothing yet, or the sums alone were.
+    /// Removes the files that opening created, if they hold nothing yet, or only the file of sums.
     pub(super) fn remove_made(&self, sums_alone: bool) {
         if let Medium::File(f) = &self.medium {
             f.remove_made(sums_alone);
         }
     }
 
-    /// Removes the sums of a file.
+    /// Removes a file's sums.
     pub(super) fn remove_sums(&self) {
         if let Medium::File(f) = &self.medium {
             f.remove_sums();
         }
     }
 
-    /// Memory of the data, tables included; 0 for a file.
+    /// Memory of the data including tables, bytes; 0 for a file.
     pub(super) fn memory_bytes(&self) -> u64 {
         match &self.medium {
             Medium::Memory(m) => m.used_bytes(),

@@ -1,14 +1,14 @@
-//! The bytes of a volume that survive a power cut, as the machine has decided it: the base, and over it what
-//! the host refuses to write there.
+//! The bytes of a volume that survive a power cut, as the machine decided: the base, and over it bytes that the host
+//! refuses to write to it.
 //!
-//! A write that the host refuses is *stranded*: its bytes stay in memory over the base, are read as if they
-//! were there, and are written when [`Durable::settle`] succeeds. So the machine and the bytes never disagree,
-//! whatever the host does. A stranded unit is kept whole; only where the rest of it can't be read it is known
-//! in part. Zeroes are stranded as ranges: a long one takes no memory.
+//! A write that the host refuses is *stranded*: its bytes stay in memory over the base, are read as if they were in
+//! it, and are written when [`Durable::settle`] succeeds. So the machine and the bytes never disagree, whatever the
+//! host does. A stranded unit is kept whole, unless the rest of it can't be read. Zeroes are stranded as ranges: a
+//! long one takes little memory.
 //!
-//! A corrupt unit is not stranded: a part of it is written beneath the damage, and the unit stays corrupt
-//! ([`Base::write_beneath`]). So it takes no memory, and prevents no other write. The write that did so is
-//! answered with the error; if it was acknowledged before, the next flush is ([`Durable::take_late`]).
+//! A write to a part of a corrupt unit is not stranded: it is written beneath the damage, and the unit stays corrupt
+//! ([`Base::write_beneath`]). So it takes no memory, and does not block other writes. The write is answered with the
+//! error; if it was acknowledged before, the next flush is ([`Durable::take_late`]).
 
 use super::base::Base;
 use super::error::{ReadError, WriteError};
@@ -17,16 +17,16 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 const ZEROES: [u8; UNIT] = [0; UNIT];
-/// Memory of a stranded unit, its place in the tree included, about, bytes.
+/// Estimated memory of a stranded unit, including its node in the tree, bytes.
 const UNIT_MEMORY_BYTES: u64 = UNIT_BYTES + 128;
-/// The same of a range of zeroes.
+/// Estimated memory of a stranded range of zeroes, bytes.
 const RANGE_MEMORY_BYTES: u64 = 64;
 
-/// A unit whose bytes belong in the base.
+/// A unit whose bytes are not in the base yet.
 #[derive(Debug)]
 struct Stranded {
     bytes: Box<[u8; UNIT]>,
-    /// A bit a byte: which are known; None: all.
+    /// One bit per byte: known bytes; None: all are known.
     known: Option<Box<[u64; UNIT / 64]>>,
     why: WriteError,
 }
@@ -48,7 +48,7 @@ impl Stranded {
         self.known.as_ref().is_none_or(|known| known[at / 64] >> (at % 64) & 1 == 1)
     }
 
-    /// The runs of bytes that are known, up to byte `end`.
+    /// Runs of known bytes, up to byte `end`.
     fn runs(&self, end: usize) -> Vec<Range<usize>> {
         let mut runs: Vec<Range<usize>> = Vec::new();
         for at in (0..end).filter(|&at| self.is_known(at)) {
@@ -61,20 +61,20 @@ impl Stranded {
     }
 }
 
-/// The base with what is stranded over it; see the module.
+/// The base with stranded bytes over it; see the module's description.
 #[derive(Debug)]
 pub(super) struct Durable {
     pub base: Base,
     units: BTreeMap<u64, Stranded>,
-    /// Units that hold zeroes, below `units`: start → (end, why). No two overlap.
+    /// Stranded units of zeroes, below `units`: start → (end, why). No two ranges overlap.
     zeroes: BTreeMap<u64, (u64, WriteError)>,
-    /// Number of refusals by the host and of writes to corrupt units.
+    /// Number of refusals by the host and of partial writes to corrupt units.
     refusals: u64,
-    /// Bytes of an acknowledged write lie in a corrupt unit, and no flush has reported it.
+    /// Error of an acknowledged write to a part of a corrupt unit, until a flush reports it.
     late: Option<WriteError>,
-    /// Whole units of zeroes that are written become holes.
+    /// Whether written whole units of zeroes become holes.
     holes_for_zeroes: bool,
-    /// Units that are holes already, as far as known.
+    /// Units known to be holes already.
     hole: Range<u64>,
 }
 
@@ -84,13 +84,13 @@ impl Durable {
         Self { base, units, zeroes, refusals: 0, late: None, holes_for_zeroes, hole: 0..0 }
     }
 
-    /// Nothing is stranded.
+    /// Whether nothing is stranded.
     #[inline]
     pub(super) fn is_clear(&self) -> bool {
         self.units.is_empty() && self.zeroes.is_empty()
     }
 
-    /// Memory of stranded bytes, about.
+    /// Estimated memory of stranded bytes.
     pub(super) fn memory_bytes(&self) -> u64 {
         self.units.len() as u64 * UNIT_MEMORY_BYTES + self.zeroes.len() as u64 * RANGE_MEMORY_BYTES
     }
@@ -100,33 +100,33 @@ impl Durable {
         std::mem::take(&mut self.refusals)
     }
 
-    /// Why something is stranded; None: nothing is.
+    /// Reason why bytes are stranded; None if there are none.
     pub(super) fn trouble(&self) -> Option<&WriteError> {
         self.trouble_in(&(0..u64::MAX))
     }
 
-    /// The same for some units.
+    /// Like [`Self::trouble`], for some units.
     pub(super) fn trouble_in(&self, units: &Range<u64>) -> Option<&WriteError> {
         let unit = self.units.range(units.clone()).next().map(|(_, s)| &s.why);
         unit.or_else(|| self.zeroes_in(units).next().map(|(_, why)| why))
     }
 
-    /// Keeps the late error of an acknowledged write, for the next flush.
+    /// Keeps the error of an acknowledged write for the next flush.
     pub(super) fn note_late(&mut self, why: WriteError) {
         self.late.get_or_insert(why);
     }
 
-    /// Takes the late error, once.
+    /// Takes the error kept by [`Self::note_late`], if any.
     pub(super) fn take_late(&mut self) -> Result<(), WriteError> {
         self.late.take().map_or(Ok(()), Err)
     }
 
-    /// The units that are stranded, but for zeroes, in order.
+    /// Stranded units in order, without ranges of zeroes.
     pub(super) fn units(&self) -> impl Iterator<Item = u64> {
         self.units.keys().copied()
     }
 
-    /// The stranded ranges of zeroes that touch some units.
+    /// Stranded ranges of zeroes that intersect `units`.
     fn zeroes_in(&self, units: &Range<u64>) -> impl Iterator<Item = (Range<u64>, &WriteError)> {
         let first = self.zeroes.range(..units.start).next_back();
         let start = units.start;
@@ -171,7 +171,7 @@ impl Durable {
         Ok(())
     }
 
-    /// Writes. What the host refuses is stranded, and the error returned.
+    /// Writes data. Bytes that the host refuses are stranded, and the error is returned.
     pub(super) fn write(&mut self, offset_bytes: u64, data: &[u8]) -> Result<(), WriteError> {
         if self.holes_for_zeroes && is_zeroes(offset_bytes, data) {
             let begin = offset_bytes / UNIT_BYTES;
@@ -183,7 +183,7 @@ impl Durable {
             match self.base.write(offset_bytes, data) {
                 Ok(()) => return Ok(()),
                 Err(why @ WriteError::OutOfRange { .. }) => return Err(why),
-                // The rest of it can be written.
+                // The rest of the data can be written.
                 Err(WriteError::Corrupt { .. }) => {}
                 Err(why) => refused = Some(why),
             }
@@ -252,7 +252,7 @@ impl Durable {
         dropped.inspect_err(|why| {
             self.refusals += 1;
             let mut range = units.clone();
-            // With what touches it, it is one range.
+            // Merged with the range that it touches.
             if let Some((&start, &(end, _))) = self.zeroes.range(..range.start).next_back()
                 && end == range.start
             {
@@ -265,7 +265,8 @@ impl Durable {
         })
     }
 
-    /// Bytes that the host has refused are read from memory from now on; those of a corrupt unit lie beneath.
+    /// Strands bytes that the host refused, so that they are read from memory from now on; bytes of a corrupt unit
+    /// are written beneath.
     fn refused(&mut self, part: Part, bytes: &[u8], why: WriteError) -> WriteError {
         self.refusals += 1;
         let why = match why {
@@ -293,7 +294,7 @@ impl Durable {
         }
     }
 
-    /// A unit; zeroes beyond the end of the volume.
+    /// Reads a unit; zeroes beyond the end of the volume.
     fn read_unit(&self, unit: u64, into: &mut [u8; UNIT]) -> Result<(), ReadError> {
         let len = self.bytes_of(unit);
         self.read_part(Part { unit, from: 0, to: len, at: 0 }, &mut into[..len])
@@ -303,7 +304,7 @@ impl Durable {
         (self.base.capacity_bytes - unit * UNIT_BYTES).min(UNIT_BYTES) as usize
     }
 
-    /// These units are in the base: their stranded versions are dropped.
+    /// Drops stranded versions of these units, because the units are in the base.
     fn forget(&mut self, units: &Range<u64>) {
         if self.is_clear() {
             return;
@@ -324,8 +325,8 @@ impl Durable {
         }
     }
 
-    /// Tries to write a stranded unit. Where it has become corrupt, its bytes lie beneath, and that is the
-    /// error: here, and at the next flush.
+    /// Tries to write a stranded unit. If the unit has become corrupt, the bytes are written beneath, and the error
+    /// is returned here and at the next flush.
     fn land(&mut self, unit: u64) -> Result<(), WriteError> {
         let Some(stranded) = self.units.get(&unit) else { return Ok(()) };
         let all = self.bytes_of(unit);
@@ -363,9 +364,9 @@ impl Durable {
         }
     }
 
-    /// Tries to write what is stranded in a range of units: all of it, however much is refused. (Zeroes go in
-    /// whole ranges, so some beyond it may go too.) Of several errors, that of a corrupt unit comes first: no
-    /// retry follows for it.
+    /// Tries to write all stranded bytes in a range of units, however many are refused. (Zeroes are written in whole
+    /// ranges, perhaps beyond it.) Of several errors, that of a corrupt unit takes precedence, because it is not
+    /// retried.
     pub(super) fn settle(&mut self, units: &Range<u64>) -> Result<(), WriteError> {
         self.hole = 0..0;
         if self.is_clear() {
@@ -374,7 +375,7 @@ impl Durable {
         let mut outcome = Ok(());
         let zeroes: Vec<Range<u64>> = self.zeroes_in(units).map(|(range, _)| range).collect();
         for range in zeroes {
-            // Units that were written since lie over them: they stay.
+            // Units written since then lie over the zeroes: they stay.
             let mut at = range.start;
             let over: Vec<u64> = self.units.range(range.clone()).map(|(&unit, _)| unit).collect();
             for end in over.into_iter().chain([range.end]) {
@@ -400,7 +401,7 @@ impl Durable {
         corrupt.and(outcome)
     }
 
-    /// The same until the first refusal by the host; true: there was none.
+    /// Like [`Self::settle`] for everything, but stops at the first refusal by the host; true if there was none.
     pub(super) fn settle_some(&mut self) -> bool {
         let zeroes: Vec<Range<u64>> = self.zeroes_in(&(0..u64::MAX)).map(|z| z.0).collect();
         let ranges = zeroes.into_iter().chain(self.units().map(|unit| unit..unit + 1));
@@ -413,13 +414,13 @@ impl Durable {
         true
     }
 
-    /// The power fails in memory that needs it: nothing is left.
+    /// Empties the volume: the power fails in memory that needs it.
     pub(super) fn empty(&mut self) -> Result<(), WriteError> {
         (self.units, self.zeroes, self.late) = (BTreeMap::new(), BTreeMap::new(), None);
         self.drop_units(&(0..self.base.units()))
     }
 
-    /// Whether the base holds data in all of a range: writing it again needs no space.
+    /// Whether the base holds data in all of a range, so that writing it again needs no space.
     pub(super) fn has_space(&self, offset_bytes: u64, len_bytes: u64) -> bool {
         let mut units = touched(offset_bytes, len_bytes);
         while !units.is_empty() {
@@ -433,7 +434,7 @@ impl Durable {
     }
 }
 
-/// Whether data is of whole units, and zeroes.
+/// Whether the data consists of whole units of zeroes.
 fn is_zeroes(offset_bytes: u64, data: &[u8]) -> bool {
     let (units, rest) = data.as_chunks::<UNIT>();
     offset_bytes.is_multiple_of(UNIT_BYTES)

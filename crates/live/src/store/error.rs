@@ -4,73 +4,73 @@ use iodyno_units::IoError;
 use std::io;
 use std::path::PathBuf;
 
-/// Why a read failed.
+/// Reason why a read failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// Beyond the end of the volume.
+    /// The range ends beyond the volume.
     #[error("{offset_bytes} + {len_bytes} bytes end beyond the volume")]
     OutOfRange {
-        /// First byte.
+        /// First byte of the range.
         offset_bytes: u64,
-        /// Length.
+        /// Length of the range, bytes.
         len_bytes: u64,
     },
-    /// The unit does not hold what was written: the sums differ.
+    /// The unit does not match its checksum.
     #[error("4 KiB unit {unit} (byte {}) does not hold what was written: its sum differs", unit * 4096)]
     Corrupt {
-        /// The unit.
+        /// Number of the unit.
         unit: u64,
     },
-    /// The system refused.
+    /// A system call failed.
     #[error("{doing}: {}", io::Error::from_raw_os_error(*errno))]
     Io {
-        /// The call.
+        /// Action that failed, in words.
         doing: &'static str,
         /// The system's error number.
         errno: i32,
     },
 }
 
-/// Why a write failed.
+/// Reason why a write failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
-    /// Beyond the end of the volume.
+    /// The range ends beyond the volume.
     #[error("{offset_bytes} + {len_bytes} bytes end beyond the volume")]
     OutOfRange {
-        /// First byte.
+        /// First byte of the range.
         offset_bytes: u64,
-        /// Length.
+        /// Length of the range, bytes.
         len_bytes: u64,
     },
-    /// A part of a unit was to be written whose other part is not what was written there.
+    /// A write to a part of a corrupt unit.
     #[error(
         "4 KiB unit {unit} can't be written in part: the rest of it does not hold what was written"
     )]
     Corrupt {
-        /// The unit.
+        /// Number of the unit.
         unit: u64,
     },
-    /// The volume holds more than its memory limit.
+    /// The volume has reached its memory limit.
     #[error(
         "the emulated volume holds as much as its memory may ({} bytes): allow it more, or keep it in a file",
         memory_bytes_max
     )]
     Memory {
-        /// The limit.
+        /// Memory limit of the volume, bytes.
         memory_bytes_max: u64,
     },
-    /// The file system that the volume's file lies on is full.
+    /// The file system of the volume's file is full.
     #[error(
         "{doing}: no space is left where the volume's file lies: free some, and the volume goes on"
     )]
     NoSpace {
-        /// The call.
+        /// Action that failed, in words.
         doing: &'static str,
     },
-    /// The system refused.
+    /// A system call failed.
     #[error("{doing}: {}", io::Error::from_raw_os_error(*errno))]
     Io {
-        /// The call.
+        /// Action that failed, in words.
         doing: &'static str,
         /// The system's error number.
         errno: i32,
@@ -84,7 +84,7 @@ impl ReadError {
 }
 
 impl WriteError {
-    /// Whether space is lacking, rather than something broken.
+    /// Whether space is lacking, rather than something being broken.
     pub fn is_no_space(&self) -> bool {
         matches!(self, Self::Memory { .. } | Self::NoSpace { .. })
     }
@@ -116,7 +116,7 @@ impl From<&WriteError> for IoError {
     }
 }
 
-/// The error of reading a unit before a part of it can be written.
+/// For reading a unit before a part of it is written.
 impl From<ReadError> for WriteError {
     fn from(e: ReadError) -> Self {
         match e {
@@ -129,68 +129,68 @@ impl From<ReadError> for WriteError {
     }
 }
 
-/// Why a volume's file can't be served.
+/// Reason why a volume's file can't be served.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// It is not a plain file.
+    /// The path is not a plain file.
     #[error("{}: {what}, not a plain file: name a file (a new one is made)", path.display())]
     NotAFile {
-        /// The path.
+        /// Path of the file.
         path: PathBuf,
-        /// Its type.
+        /// Type of the file found.
         what: &'static str,
     },
-    /// It is no image that can be served.
+    /// The file is not an image that can be served.
     #[error("{}: {what}: name a raw image in a plain file, or an NBD export (qemu-nbd serves other formats)", path.display())]
     NotAnImage {
-        /// The path.
+        /// Path of the file.
         path: PathBuf,
-        /// Its type.
+        /// Type of the file found.
         what: &'static str,
     },
     /// Another server has it open.
     #[error("{}: another server has it open; stop that one, or name another file", path.display())]
     Locked {
-        /// The path.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// It has the size of another volume.
+    /// The file has another volume's size.
     #[error("{}: {found_bytes} bytes, where the volume has {wanted_bytes}: it belongs to another device; name another file, or serve it as it is by --image", path.display())]
     Size {
-        /// The path.
+        /// Path of the file.
         path: PathBuf,
-        /// Its size.
+        /// Size of the file, bytes.
         found_bytes: u64,
-        /// The volume's size.
+        /// Size of the volume, bytes.
         wanted_bytes: u64,
     },
-    /// Its file system holds no file of that size.
+    /// The file system does not support files of that size.
     #[error(
         "{}: the file system there holds no file of {wanted_bytes} bytes: name a file on another one (XFS and btrfs hold larger files than ext4)",
         path.display()
     )]
     TooLarge {
-        /// The path.
+        /// Path of the file.
         path: PathBuf,
-        /// The volume's size.
+        /// Size of the volume, bytes.
         wanted_bytes: u64,
     },
-    /// The file beside it is not its sums.
+    /// The file next to it does not hold its checksums.
     #[error("{}: {why}: move it away, and the volume is taken as it is, unchecked until written", path.display())]
     Sums {
         /// The file of sums.
         path: PathBuf,
-        /// The mistake.
+        /// Description of the mistake.
         why: String,
     },
-    /// The system refused.
+    /// A system call failed.
     #[error("{}: {doing}: {source}", path.display())]
     Io {
-        /// The path.
+        /// Path of the file.
         path: PathBuf,
-        /// The call.
+        /// Action that failed, in words.
         doing: &'static str,
-        /// The system's error.
+        /// Error of the system.
         source: io::Error,
     },
 }

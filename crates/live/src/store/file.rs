@@ -1,16 +1,16 @@
-//! A volume's bytes in a sparse file, offset for offset, so that it can be mounted through a loop
-//! device; its sums lie beside it.
+//! A volume's bytes in a sparse file, offset for offset, so that it can be mounted through a loop device; the file of
+//! checksums lies next to it.
 //!
-//! Every write goes to the page cache before it returns: a server that is killed loses nothing. (A host that
-//! crashes may: `sync` is for that. It may also leave units whose sums reached the disk and whose data did not:
-//! they read as corrupt.) Locks are striped by mebibyte; a unit's data and sums change under one.
+//! Every write goes to the page cache before it returns: a killed server loses nothing. (A crash of the host may lose
+//! data, unless `sync` was called. It may also leave units whose sums reached the disk but whose data did not; these
+//! read as corrupt.) Locks are striped by mebibyte; a unit's data and sums change under the same lock.
 //!
-//! A write that the host refuses leaves of each 512-byte sector either the old or the new content, and its sum
-//! is set to that of the content. (A corrupt unit that was left as it was stays corrupt. A unit within which
-//! the host cut the write gets its sum in any case: the store can't know any more whether the rest of it was
-//! corrupt.) If the sums can't be written either, the unit is *doubtful*: this server reads it with either sum,
-//! or, where the write was cut within it, without; and it gives it its sum before it closes a generation. If it
-//! is killed before, the unit may read as corrupt.
+//! A write refused by the host leaves either the old or the new content in each 512-byte sector, and the sum is set
+//! to match. (A corrupt unit that was not changed stays corrupt. A unit within which the host cut the write gets a
+//! matching sum in any case, because the store can't know any more whether the rest was corrupt.) If the sums can't
+//! be written either, the unit is *doubtful*: this server accepts it with either sum or, if the write was cut within
+//! it, with any. It writes the sum before it closes a generation. If it is killed before that, the unit may read as
+//! corrupt.
 
 mod repair;
 
@@ -42,7 +42,7 @@ const WRITING: &str = "writing the volume's file";
 const READING_SUMS: &str = "reading the volume's sums";
 const WRITING_SUMS: &str = "writing the volume's sums";
 
-/// The files of a volume; see the module.
+/// Files of a volume; see the module's description.
 #[derive(Debug)]
 pub(super) struct File {
     data: Host,
@@ -50,28 +50,28 @@ pub(super) struct File {
     sums_path: PathBuf,
     capacity_bytes: u64,
     locks: Box<[RwLock<()>]>,
-    /// The generations in the file of sums.
+    /// Generations in the file of sums.
     generations: Mutex<Generations>,
-    /// As they were when it was opened.
+    /// Generations as they were when the file was opened.
     opened: Generations,
-    /// The server that had it before, if any, ended in order.
+    /// Whether the previous server, if any, ended in order.
     pub(super) was_ended: bool,
-    /// The generation of what is written now.
+    /// Generation of current writes.
     generation: AtomicU64,
-    /// Something was written in it.
+    /// Whether anything was written in the current generation.
     is_dirty: AtomicBool,
-    /// Units whose data may not have the sum that they should.
+    /// Units whose data may not match their sum.
     doubtful: Mutex<BTreeMap<u64, Doubt>>,
-    /// Their number.
+    /// Number of doubtful units.
     doubts: AtomicUsize,
-    /// At most one thread closes a generation at a time.
+    /// Allows one thread at a time to close a generation.
     closing: Mutex<()>,
     made: Mutex<Made>,
 }
 
 impl Drop for File {
-    /// A process that is just being started has a copy of the descriptor until it runs its program: the lock is
-    /// released explicitly, not left to the last copy.
+    /// Releases the lock explicitly: a process that is being started holds a copy of the descriptor until it executes
+    /// its program.
     fn drop(&mut self) {
         let _ = self.data.file().unlock();
     }
@@ -89,7 +89,7 @@ fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl File {
-    /// Opens or creates the two files. If that fails, none that it created is left.
+    /// Opens or creates the two files. On failure, none that it created is left.
     pub(super) fn open(
         path: &Path,
         capacity_bytes: u64,
@@ -101,7 +101,7 @@ impl File {
             match open_sums(path, &data, capacity_bytes, faults.clone(), &mut made) {
                 Ok(opened) => opened,
                 Err(why) => {
-                    // The lock is held until they are removed: no other server has them.
+                    // The lock is held until the files are removed, so no other server has them.
                     made.remove();
                     let _ = data.unlock();
                     return Err(why);
@@ -126,15 +126,15 @@ impl File {
         })
     }
 
-    /// Removes the files, if they were created when this was opened and hold nothing yet; `sums_alone`: the data
-    /// was there before.
+    /// Removes the files, if opening created them and they hold nothing yet. `sums_alone`: only the file of sums was
+    /// created.
     pub(super) fn remove_made(&self, sums_alone: bool) {
         if sums_alone || self.data.seek(SeekFrom::Data(0)) == Err(Errno::NXIO) {
             held(&self.made).remove();
         }
     }
 
-    /// Removes the sums.
+    /// Removes the file of sums.
     pub(super) fn remove_sums(&self) {
         remove_made(&self.sums_path, self.sums.host().file());
     }
@@ -143,13 +143,13 @@ impl File {
         &self.locks[(unit / STRIPE_UNITS % LOCKS) as usize]
     }
 
-    /// Bytes of the units in the file: the last one may be cut short.
+    /// Length of the units in the file, bytes: the last unit may be cut short.
     fn bytes_of(&self, units: &Range<u64>) -> usize {
         let end = (units.end * UNIT_BYTES).min(self.capacity_bytes);
         (end - units.start * UNIT_BYTES) as usize
     }
 
-    /// The sums that a unit's data may have; none: any.
+    /// Sums that the unit's data may have, and their number; 0: any sum.
     fn sums_of(&self, unit: u64, entry: Entry) -> ([u32; 2], usize) {
         let sums = [entry.sum, entry.former];
         if sums == [0, 0] {
@@ -171,7 +171,7 @@ impl File {
         self.data.read(&mut into[..len], unit * UNIT_BYTES)
     }
 
-    /// Reads a unit that passes, whole.
+    /// Reads a whole unit and checks it.
     fn read_sound(
         &self,
         unit: u64,
@@ -272,8 +272,8 @@ impl File {
         Ok(())
     }
 
-    /// Writes a part of a corrupt unit, which stays corrupt: its sum is its own only if it was before (then it
-    /// was damaged on purpose, and the damage stays).
+    /// Writes a part of a corrupt unit without making it pass: its sum matches afterwards only if it matched before,
+    /// which means that the damage was injected, and the damage stays.
     #[cold]
     pub(super) fn write_beneath(&self, part: Part, data: &[u8]) -> Result<(), WriteError> {
         let lock = self.lock(part.unit).write();
@@ -293,7 +293,7 @@ impl File {
         }
     }
 
-    /// Whole units of one stripe, under its lock.
+    /// Writes whole units of one stripe, under its lock.
     fn write_units(&self, units: &Range<u64>, data: &[u8]) -> Result<(), WriteError> {
         let generation = self.begin_write().map_err(|e| WriteError::io(WRITING_SUMS, &e))?;
         let mut buffer = [0; ENTRIES];
@@ -308,7 +308,7 @@ impl File {
                 let mut bytes = [0; UNIT];
                 self.read_unit(unit, &mut bytes).map_err(|e| WriteError::io(READING, &e))?;
                 let found = sum(&bytes);
-                // A corrupt unit must not become sound by a write that does not happen.
+                // A corrupt unit must not become valid by a write that does not happen.
                 if known == 0 || sums[..known].contains(&found) {
                     former = found;
                 }
@@ -334,7 +334,7 @@ impl File {
         Ok(())
     }
 
-    /// Zeroes over a part of a unit.
+    /// Zeroes a part of a unit.
     pub(super) fn zero_part(&self, part: Part, guard: &Guard) -> Result<(), WriteError> {
         let lock = self.lock(part.unit).write();
         let _lock = lock.unwrap_or_else(PoisonError::into_inner);
@@ -349,11 +349,12 @@ impl File {
         Ok(())
     }
 
-    /// Frees these units: holes, without sums.
+    /// Frees units: they become holes, without sums.
     pub(super) fn drop_units(&self, units: &Range<u64>) -> Result<(), WriteError> {
         let stripes = units.start / STRIPE_UNITS..units.end.div_ceil(STRIPE_UNITS);
         if stripes.end.saturating_sub(stripes.start) > 16 {
-            // No other thread waits for a lock while it holds one: taken in order, locks cannot deadlock.
+            // Locks are taken in order, and no other thread waits for one while it holds another, so they can't
+            // deadlock.
             let locks =
                 self.locks.iter().map(|l| l.write().unwrap_or_else(PoisonError::into_inner));
             let _locks: Vec<_> = locks.collect();
@@ -370,7 +371,7 @@ impl File {
 
     fn drop_locked(&self, units: &Range<u64>) -> Result<(), WriteError> {
         let count = units.end - units.start;
-        // Without sums any data pass, so they go first.
+        // Without sums any data is accepted, so the sums are removed first.
         let (at, len) = (Sums::offset_bytes(units.start), count * ENTRY_BYTES as u64);
         self.sums.host().punch(at, len).map_err(|e| WriteError::io(WRITING_SUMS, &e))?;
         let len = self.bytes_of(units) as u64;
@@ -382,7 +383,7 @@ impl File {
         Ok(())
     }
 
-    /// As [`Host::run`].
+    /// See [`Host::run`].
     pub(super) fn run(&self, unit: u64, end: u64) -> Run {
         self.data.run(unit, end)
     }
@@ -411,8 +412,8 @@ impl File {
     }
 }
 
-/// Opens the sums of a file that is locked, and sets that file's size if it is new: last, so that a server that
-/// is killed meanwhile leaves no image of that size beside the sums of a former one.
+/// Opens the sums of a locked file, and sets the file's size if it is new. The size comes last, so that a server that
+/// is killed in between does not leave an image of that size next to the sums of an earlier one.
 fn open_sums(
     path: &Path,
     data: &std::fs::File,
@@ -428,7 +429,7 @@ fn open_sums(
         let (path, wanted_bytes) = (path.to_owned(), capacity_bytes);
         return Err(OpenError::Size { path, found_bytes, wanted_bytes });
     }
-    // A position beyond the largest file of its file system can't be sought.
+    // Seeking beyond the largest file of a file system fails.
     if is_new && seek(data, SeekFrom::Start(capacity_bytes)).is_err() {
         return Err(too_large());
     }
@@ -448,7 +449,7 @@ fn open_sums(
     Ok((sums, generations, was_ended))
 }
 
-/// A range cut at the ends of stripes: where each piece begins on the volume, and its position in the range.
+/// Splits a range at the ends of stripes: start of each piece on the volume, and its position in the range.
 fn stripes(offset_bytes: u64, len: usize) -> impl Iterator<Item = (u64, Range<usize>)> {
     let end = offset_bytes + len as u64;
     let mut at = offset_bytes;

@@ -1,9 +1,9 @@
-//! Generations in a file of sums: which units may still match their former sum.
+//! Generations in a file of checksums: they tell which units may still match their former sum.
 //!
-//! A generation holds the writes between two flushes. Closing it states that every unit written in it matches
-//! its first sum: the server has seen each of these writes end. A server that is killed leaves its last
-//! generation open; no later one can close it, so it is recorded as *in doubt*: units of it may match either
-//! sum, until they are written anew.
+//! A generation comprises the writes between two flushes. Closing it states that every unit written in it matches its
+//! first sum, because the server saw each of these writes end. A killed server leaves its last generation open, and
+//! no later server can close it; so it is recorded as *in doubt*: its units may match either sum until they are
+//! written again.
 //!
 //! ```text
 //! 0      serial number: u64 (of the two slots, the one that is whole and has the higher one counts)
@@ -13,22 +13,22 @@
 //! 508    CRC-32C of the 508 bytes before: u32
 //! ```
 
-/// Where the two slots are in the file of sums.
+/// Offsets of the two slots in the file of sums.
 pub(super) const SLOTS: [u64; 2] = [512, 1024];
 const SLOT_BYTES: usize = 512;
 const RANGES_MAX: usize = 29;
-/// A host that crashes may leave entries that are newer than the last generation known to be closed, but by
-/// fewer generations than that.
+/// Distance to the next generation of a new server. After a crash of the host, entries may be newer than the last
+/// generation known to be closed, but by fewer generations than this.
 const LEAP: u64 = 1 << 32;
 
-/// The generations of a file of sums; see the module.
+/// Generations in a file of sums; see the module's description.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Generations {
     serial: u64,
-    /// All up to this one are closed, or in doubt.
+    /// All generations up to this one are closed or in doubt.
     pub closed: u64,
     ended: bool,
-    /// First and last, in order.
+    /// First and last generation of each range, in order.
     in_doubt: Vec<(u64, u64)>,
 }
 
@@ -39,7 +39,7 @@ impl Default for Generations {
 }
 
 impl Generations {
-    /// Those of a file of version 1: all that was written there is in doubt.
+    /// Generations of a converted file of version 1: all its units are in doubt.
     pub(super) fn converted() -> Self {
         Self { serial: 0, closed: 1, ended: true, in_doubt: vec![(1, 1)] }
     }
@@ -50,7 +50,7 @@ impl Generations {
         self.in_doubt.iter().any(|&(first, last)| (first..=last).contains(&generation))
     }
 
-    /// A server opens the file: a generation that a former one has not closed stays in doubt.
+    /// Notes that a server opens the file: a generation left open by an earlier server stays in doubt.
     pub(super) fn open(&mut self) {
         if !std::mem::replace(&mut self.ended, false) {
             let first = self.closed + 1;
@@ -61,7 +61,7 @@ impl Generations {
             }
         }
         while self.in_doubt.len() > RANGES_MAX {
-            // The generations between two ranges become doubtful, too: the least that there is.
+            // Merges the two ranges with the smallest gap; the generations between become doubtful, too.
             let gap = |i: &usize| self.in_doubt[i + 1].0 - self.in_doubt[*i].1;
             let i = (0..self.in_doubt.len() - 1).min_by_key(gap).unwrap_or(0);
             self.in_doubt[i].1 = self.in_doubt[i + 1].1;
@@ -70,7 +70,7 @@ impl Generations {
         self.serial += 1;
     }
 
-    /// All up to `generation` are closed. `ended`: no other will be opened.
+    /// Closes all generations up to `generation`. `ended`: no other will be opened.
     pub(super) fn close(&mut self, generation: u64, ended: bool) {
         self.closed = generation;
         self.ended = ended;
@@ -82,7 +82,7 @@ impl Generations {
         self.ended
     }
 
-    /// The slot to write next.
+    /// Offset of the slot to write next.
     pub(super) fn place(&self) -> u64 {
         SLOTS[(self.serial % 2) as usize]
     }
@@ -104,7 +104,7 @@ impl Generations {
         slot
     }
 
-    /// Parses a header; None: neither slot is whole.
+    /// Parses a header; None if neither slot is valid.
     pub(super) fn read(header: &[u8]) -> Option<Self> {
         let slot = |at: u64| Self::from_slot(header.get(at as usize..at as usize + SLOT_BYTES)?);
         SLOTS.into_iter().filter_map(slot).max_by_key(|g| g.serial)
@@ -155,7 +155,7 @@ mod tests {
         generations.open();
         assert!(open.iter().all(|&g| generations.is_in_doubt(g)));
         assert!(!closed.iter().any(|&g| generations.is_in_doubt(g)), "{closed:?} {generations:?}");
-        // However often a server is killed, what is in doubt stays so.
+        // Doubtful generations stay so, however often a server is killed.
         for _ in 0..100 {
             let now = generations.closed + 1;
             generations.close(now, false);

@@ -1,10 +1,10 @@
-//! Integrity check of units when they are read, and damage injected on purpose.
+//! Verifies units when they are read, and injects damage.
 //!
-//! Damage is kept apart from the data: one to three bits of a unit, which follow from a seed, are flipped in
-//! what is read back, and then the unit's sum is compared as always. CRC-32C finds any three flipped bits in 4
-//! KiB (its Hamming distance there is 4 at least; Koopman, DSN 2002), so a damaged unit is never served; and
-//! since the data themselves are whole, damage can be lifted, as by a device that rebuilds the unit from
-//! parity. Writing the unit anew lifts it too.
+//! Damage is stored separately from the data: one to three bits of a unit, determined by a seed, are flipped in the
+//! bytes that are read, and then the unit's checksum is compared as always. CRC-32C detects any three flipped bits in
+//! 4 KiB (its Hamming distance there is at least 4; Koopman, DSN 2002), so a damaged unit is never served. Since the
+//! data itself is intact, damage can be lifted, as by a device that rebuilds the unit from parity. Rewriting the unit
+//! lifts it too.
 
 use super::units::{UNIT, sum, touched};
 use iodyno_units::rng::{below, stream};
@@ -13,10 +13,10 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{PoisonError, RwLock};
 
-/// Runs of units, none overlapping another: start → (end, seed).
+/// Non-overlapping runs of units: start → (end, seed).
 type Runs = BTreeMap<u64, (u64, u64)>;
 
-/// The checks and damage of a volume; see the module.
+/// Checks and damage of a volume; see the module's description.
 #[derive(Debug)]
 pub(super) struct Guard {
     check_reads: bool,
@@ -29,7 +29,7 @@ impl Guard {
         Self { check_reads, damaged: AtomicBool::new(false), runs: RwLock::default() }
     }
 
-    /// From now on the units that the range touches are damaged.
+    /// Damages the units that the range touches.
     pub(super) fn damage(&self, range_bytes: &Range<u64>, seed: u64) {
         let len_bytes = range_bytes.end.saturating_sub(range_bytes.start);
         let units = touched(range_bytes.start, len_bytes);
@@ -41,7 +41,7 @@ impl Guard {
         self.damaged.store(!runs.is_empty(), Ordering::Release);
     }
 
-    /// These units are whole again.
+    /// Lifts the damage of these units.
     #[inline]
     pub(super) fn lift(&self, units: &Range<u64>) {
         if self.damaged.load(Ordering::Acquire) {
@@ -66,13 +66,13 @@ impl Guard {
         self.seed(unit).is_some()
     }
 
-    /// Whether every unit may be served unchecked.
+    /// Whether all units may be served unchecked.
     pub(super) fn lets_all_pass(&self) -> bool {
         !self.check_reads && !self.damaged.load(Ordering::Acquire)
     }
 
-    /// Whether the bytes of a unit may be served: what is read back of them has one of the sums. Without any
-    /// sum they are taken as they are, and damage to them shows all the same.
+    /// Whether the bytes of a unit may be served: as read back, they match one of the sums. Without any sum they are
+    /// accepted as they are, but damage is detected all the same.
     #[inline]
     pub(super) fn passes(&self, unit: u64, bytes: &[u8], sums: &[u32]) -> bool {
         match self.seed(unit) {
@@ -81,13 +81,13 @@ impl Guard {
         }
     }
 
-    /// The same, where the answer does not depend on whether reads are checked.
+    /// Like [`Self::passes`], but checks even if reads are not verified.
     pub(super) fn passes_always(&self, unit: u64, bytes: &[u8], sums: &[u32]) -> bool {
         is_sound(unit, bytes, sums, self.seed(unit))
     }
 }
 
-/// Whether what is read back of a unit, damaged by `seed`, has one of the sums.
+/// Whether a unit's bytes, damaged by `seed`, match one of the sums.
 fn is_sound(unit: u64, bytes: &[u8], sums: &[u32], seed: Option<u64>) -> bool {
     let Some(seed) = seed else {
         return sums.is_empty() || sums.contains(&sum(bytes));
@@ -97,7 +97,7 @@ fn is_sound(unit: u64, bytes: &[u8], sums: &[u32], seed: Option<u64>) -> bool {
     flip(unit, seed, &mut read_back);
     let found = sum(&read_back);
     if sums.is_empty() {
-        // A hole has no bits.
+        // Holes are not affected by damage.
         return found == sum(bytes) || bytes.iter().all(|&b| b == 0);
     }
     sums.contains(&found)
@@ -124,7 +124,7 @@ fn cut(runs: &mut Runs, units: &Range<u64>) {
     }
 }
 
-/// Flips one to three bits, each in a third of its own.
+/// Flips one to three bits, each in a different third of the unit.
 fn flip(unit: u64, seed: u64, bytes: &mut [u8; UNIT]) {
     let mut random = stream(seed, "damage", unit);
     let third = (UNIT * 8 / 3) as u64;

@@ -1,5 +1,5 @@
-//! File operations of the host for a volume. With the feature `host-faults` each may be made to fail, wholly or
-//! after some of its bytes; without it nothing is added to them.
+//! File operations of the host for a volume. With the feature `host-faults` each can be made to fail, completely or
+//! after some of its bytes; without it they have no overhead.
 
 use super::units::{Run, UNIT_BYTES};
 use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};
@@ -8,71 +8,71 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
-/// Bytes that are zeroed at once where the file system makes no holes.
+/// Bytes zeroed at a time on file systems without holes.
 const ZEROES_BYTES: u64 = 1 << 20;
 
-/// A call to the host.
+/// Kinds of calls to the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     not(feature = "host-faults"),
     expect(unreachable_pub, reason = "public with the feature")
 )]
 pub enum HostCall {
-    /// Bytes are read.
+    /// Reads bytes.
     Read,
-    /// Bytes are written.
+    /// Writes bytes.
     Write,
-    /// A hole is made.
+    /// Punches a hole.
     Punch,
-    /// The file is synced.
+    /// Syncs the file.
     Sync,
 }
 
-/// The file of a volume that the call is for.
+/// File of a volume that a call is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     not(feature = "host-faults"),
     expect(unreachable_pub, reason = "public with the feature")
 )]
 pub enum HostFile {
-    /// The bytes.
+    /// The volume's bytes.
     Data,
-    /// Their sums.
+    /// The volume's checksums.
     Sums,
 }
 
-/// How a call fails.
+/// Injected failure of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     not(feature = "host-faults"),
     expect(unreachable_pub, reason = "public with the feature")
 )]
 pub struct HostFault {
-    /// The error, as the system numbers it.
+    /// Error number, as the system defines it.
     pub errno: i32,
-    /// This many bytes of a write are written first.
+    /// Bytes of a write that are written before it fails.
     pub after_bytes: usize,
 }
 
 /// Decides which calls fail; for tests.
 #[cfg(feature = "host-faults")]
 pub trait HostFaults: std::fmt::Debug + Send + Sync {
-    /// Called before each call. None: the call goes to the host.
+    /// Called before each call. None passes the call to the host.
     fn fault(&self, file: HostFile, call: HostCall, at: u64, len: u64) -> Option<HostFault>;
 }
 
-/// The source of faults: none, but in tests.
+/// Source of faults; None except in tests.
 #[cfg(feature = "host-faults")]
 pub(super) type Faults = Option<std::sync::Arc<dyn HostFaults>>;
-/// The source of faults: none.
+/// Source of faults: none without the feature.
 #[cfg(not(feature = "host-faults"))]
 #[derive(Clone, Debug)]
 pub(super) struct Faults;
 
-/// Only the host's own failures.
+/// Without injected faults.
 #[cfg(feature = "host-faults")]
 pub(super) const NO_FAULTS: Faults = None;
-/// The same.
+/// Without injected faults.
 #[cfg(not(feature = "host-faults"))]
 pub(super) const NO_FAULTS: Faults = Faults;
 
@@ -80,11 +80,11 @@ pub(super) const NO_FAULTS: Faults = Faults;
 #[derive(Debug)]
 pub(super) struct Refused {
     pub error: io::Error,
-    /// Bytes of it that are written.
+    /// Bytes that were written.
     pub written_bytes: usize,
 }
 
-/// A file of the host; see the module.
+/// A file of the host; see the module's description.
 #[derive(Debug)]
 pub(super) struct Host {
     file: File,
@@ -105,7 +105,7 @@ impl Host {
         Self { file }
     }
 
-    /// The file, for calls that are made once.
+    /// The underlying file, for calls without fault injection.
     pub(super) fn file(&self) -> &File {
         &self.file
     }
@@ -135,7 +135,7 @@ impl Host {
         self.write_counted(bytes, at).map_err(|refused| refused.error)
     }
 
-    /// The same; an error gives how much the host had written before it.
+    /// Like [`Self::write`]; an error states how many bytes the host had written before it.
     #[inline]
     pub(super) fn write_counted(&self, bytes: &[u8], at: u64) -> Result<(), Refused> {
         if let Some(fault) = self.fault(HostCall::Write, at, bytes.len() as u64) {
@@ -156,7 +156,7 @@ impl Host {
         self.file.sync_data()
     }
 
-    /// Makes a hole, or, where the file system has none, zeroes the bytes that are not zero.
+    /// Punches a hole, or, on a file system without holes, zeroes the bytes that are not zero.
     pub(super) fn punch(&self, at: u64, len_bytes: u64) -> io::Result<()> {
         if len_bytes == 0 {
             return Ok(());
@@ -173,7 +173,7 @@ impl Host {
         }
     }
 
-    /// The run of units from `unit` on, up to `end`, that all lie in a hole, or all do not.
+    /// Run of units from `unit` on, up to `end`, that all lie in a hole, or all hold data.
     pub(super) fn run(&self, unit: u64, end: u64) -> Run {
         let offset = unit * UNIT_BYTES;
         let (data, until) = match self.seek(SeekFrom::Data(offset)) {
@@ -183,13 +183,13 @@ impl Host {
                 (true, hole.map_or(end, |at| at.div_ceil(UNIT_BYTES).max(unit + 1)))
             }
             Err(Errno::NXIO) => (false, end),
-            // A file system that does not report holes.
+            // The file system does not report holes.
             Err(_) => (true, end),
         };
         Run { data, end: until.min(end) }
     }
 
-    /// Where the next data or hole is, from `at` on.
+    /// Position of the next data or hole, from `at` on.
     pub(super) fn seek(&self, to: SeekFrom) -> Result<u64, Errno> {
         seek(&self.file, to)
     }
@@ -233,7 +233,7 @@ fn write_zeroes(file: &File, offset_bytes: u64, len_bytes: u64) -> io::Result<()
 mod tests {
     use super::*;
 
-    /// Where a file system has no holes, the range alone is zeroed, and nothing beyond the end is made.
+    /// On a file system without holes only the range is zeroed, and the file does not grow.
     #[test]
     fn zeroes_are_written_where_there_is_data() {
         let file = tempfile::tempfile().unwrap();

@@ -1,5 +1,5 @@
-//! An existing image beneath a volume in memory: its bytes show where the volume was not written. It is a raw file, or an
-//! export of another NBD server, and nothing here writes to it.
+//! An existing image below a volume in memory: its bytes show wherever the volume was not written. It is a raw file
+//! or an export of another NBD server, and is never written to.
 
 use super::error::{OpenError, ReadError};
 use super::host::{Host, HostFile, NO_FAULTS};
@@ -12,9 +12,9 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-/// Time limit of an export's answer.
+/// Timeout of an export's answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-/// The most that one request reads of an export, bytes: every server takes that.
+/// Largest read request to an export, bytes: every server accepts that.
 const REQUEST_BYTES: usize = 1 << 20;
 const READING: &str = "reading the image";
 
@@ -24,23 +24,23 @@ enum Source {
     Export(Mutex<Box<Blocking>>),
 }
 
-/// See the module.
+/// An open image; see the module's description.
 #[derive(Debug)]
 pub struct Image {
     source: Source,
     size_bytes: u64,
-    /// Units that a client has dropped: start → end. No two touch.
+    /// Units dropped by a client: start → end. No two ranges touch.
     dropped: RwLock<BTreeMap<u64, u64>>,
 }
 
 impl Image {
-    /// A raw image in a plain file, which no other server writes to meanwhile.
+    /// Opens a raw image in a plain file, locked so that no other server writes to it.
     ///
     /// # Errors
-    /// It is no plain file, it is empty, another server has it, or the system refuses.
+    /// It is not a plain file, it is empty, another server has it, or the system refuses.
     pub fn file(path: &Path) -> Result<Self, OpenError> {
         let failed = |doing, source| OpenError::Io { path: path.to_owned(), doing, source };
-        // Checked before it is opened: opening a device can have effects.
+        // Checked before opening: opening a device can have side effects.
         let metadata = std::fs::metadata(path).map_err(|e| failed("reading its metadata", e))?;
         if !metadata.is_file() {
             let what = "a folder, a device, a pipe or a socket";
@@ -61,10 +61,10 @@ impl Image {
         Ok(Self::of(Source::File(Host::new(file, HostFile::Data, NO_FAULTS)), size_bytes))
     }
 
-    /// An export of an NBD server.
+    /// Opens an export of an NBD server.
     ///
     /// # Errors
-    /// There is no such export.
+    /// The export does not exist, or can't be reached.
     pub fn export(uri: &Uri) -> Result<Self, ClientError> {
         let client = Blocking::connect(uri)?.with_patience(ANSWER_TIMEOUT);
         let size_bytes = client.info().size_bytes;
@@ -75,12 +75,12 @@ impl Image {
         Self { source, size_bytes, dropped: RwLock::default() }
     }
 
-    /// Its size, bytes.
+    /// Size of the image, bytes.
     pub fn size_bytes(&self) -> u64 {
         self.size_bytes
     }
 
-    /// Its bytes, without what was dropped; zeroes beyond its end.
+    /// Reads bytes of the image, with zeroes for dropped units and beyond its end.
     ///
     /// # Errors
     /// The file or its server fails.
@@ -108,12 +108,12 @@ impl Image {
         Ok(())
     }
 
-    /// One unit.
+    /// Reads one unit.
     pub(super) fn read_unit(&self, unit: u64, into: &mut [u8; UNIT]) -> Result<(), ReadError> {
         self.read(unit * UNIT_BYTES, into)
     }
 
-    /// The ranges of dropped units that touch some units.
+    /// Ranges of dropped units that intersect `units`.
     fn dropped_in(&self, units: &Range<u64>) -> Vec<Range<u64>> {
         let dropped = self.dropped.read().unwrap_or_else(PoisonError::into_inner);
         let before = dropped.range(..units.start).next_back().filter(|r| *r.1 > units.start);
@@ -121,14 +121,14 @@ impl Image {
         all.map(|(&start, &end)| start..end).collect()
     }
 
-    /// These units show zeroes from now on.
+    /// Drops units: they read as zeroes from now on.
     pub(super) fn drop_units(&self, units: &Range<u64>) {
         if units.is_empty() {
             return;
         }
         let mut dropped = self.dropped.write().unwrap_or_else(PoisonError::into_inner);
         let Range { mut start, mut end } = units.clone();
-        // With what touches it, it is one range.
+        // Merged with all ranges that touch it.
         while let Some((&first, &last)) = dropped.range(..=end).next_back()
             && last >= start
         {
@@ -138,7 +138,8 @@ impl Image {
         dropped.insert(start, end);
     }
 
-    /// The run of units from `unit` on, up to `end`, that all show data, or all do not. An export is data.
+    /// Run of units from `unit` on, up to `end`, that all show data, or all do not. An export counts as data
+    /// throughout.
     pub(super) fn run(&self, unit: u64, end: u64) -> Run {
         let dropped = self.dropped_in(&(unit..end));
         let end = match dropped.first() {
@@ -161,7 +162,7 @@ mod tests {
     use iodyno_units::rng::{below, stream};
     use std::io::Write as _;
 
-    /// Dropped ranges are a set of units; reads and runs follow it, and the end of the image.
+    /// Dropped ranges behave like a set of units; reads and runs respect it, and the end of the image.
     #[test]
     fn dropped_units_show_zeroes() {
         const UNITS: u64 = 40;

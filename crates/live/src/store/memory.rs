@@ -1,9 +1,9 @@
-//! A volume's bytes in memory: units that were never written, or were dropped, take none. Where there is an image
-//! beneath, units that were never written are its.
+//! A volume's bytes in memory. Units that were never written, or were dropped, take no memory; if there is an image
+//! below, unwritten units show it.
 //!
-//! Two levels of tables find a unit, and are created when something is first written there: regions of 256 MiB,
-//! in them chunks of 64 KiB with a lock each. Each unit is an allocation of its own, so that single units
-//! written all over a large volume cost what they hold. Threads in different chunks do not contend.
+//! Two levels of tables, created on first write, find a unit: regions of 256 MiB, and in them chunks of 64 KiB with a
+//! lock each. Each unit is a separate allocation, so that single units scattered over a large volume cost only what
+//! they hold. Threads in different chunks do not contend.
 
 use super::error::{ReadError, WriteError};
 use super::guard::Guard;
@@ -26,7 +26,7 @@ struct Unit {
 type Slots = [Option<Unit>; CHUNK_UNITS as usize];
 type Chunk = RwLock<Option<Box<Slots>>>;
 
-/// The units of a volume in memory; see the module.
+/// Units of a volume in memory; see the module's description.
 #[derive(Debug)]
 pub(super) struct Memory {
     regions: Box<[OnceLock<Box<[Chunk]>>]>,
@@ -46,7 +46,7 @@ impl Memory {
         }
     }
 
-    /// Memory used, tables included.
+    /// Memory used including tables, bytes.
     pub(super) fn used_bytes(&self) -> u64 {
         self.used_bytes.load(Ordering::Relaxed)
     }
@@ -64,7 +64,7 @@ impl Memory {
         self.used_bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
     }
 
-    /// The chunk of a unit, if something was ever written there.
+    /// Chunk of a unit; None if nothing was ever written there.
     #[inline]
     fn chunk(&self, unit: u64) -> Option<&Chunk> {
         let region = self.regions[(unit / REGION_UNITS) as usize].get()?;
@@ -101,7 +101,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Reads a part of a unit, if it is held.
+    /// Reads a part of a unit; false if the unit is not held.
     #[inline]
     fn read_held(&self, part: Part, to: &mut [u8], guard: &Guard) -> Result<bool, ReadError> {
         let unit = part.unit;
@@ -117,7 +117,7 @@ impl Memory {
         }
     }
 
-    /// Reads a range over an image, which is read in one piece between units that are held.
+    /// Reads a range over an image; the image is read in one piece between held units.
     fn read_over(
         &self,
         image: &Image,
@@ -200,12 +200,12 @@ impl Memory {
         Ok(())
     }
 
-    /// Writes a part of a corrupt unit, which stays corrupt: its sum is its own only if it was before (then it
-    /// was damaged on purpose, and the damage stays).
+    /// Writes a part of a corrupt unit without making it pass: its sum matches afterwards only if it matched before,
+    /// which means that the damage was injected, and the damage stays.
     #[cold]
     pub(super) fn write_beneath(&self, part: Part, data: &[u8]) -> Result<(), WriteError> {
         if !self.holds(part.unit) {
-            // Damage to a hole is none; that to an image stays.
+            // Damage has no effect on a hole; damage to an image stays.
             return self.write_part(part, data, &Guard::new(false));
         }
         let Some(chunk) = self.chunk(part.unit) else { return Ok(()) };
@@ -220,7 +220,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Whether a unit was written here.
+    /// Whether the unit is held here.
     fn holds(&self, unit: u64) -> bool {
         self.chunk(unit).is_some_and(|chunk| {
             let chunk = chunk.read().unwrap_or_else(PoisonError::into_inner);
@@ -228,7 +228,7 @@ impl Memory {
         })
     }
 
-    /// Zeroes over a part of a unit.
+    /// Zeroes a part of a unit.
     pub(super) fn zero_part(&self, part: Part, guard: &Guard) -> Result<(), WriteError> {
         let shows = |image: &Image| image.run(part.unit, part.unit + 1).data;
         if self.holds(part.unit) || self.image.as_deref().is_some_and(shows) {
@@ -237,7 +237,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Frees these units.
+    /// Frees units.
     pub(super) fn drop_units(&self, units: &Range<u64>) {
         if let Some(image) = &self.image {
             image.drop_units(units);
@@ -266,7 +266,7 @@ impl Memory {
         }
     }
 
-    /// The run of units from `unit` on, up to `end`, that are all held or all not.
+    /// Run of units from `unit` on, up to `end`, that are all held, or all not.
     pub(super) fn run(&self, unit: u64, end: u64) -> Run {
         let mut data = None;
         let mut at = unit;

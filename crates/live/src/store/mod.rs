@@ -1,5 +1,5 @@
 //! The bytes of one emulated volume. The machine decides the fate of written data and reports each step
-//! ([`ContentEvent`](iodyno_emulate::ContentEvent)); the store does the same with the bytes.
+//! ([`ContentEvent`](iodyno_emulate::ContentEvent)); the store applies it to the bytes.
 //!
 //! ```text
 //! begin_write(token, …)   machine.submit(…, token)
@@ -7,37 +7,37 @@
 //! changes(…)              the completion: end_write(token), answer; or read(…), answer
 //! ```
 //!
-//! The lower part, the base, survives a power cut: in memory (over an existing image, where one is served) or in a
-//! file, each 4 KiB unit with a sum that is
-//! checked whenever it is read. The upper part, the overlay, is lost in one: what a volatile buffer has
-//! accepted. A change is carried out at once, so that a server that is killed leaves in the file what the
-//! modelled device would have left at that moment, as long as changes are passed on before the acknowledgements
-//! that came with them.
+//! The lower layer, the base, survives a power cut: it is in memory (over an existing image, if one is served) or in
+//! a file, each 4 KiB unit with a checksum that is verified at every read. The upper layer, the overlay, is lost in a
+//! power cut: it holds what a volatile buffer has accepted. Changes are applied at once, so that a killed server
+//! leaves in the file what the modelled device would have left at that moment, provided that changes are passed on
+//! before the acknowledgements that came with them.
 //!
 //! # Host errors
-//! **What the machine has decided happens, in its order: in the base, or, where the host refuses, over it in
-//! memory** (`durable.rs`: a stranded unit). So machine and bytes never disagree, whatever fails, and
-//! - the operation whose bytes the host refuses answers the error. Each of its sectors may hold the old or the
-//!   new bytes after a kill, and holds the new ones until then; once a flush has succeeded it keeps them;
-//! - so does an operation that covers a part of a unit which is corrupt. Its bytes lie beneath the damage, in the
-//!   base, and the unit reads as corrupt until it is written whole or its damage is lifted: nothing of it
-//!   is stranded. If the operation was acknowledged before its bytes landed, the next flush answers the error, once;
-//! - an operation whose acknowledgement promises that it is durable (a forced write, a write to a protected
-//!   device, zeroes, a trim, a flush) succeeds only when nothing is stranded in its range;
-//! - what is stranded is written again at each of these, and before an operation is refused;
-//! - meanwhile the volume takes no operation that needs new space on the host or more memory than the modelled
-//!   cache has: [`Store::refuses`]. So stranded bytes are bounded by that cache and what was in flight;
-//! - at the end of a server what is still stranded is lost, and the server reports it; all else is synced;
-//! - a unit keeps a sum that is its own: `file.rs` defines what a write that was cut short leaves.
+//! **A decision of the machine takes effect, in its order: in the base or, if the host refuses, over it in memory**
+//! (a stranded unit, see `durable.rs`). So machine and bytes never disagree, whatever fails, and
+//! - the operation whose bytes the host refuses returns the error. After a kill each of its sectors may hold the old
+//!   or the new bytes; until then it holds the new ones, and after a successful flush it keeps them;
+//! - so does an operation that covers a part of a corrupt unit. Its bytes lie beneath the damage, in the base, and
+//!   the unit reads as corrupt until it is written whole or its damage is lifted: nothing is stranded. If the
+//!   operation was acknowledged before its bytes landed, the next flush returns the error, once;
+//! - an operation whose acknowledgement promises durability (a forced write, a write to a protected device, zeroes, a
+//!   trim, a flush) succeeds only if nothing is stranded in its range;
+//! - each of these retries stranded bytes, as does any operation before it is refused;
+//! - in the meantime the volume accepts no operation that needs new space on the host, or more memory than the
+//!   modelled cache has: [`Store::refuses`]. So stranded bytes are bounded by that cache and the operations in
+//!   flight;
+//! - bytes still stranded at the end of a server are lost, and the server reports it; all others are synced;
+//! - a unit keeps a matching checksum: `file.rs` defines the state after a write that was cut short.
 //!
-//! A server that is killed leaves what was durable, or newer. A version older than what was flushed is refused
-//! (`generation.rs`). A flush is the modelled device's: it survives the server, not a crash of the host; for
-//! that there is [`Store::sync`], which a server calls at its end.
+//! A killed server leaves the content as of the last flush, or newer. A version older than the last flush is refused
+//! (`generation.rs`). A flush is the modelled device's: it survives the server, but not a crash of the host; for that
+//! there is [`Store::sync`], which a server calls at its end.
 //!
 //! Without a machine (a device with a protected buffer, at native speed) the base is used directly:
-//! [`Store::write_now`], [`Store::zero_now`], [`Store::trim_now`], [`Store::flush_now`] and [`Store::read`]
-//! take `&self` and any number of threads at once; bytes that fail there are not kept in memory. Calls that
-//! follow the machine take `&mut self`.
+//! [`Store::write_now`], [`Store::zero_now`], [`Store::trim_now`], [`Store::flush_now`] and [`Store::read`] take
+//! `&self`, from any number of threads at once; bytes that fail there are not kept in memory. Calls that follow the
+//! machine take `&mut self`.
 
 mod base;
 mod durable;
@@ -73,17 +73,17 @@ use units::{Part, Run, Soundness, parts, touched};
 /// Options of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Reads are checked against their sums (about 0.1 µs for 4 KiB). Without, only damage that was injected on
-    /// purpose is found, and what [`Store::scrub`] finds.
+    /// Whether reads are verified against checksums (about 0.1 µs per 4 KiB). If not, only injected damage is
+    /// detected, and damage found by [`Store::scrub`].
     pub check_reads: bool,
-    /// The device is memory that a power failure empties. What it accepts goes to the base at once,
-    /// since nothing but [`ContentEvent::Emptied`](iodyno_emulate::ContentEvent::Emptied) ever takes it back; a volatile buffer's waits in the
-    /// overlay until it lands.
+    /// Whether the device is memory that a power failure empties. Then accepted data goes to the base at once,
+    /// because only [`ContentEvent::Emptied`](iodyno_emulate::ContentEvent::Emptied) ever removes it; the data of a
+    /// volatile buffer waits in the overlay until it lands.
     pub emptied_by_power_failure: bool,
-    /// The file is another program's image: its sums are removed at an orderly end, since they would be wrong once
-    /// that program writes to it.
+    /// Whether the file is another program's image: its sums are removed at an orderly end, because they would be
+    /// wrong once that program writes to it.
     pub sums_until_end: bool,
-    /// Whole units of zeroes that are written become holes: a rebuild of an array's member writes all of it.
+    /// Whether written whole units of zeroes become holes: the rebuild of an array's member writes all of it.
     pub holes_for_zeroes: bool,
 }
 
@@ -98,27 +98,27 @@ impl Default for Options {
     }
 }
 
-/// A run of data or of a hole, for a client that queries the allocation.
+/// A run of data or a hole, for clients that query the allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// Length, bytes.
     pub len_bytes: u64,
-    /// Data is held; or it is a hole, and reads as zeroes.
+    /// Whether data is held; otherwise it is a hole, and reads as zeroes.
     pub data: bool,
 }
 
-/// The result of a scrub.
+/// Result of a scrub.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Scrub {
-    /// Units that hold what was written.
+    /// Units that match their checksum.
     pub sound_units: u64,
-    /// Units that were there before they had a sum, or the holes beside data: taken as they are.
+    /// Units without a checksum: pre-existing data, or holes next to data. Accepted as they are.
     pub unknown_units: u64,
-    /// Units that do not hold what was written.
+    /// Units that do not match their checksum.
     pub corrupt_units: u64,
 }
 
-/// The bytes of a volume; see the module.
+/// The bytes of a volume; see the module's description.
 #[derive(Debug)]
 pub struct Store {
     durable: Durable,
@@ -128,14 +128,14 @@ pub struct Store {
 }
 
 impl Store {
-    /// A volume in memory, of which parts that were never written take none; at most `memory_bytes_max` bytes,
-    /// tables included. A write beyond that fails.
+    /// Creates a volume in memory; unwritten units take no memory. Writes beyond `memory_bytes_max` bytes, tables
+    /// included, fail.
     pub fn in_memory(capacity_bytes: u64, memory_bytes_max: u64, options: Options) -> Self {
         let base = Base::in_memory(None, capacity_bytes, memory_bytes_max, options.check_reads);
         Self::over(base, options)
     }
 
-    /// The same over an image, whose bytes show where nothing was written; beyond its end are zeroes.
+    /// Creates a volume in memory over an image, whose bytes show where nothing was written; zeroes beyond its end.
     pub fn over_image(
         image: Image,
         capacity_bytes: u64,
@@ -149,13 +149,13 @@ impl Store {
         )
     }
 
-    /// A volume in a file, which is created if it is not there: sparse, byte for byte, its sums beside it in
-    /// `PATH.sums`. An image without sums is taken as it is. (Before changing it by other means, remove its
-    /// sums: those units would read as corrupt.)
+    /// Opens or creates a volume in a sparse file, byte for byte, with its checksums in `PATH.sums`. An image without
+    /// sums is accepted as it is. (Before changing it by other means, remove its sums, or the changed units read as
+    /// corrupt.)
     ///
     /// # Errors
-    /// It is no plain file, it has another size, another server has it open, its sums are not its own, or the
-    /// system refuses. No file is left that this created.
+    /// It is not a plain file, it has another size, another server has it open, the sums do not belong to it, or the
+    /// system refuses. No file created here is left.
     pub fn in_file(path: &Path, capacity_bytes: u64, options: Options) -> Result<Self, OpenError> {
         Ok(Self::over(
             Base::in_file(path, capacity_bytes, options.check_reads, host::NO_FAULTS)?,
@@ -163,7 +163,7 @@ impl Store {
         ))
     }
 
-    /// The same, with a host that fails as `faults` decides.
+    /// Like [`Self::in_file`], with a host that fails as `faults` decides.
     ///
     /// # Errors
     /// As [`Self::in_file`].
@@ -184,22 +184,22 @@ impl Store {
         Self { durable, overlay, options, dropped: Dropped::default() }
     }
 
-    /// Removes the volume's files, if they were created when this was opened and hold nothing yet: for a server
-    /// that could not start.
+    /// Removes the volume's files if opening created them and they hold nothing yet: for a server that could not
+    /// start.
     pub fn remove_made(&self) {
         self.base().remove_made(self.options.sums_until_end);
     }
 
-    /// Whether the server that had the file before, if any, ended in order.
+    /// Whether the previous server of the file, if any, ended in order.
     pub fn was_ended(&self) -> bool {
         self.base().was_ended()
     }
 
-    /// Leaves the volume as it was when it was opened: for a server that could not start.
+    /// Restores the state before opening, for a server that could not start.
     pub fn abandon(&self) {
         self.remove_made();
         if self.was_ended() && self.overlay.is_empty() {
-            // The next server would take it for one that was killed, and that has effect on arrays alone.
+            // Otherwise the next server would take this one for a killed one, which affects arrays only.
             let _ = self.base().sync(true);
         }
     }
@@ -208,30 +208,30 @@ impl Store {
         &self.durable.base
     }
 
-    /// Bytes of the volume.
+    /// Capacity of the volume, bytes.
     pub fn capacity_bytes(&self) -> u64 {
         self.base().capacity_bytes
     }
 
-    /// Memory of the data, tables included; 0 where they are in a file.
+    /// Memory of the data including tables, bytes; 0 if it is in a file.
     pub fn memory_bytes(&self) -> u64 {
         self.base().memory_bytes()
     }
 
-    /// Units that a power cut would change.
+    /// Number of units that a power cut would change.
     pub fn volatile_units(&self) -> usize {
         self.overlay.len()
     }
 
-    /// What power cuts took since the last call.
+    /// Losses in power cuts since the last call.
     pub fn take_dropped(&mut self) -> Dropped {
         std::mem::take(&mut self.dropped)
     }
 
-    /// Reads the newest content that was accepted.
+    /// Reads the newest accepted content.
     ///
     /// # Errors
-    /// It ends beyond the volume; a unit does not hold what was written; the system refuses.
+    /// The range ends beyond the volume, a unit is corrupt, or the system refuses.
     pub fn read(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), ReadError> {
         if self.overlay.is_empty() {
             return self.durable.read(offset_bytes, into);
@@ -254,11 +254,11 @@ impl Store {
         self.durable.read(offset_bytes + plain as u64, &mut into[plain..])
     }
 
-    /// Data and holes in a range: at most `extents_max` extents, from its beginning on. Bytes that wait to land
-    /// count as data.
+    /// Data and holes in a range: at most `extents_max` extents, from its beginning. Bytes that wait to land count as
+    /// data.
     ///
     /// # Errors
-    /// It ends beyond the volume.
+    /// The range ends beyond the volume.
     pub fn extents(
         &self,
         offset_bytes: u64,
@@ -301,10 +301,10 @@ impl Store {
         Ok(extents)
     }
 
-    /// The units that hold what was written, zeroes too, in order.
+    /// Units that were written, including zeroes, in order.
     ///
     /// # Errors
-    /// The system refuses.
+    /// A system call fails.
     pub(crate) fn held_units(&self) -> Result<Vec<u64>, ReadError> {
         let (mut held, mut at, all) = (Vec::new(), 0, self.base().units());
         while at < all {
@@ -319,7 +319,7 @@ impl Store {
         Ok(held)
     }
 
-    /// Units from this one on to which nothing was written.
+    /// Number of unwritten units from this one on.
     pub(crate) fn hole_units(&self, unit: u64) -> u64 {
         let offset_bytes = unit * UNIT_BYTES;
         let first = self.extents(offset_bytes, self.capacity_bytes() - offset_bytes, 1);
@@ -327,11 +327,11 @@ impl Store {
         first.filter(|first| !first.data).map_or(0, |first| first.len_bytes / UNIT_BYTES)
     }
 
-    /// Reads every unit of the base that is held, and checks it against its sum; `corrupt` is called for each
-    /// that fails. Other threads may read and write meanwhile.
+    /// Verifies every unit that the base holds against its checksum; calls `corrupt` for each mismatch. Other threads
+    /// may read and write at the same time.
     ///
     /// # Errors
-    /// The system refuses.
+    /// A system call fails.
     pub fn scrub(&self, mut corrupt: impl FnMut(u64)) -> Result<Scrub, ReadError> {
         let mut scrub = Scrub::default();
         let mut at = 0;
@@ -353,13 +353,13 @@ impl Store {
         Ok(scrub)
     }
 
-    /// Damages the medium: of every unit that the range touches one to three bits, which follow from `seed`,
-    /// are flipped in what is read back, until it is healed or written anew. A hole has no bits.
+    /// Damages the medium: flips one to three bits, determined by `seed`, in each unit that the range touches,
+    /// whenever it is read, until it is healed or rewritten. Holes are not affected.
     pub fn corrupt(&self, range_bytes: &Range<u64>, seed: u64) {
         self.base().guard.damage(range_bytes, seed);
     }
 
-    /// Where the newest content of a range is that damage would change.
+    /// Location of a range's newest content, which damage would change.
     pub fn held(&self, range_bytes: &Range<u64>) -> Held {
         let units = touched(range_bytes.start, range_bytes.end.saturating_sub(range_bytes.start));
         let is_above =
@@ -376,7 +376,7 @@ impl Store {
         if above.any(|unit| units.contains(&unit)) { Held::InBuffer } else { Held::Nothing }
     }
 
-    /// Lifts the damage to a unit, as a device does that has rebuilt it.
+    /// Lifts the damage to a unit, like a device that has rebuilt it.
     pub fn heal(&self, unit: u64) {
         self.base().guard.lift(&(unit..unit + 1));
     }
@@ -386,15 +386,15 @@ impl Store {
         self.base().guard.lift(&(0..u64::MAX));
     }
 
-    /// Syncs the file: a crash of this host keeps its content.
+    /// Syncs the file, so that a crash of this host does not lose its content.
     ///
     /// # Errors
-    /// The system refuses.
+    /// A system call fails.
     pub fn sync(&self) -> Result<(), WriteError> {
         self.base().sync(false)
     }
 
-    /// The same at the end of a server, which writes nothing more.
+    /// Syncs the file at the end of a server, which writes nothing more.
     ///
     /// # Errors
     /// As [`Self::sync`].
@@ -406,24 +406,24 @@ impl Store {
         Ok(())
     }
 
-    /// Without a machine: a later server accepts what was acknowledged, and nothing older.
+    /// Without a machine: flushes, so that a later server accepts the acknowledged content, and nothing older.
     ///
     /// # Errors
-    /// The system refuses.
+    /// A system call fails.
     pub fn flush_now(&self) -> Result<(), WriteError> {
         self.base().close_generation()
     }
 
-    /// Without a machine: writes, durably at once.
+    /// Without a machine: writes, durable at once.
     ///
     /// # Errors
-    /// It ends beyond the volume, there is no space, or the rest of a unit that is written in part is corrupt.
+    /// The range ends beyond the volume, there is no space, or a partly written unit is corrupt.
     pub fn write_now(&self, offset_bytes: u64, data: &[u8]) -> Result<(), WriteError> {
         self.alone();
         self.base().write(offset_bytes, data)
     }
 
-    /// Without a machine: zeroes; whole units of them take no space.
+    /// Without a machine: writes zeroes; whole units of them take no space.
     ///
     /// # Errors
     /// As [`Self::write_now`].
@@ -432,7 +432,7 @@ impl Store {
         self.base().zero(offset_bytes, len_bytes)
     }
 
-    /// Without a machine: frees whole units of the range, which read as zeroes.
+    /// Without a machine: frees whole units of the range, which then read as zeroes.
     ///
     /// # Errors
     /// As [`Self::write_now`].

@@ -1,4 +1,4 @@
-//! Files created for a volume, which a server that fails to start removes.
+//! Files created for a volume, which a server removes if it fails to start.
 
 use super::error::OpenError;
 use rustix::fs::{Mode, OFlags};
@@ -7,30 +7,30 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// Files that were created, each with its file system and number there.
+/// Files that were created, each with its device and inode number.
 #[derive(Debug, Default)]
 pub(super) struct Made(Vec<(PathBuf, (u64, u64))>);
 
 impl Made {
-    /// Removes them, where their names still refer to them.
+    /// Removes the files whose names still refer to them.
     pub(super) fn remove(&mut self) {
         self.0.drain(..).for_each(|(path, inode)| remove(&path, inode));
     }
 
-    /// Notes a file that this process created.
+    /// Registers a file that this process created.
     pub(super) fn note(&mut self, path: &Path, file: &File) {
         if let Ok(metadata) = file.metadata() {
             self.0.push((path.to_owned(), inode(&metadata)));
         }
     }
 
-    /// The file has another name now.
+    /// Forgets a file, because it has another name now.
     pub(super) fn forget(&mut self, path: &Path) {
         self.0.retain(|(made, _)| made != path);
     }
 }
 
-/// Removes a file that this process created, where the name still refers to it.
+/// Removes a file that this process created, if its name still refers to it.
 pub(crate) fn remove_made(path: &Path, file: &File) {
     if let Ok(metadata) = file.metadata() {
         remove(path, inode(&metadata));
@@ -48,11 +48,11 @@ fn remove(path: &Path, made: (u64, u64)) {
     }
 }
 
-/// How often a file is opened again that another server removes meanwhile.
+/// Attempts to open a file that another server keeps removing.
 const ATTEMPTS: u32 = 16;
 
-/// Opens and locks the file of a volume, as [`open_plain`] does. `made` gets it only once it is locked: until
-/// then another server may have it. While the lock is held, the name refers to that file.
+/// Opens and locks the file of a volume, like [`open_plain`]. It is registered in `made` only once it is locked,
+/// because until then another server may have it. While the lock is held, the name refers to that file.
 pub(super) fn lock_plain(path: &Path, made: &mut Made) -> Result<File, OpenError> {
     let failed = |doing, source| OpenError::Io { path: path.to_owned(), doing, source };
     let locked = || OpenError::Locked { path: path.to_owned() };
@@ -60,7 +60,7 @@ pub(super) fn lock_plain(path: &Path, made: &mut Made) -> Result<File, OpenError
     for _ in 0..ATTEMPTS {
         let (file, is_new) = match open_or_make(path) {
             Ok(opened) => opened,
-            // The path may have appeared or disappeared between two of the steps.
+            // The path may have appeared or disappeared between two steps.
             Err(why @ OpenError::Io { .. }) => {
                 refused = why;
                 continue;
@@ -72,7 +72,7 @@ pub(super) fn lock_plain(path: &Path, made: &mut Made) -> Result<File, OpenError
             Err(TryLockError::WouldBlock) => return Err(locked()),
             Err(TryLockError::Error(e)) => return Err(failed("locking it", e)),
         }
-        // A server that created it, and failed to start, may have removed it before it released its lock.
+        // A server that created it and failed to start may have removed it before it released its lock.
         let metadata = file.metadata().map_err(|e| failed("reading its metadata", e))?;
         let named = std::fs::symlink_metadata(path);
         if named.is_ok_and(|named| inode(&named) == inode(&metadata)) {
@@ -86,7 +86,7 @@ pub(super) fn lock_plain(path: &Path, made: &mut Made) -> Result<File, OpenError
     Err(refused)
 }
 
-/// Opens a plain file for reading and writing, or creates it; then `made` gets it.
+/// Opens a plain file for reading and writing, or creates it, and then registers it in `made`.
 pub(super) fn open_plain(path: &Path, made: &mut Made) -> Result<File, OpenError> {
     let (file, is_new) = open_or_make(path)?;
     if is_new {
@@ -95,10 +95,10 @@ pub(super) fn open_plain(path: &Path, made: &mut Made) -> Result<File, OpenError
     Ok(file)
 }
 
-/// Gives the file, and whether it was created.
+/// Returns the file, and whether it was created.
 fn open_or_make(path: &Path) -> Result<(File, bool), OpenError> {
     let failed = |doing, source| OpenError::Io { path: path.to_owned(), doing, source };
-    // Checked before it is opened: opening a device can have effects.
+    // Checked before opening: opening a device can have side effects.
     let is_there = match std::fs::symlink_metadata(path) {
         Ok(m) if !m.is_file() => {
             let what = if m.is_symlink() {

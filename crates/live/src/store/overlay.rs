@@ -1,44 +1,44 @@
-//! The bytes that a power cut loses: the payloads of writes in flight, and the versions of units that a
-//! volatile buffer has accepted and that are not on the medium.
+//! Bytes that a power cut loses: payloads of writes in flight, and versions of units that a volatile buffer has
+//! accepted but that are not on the medium.
 //!
-//! A version is a part of a payload, not a merged unit: a read puts the parts over the medium's bytes in the
-//! order of acceptance. So a write of some sectors that lands late changes those alone, whatever a newer write
-//! of other sectors of the unit does meanwhile. A payload's bytes are kept until the write has ended and no
-//! version is left of them. Memory is bounded by the device's buffer and the operations in flight (a payload is
-//! kept whole while one unit of it waits). Buffers are reused.
+//! A version is a part of a payload, not a merged unit: a read lays the parts over the medium's bytes in the order of
+//! acceptance. So a write of some sectors that lands late changes only those, whatever a newer write of other sectors
+//! of the unit does. A payload's bytes are kept until the write has ended and no version refers to them. Memory is
+//! bounded by the device's buffer and the operations in flight (a payload is kept whole as long as one of its units
+//! waits). Buffers are reused.
 
 use super::error::WriteError;
 use super::units::{Part, UNIT, touched};
 use std::collections::HashMap;
 
 const NIL: u32 = u32::MAX;
-/// A longer buffer is not kept for the next payload.
+/// Largest buffer that is kept for reuse, bytes.
 const POOLED_BYTES_MAX: usize = 128 << 10;
 
-/// The content of a write.
+/// Kind of content of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Bytes.
+    /// Bytes of the payload.
     Data,
-    /// Zeroes over all of the range.
+    /// Zeroes over the whole range.
     Zeroes,
-    /// Zeroes over what the device drops of it.
+    /// Zeroes over the units that the device drops.
     Trim,
 }
 
-/// What a power cut takes.
+/// Losses in a power cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dropped {
-    /// Acknowledged writes of which something is lost. (Not counted where a volume is emptied.)
+    /// Acknowledged writes that lost bytes. (Not counted when a volume is emptied.)
     pub writes: u64,
-    /// Bytes of them that are lost; all that it held where a volume is emptied.
+    /// Lost bytes of acknowledged writes; when a volume is emptied, all that it held.
     pub bytes: u64,
-    /// Writes, acknowledged or not, of which some units were on the medium and others are lost.
+    /// Torn writes, acknowledged or not: some units were on the medium, others are lost.
     pub torn: u64,
 }
 
 impl Dropped {
-    /// Adds what another power cut takes.
+    /// Adds the losses of another power cut.
     pub fn add(&mut self, more: Self) {
         let Self { writes, bytes, torn } = more;
         self.writes += writes;
@@ -47,22 +47,22 @@ impl Dropped {
     }
 }
 
-/// A write that was begun, and has not ended or has versions left.
+/// A write that has not ended, or that still has versions.
 #[derive(Debug)]
 pub(super) struct Payload {
     pub token: u64,
     pub kind: Kind,
     pub offset_bytes: u64,
     pub len_bytes: u64,
-    /// Of data.
+    /// Data; empty for other kinds.
     pub bytes: Vec<u8>,
-    /// How many versions had been accepted when it began: those that it is certain to follow.
+    /// Number of versions accepted before it began: those that it certainly follows.
     pub begun: u64,
-    /// The first error.
+    /// First error.
     pub failure: Option<WriteError>,
-    /// Of zeroes: whether the device has reported the units at either end.
+    /// For zeroes: whether the device has reported the units at either end.
     pub ends_reported: [bool; 2],
-    /// Its units that came to the medium.
+    /// Number of units that reached the medium.
     pub landed: u32,
     pub acknowledged: bool,
     versions: u32,
@@ -70,7 +70,7 @@ pub(super) struct Payload {
 }
 
 impl Payload {
-    /// The part of a unit that it covers.
+    /// Part of a unit that the write covers.
     pub(super) fn part(&self, unit: u64) -> Part {
         Part::of(unit, self.offset_bytes, self.len_bytes)
     }
@@ -83,14 +83,14 @@ struct Version {
     next: u32,
 }
 
-/// The versions of one unit, from the oldest to the newest.
+/// Versions of one unit, from the oldest to the newest.
 #[derive(Clone, Copy, Debug)]
 struct Chain {
     first: u32,
     last: u32,
 }
 
-/// The versions and payloads; see the module.
+/// Versions and payloads; see the module's description.
 #[derive(Debug, Default)]
 pub(super) struct Overlay {
     payloads: Vec<Payload>,
@@ -105,7 +105,7 @@ pub(super) struct Overlay {
 }
 
 impl Overlay {
-    /// A write begins.
+    /// Registers a write that begins.
     pub(super) fn begin(
         &mut self,
         kind: Kind,
@@ -156,7 +156,7 @@ impl Overlay {
         }
     }
 
-    /// The write that a token denotes.
+    /// Slot of the write with this token.
     pub(super) fn slot(&self, token: u64) -> Option<u32> {
         self.by_token.get(&token).copied()
     }
@@ -169,8 +169,7 @@ impl Overlay {
         &mut self.payloads[slot as usize]
     }
 
-    /// The parts of a unit that writes of zeroes and trims in flight cover, oldest first. (A trim is of whole
-    /// units.)
+    /// Parts of a unit covered by writes of zeroes and trims in flight, oldest first. (Trims cover whole units.)
     pub(super) fn zeroes_over(&self, unit: u64) -> impl Iterator<Item = Part> {
         let payloads = self.zeroes.iter().map(|&slot| self.payload(slot));
         payloads.filter_map(move |payload| {
@@ -181,7 +180,7 @@ impl Overlay {
         })
     }
 
-    /// The write is over: its payload is dropped, or stays as long as its versions do.
+    /// Ends a write: its payload is dropped once it has no versions.
     pub(super) fn end(&mut self, slot: u32) {
         self.payloads[slot as usize].open = false;
         if self.payloads[slot as usize].kind != Kind::Data {
@@ -202,18 +201,18 @@ impl Overlay {
         self.payloads_free.push(slot);
     }
 
-    /// No unit has a version.
+    /// Whether no unit has a version.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.chains.is_empty()
     }
 
-    /// Number of units that have a version.
+    /// Number of units with a version.
     pub(super) fn len(&self) -> usize {
         self.chains.len()
     }
 
-    /// The units that have one, in no order.
+    /// Units with a version, in no particular order.
     pub(super) fn units(&self) -> impl Iterator<Item = u64> {
         self.chains.keys().copied()
     }
@@ -222,7 +221,7 @@ impl Overlay {
         self.chains.contains_key(&unit)
     }
 
-    /// The unit has a new version.
+    /// Adds a version to a unit.
     pub(super) fn accept(&mut self, unit: u64, slot: u32) {
         self.accepted += 1;
         let version = Version { payload: slot, sequence: self.accepted, next: NIL };
@@ -241,7 +240,7 @@ impl Overlay {
         }
     }
 
-    /// A unit's versions, oldest first.
+    /// Versions of a unit, oldest first.
     fn chain(&self, unit: u64) -> impl Iterator<Item = &Version> {
         let mut at = self.chains.get(&unit).map_or(NIL, |c| c.first);
         std::iter::from_fn(move || {
@@ -251,7 +250,7 @@ impl Overlay {
         })
     }
 
-    /// A token's version of a unit comes to the medium; gives its number.
+    /// Notes that a token's version of a unit reaches the medium; returns the version's number.
     pub(super) fn lands(&mut self, unit: u64, token: u64) -> Option<u64> {
         let version = self.chain(unit).find(|v| self.payload(v.payload).token == token)?;
         let (slot, sequence) = (version.payload, version.sequence);
@@ -259,13 +258,13 @@ impl Overlay {
         Some(sequence)
     }
 
-    /// Whether a unit has a version not newer than number `until`.
+    /// Whether a unit has a version with a number up to `until`.
     pub(super) fn has_until(&self, unit: u64, until: u64) -> bool {
         self.chain(unit).next().is_some_and(|v| v.sequence <= until)
     }
 
-    /// The content of a unit from byte `from` on, where versions newer than number `until` don't count;
-    /// `beneath` gives the medium's bytes, where they show.
+    /// Composes the content of a unit from byte `from` on, from versions up to number `until`; `beneath` reads the
+    /// medium's bytes where no version covers them.
     pub(super) fn compose<E>(
         &self,
         unit: u64,
@@ -303,7 +302,7 @@ impl Overlay {
         self.put_back(unit, chain);
     }
 
-    /// Drops all versions, and counts what is lost.
+    /// Drops all versions, and counts the losses.
     pub(super) fn forget_all(&mut self) -> Dropped {
         let mut dropped = Dropped::default();
         for payload in self.payloads.iter().filter(|p| p.open || p.versions > 0) {
@@ -325,12 +324,12 @@ impl Overlay {
         dropped
     }
 
-    /// The payloads of a unit's versions up to number `until`, oldest first.
+    /// Payloads of a unit's versions up to number `until`, oldest first.
     pub(super) fn payloads_until(&self, unit: u64, until: u64) -> Vec<u32> {
         self.chain(unit).take_while(|v| v.sequence <= until).map(|v| v.payload).collect()
     }
 
-    /// Fails the writes in flight that have versions up to number `until` of a unit. True: all that have such
+    /// Fails the writes in flight that have versions up to number `until` of a unit. True if all writes with such
     /// versions are in flight.
     pub(super) fn fail_until(&mut self, unit: u64, until: u64, why: &WriteError) -> bool {
         let mut all = true;
@@ -350,7 +349,7 @@ impl Overlay {
         }
     }
 
-    /// Frees a version; gives the next one.
+    /// Frees a version; returns the next one.
     fn free(&mut self, at: u32) -> u32 {
         let Version { payload, next, .. } = self.versions[at as usize];
         self.versions_free.push(at);
@@ -359,7 +358,7 @@ impl Overlay {
         next
     }
 
-    /// Zeroes a part of a unit, in all its versions.
+    /// Zeroes a part of a unit in all its versions.
     pub(super) fn zero(&mut self, part: Part) {
         let slots: Vec<u32> = self.chain(part.unit).map(|v| v.payload).collect();
         for slot in slots {
@@ -373,7 +372,7 @@ impl Overlay {
         }
     }
 
-    /// A unit as it is once the versions up to number `until` have landed.
+    /// Content of a unit after its versions up to number `until` have landed.
     pub(super) fn landed<E>(
         &self,
         unit: u64,

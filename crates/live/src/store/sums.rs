@@ -1,4 +1,4 @@
-//! The file of sums beside a volume's file, `IMAGE.sums`: for each 4 KiB unit two CRC-32C and a generation.
+//! The file of checksums next to a volume's file, `IMAGE.sums`: two CRC-32C and a generation for each 4 KiB unit.
 //!
 //! ```text
 //! 0      "iodyno sums\n" + 4 zero bytes
@@ -10,14 +10,13 @@
 //!        the generation in which the two were written: u64
 //! ```
 //!
-//! All numbers are little-endian; a sum of 0 is none. **The entry is written before the data**, in one write of
-//! 16 bytes: a server that is killed between the two leaves data to which the second sum belongs. That one
-//! counts only while the generation is open, so a version older than what was flushed is never taken for it. A
-//! unit with no sum at all (in an image that was there before, or dropped) is taken as it is. The file is
-//! sparse: units that were never written take no space.
+//! All numbers are little-endian; a sum of 0 means none. **The entry is written before the data**, in one write of 16
+//! bytes: a server that is killed between the two leaves data that matches the second sum. The second sum counts only
+//! while its generation is open, so a version from before a flush is never accepted. A unit without any sum (in a
+//! pre-existing image, or dropped) is accepted as it is. The file is sparse: unwritten units take no space.
 //!
-//! Version 1 had entries of 8 bytes, without a generation. It is converted when it is opened, into a new file
-//! that replaces it when it is whole.
+//! Version 1 had entries of 8 bytes, without a generation. It is converted when opened, into a new file that replaces
+//! the old one once it is complete.
 
 use super::error::OpenError;
 use super::generation::{Generations, SLOTS};
@@ -35,21 +34,21 @@ const VERSION: u32 = 2;
 const HEADER_BYTES: u64 = 4096;
 const FIXED_BYTES: usize = 36;
 pub(super) const ENTRY_BYTES: usize = 16;
-/// An entry of version 1.
+/// Length of an entry in version 1, bytes.
 const ENTRY_1_BYTES: usize = 8;
 
-/// The sums of one unit.
+/// Checksums of one unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// The sum of its data; 0: none.
+    /// Sum of the unit's data; 0: none.
     pub sum: u32,
-    /// The sum of its former content; 0: none, or that content is known to be gone.
+    /// Sum of its previous content; 0: none, or that content is known to be gone.
     pub former: u32,
-    /// When they were written.
+    /// Generation in which the sums were written.
     pub generation: u64,
 }
 
-/// The file of sums; see the module.
+/// An open file of sums; see the module's description.
 #[derive(Debug)]
 pub(super) struct Sums {
     host: Host,
@@ -64,7 +63,7 @@ fn fixed(version: u32, capacity_bytes: u64) -> Vec<u8> {
     header
 }
 
-/// The first 4 KiB of a file.
+/// First 4 KiB of a file.
 fn header(capacity_bytes: u64, generations: &Generations) -> Vec<u8> {
     let mut header = fixed(VERSION, capacity_bytes);
     header.resize(HEADER_BYTES as usize, 0);
@@ -75,8 +74,8 @@ fn header(capacity_bytes: u64, generations: &Generations) -> Vec<u8> {
 }
 
 impl Sums {
-    /// Opens or creates the sums of a volume's file; where that is new, any sums that are there belong to a
-    /// former one, and are dropped. Gives the generations that it names.
+    /// Opens or creates the sums of a volume's file, and returns the generations in them. If the volume's file is
+    /// new, existing sums belong to an earlier file and are dropped.
     pub(super) fn open(
         path: &Path,
         capacity_bytes: u64,
@@ -106,7 +105,7 @@ impl Sums {
                 if found[24..32] != wanted[24..32] {
                     return Err(refuse("it belongs to a volume of another size".to_owned()));
                 }
-                // A server that was killed while it created the file may have left the header alone.
+                // A server that was killed while creating the file may have left only the header.
                 let lengths = match version {
                     1 => [FIXED_BYTES as u64, HEADER_BYTES + units * ENTRY_1_BYTES as u64],
                     _ => [HEADER_BYTES, wanted_bytes],
@@ -136,12 +135,12 @@ impl Sums {
         &self.host
     }
 
-    /// Offset of a unit's entry.
+    /// Offset of a unit's entry in the file, bytes.
     pub(super) fn offset_bytes(unit: u64) -> u64 {
         HEADER_BYTES + unit * ENTRY_BYTES as u64
     }
 
-    /// The entries of `units`, one after the other, in `buffer`.
+    /// Reads the entries of `units` into `buffer`.
     #[inline]
     pub(super) fn read<'a>(
         &self,
@@ -160,7 +159,7 @@ impl Sums {
     }
 }
 
-/// Makes a file of this version from one of version 1, and replaces it.
+/// Converts a file of version 1 to the current version, and replaces it.
 fn convert(
     path: &Path,
     old: &File,
@@ -191,7 +190,7 @@ fn convert(
     let mut at = HEADER_BYTES;
     while at < len_bytes {
         match seek(old, SeekFrom::Data(at)) {
-            // Whole entries: they begin at multiples of eight.
+            // Whole entries: they begin at multiples of 8 bytes.
             Ok(data) => at = at.max(data / ENTRY_1_BYTES as u64 * ENTRY_1_BYTES as u64),
             Err(rustix::io::Errno::NXIO) => break,
             Err(_) => {}
@@ -208,7 +207,7 @@ fn convert(
         file.write_all_at(&entries, Sums::offset_bytes(unit)).map_err(failed)?;
         at += len as u64;
     }
-    // It is complete before it gets the name.
+    // The file gets its name only once it is complete.
     file.set_len(wanted_bytes).map_err(failed)?;
     file.sync_data().map_err(failed)?;
     std::fs::rename(beside, path).map_err(failed)?;
@@ -216,7 +215,7 @@ fn convert(
     Ok(file)
 }
 
-/// Entry number `i` of some.
+/// Decodes entry number `i`.
 #[inline]
 pub(super) fn entry(entries: &[u8], i: usize) -> Entry {
     let (words, _) = entries[i * ENTRY_BYTES..].as_chunks::<4>();
@@ -224,7 +223,7 @@ pub(super) fn entry(entries: &[u8], i: usize) -> Entry {
     Entry { sum, former, generation: u64::from(high) << 32 | u64::from(low) }
 }
 
-/// Sets entry number `i` of some.
+/// Encodes entry number `i`.
 #[inline]
 pub(super) fn set_entry(entries: &mut [u8], i: usize, entry: Entry) {
     let at = i * ENTRY_BYTES;

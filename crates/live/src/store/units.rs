@@ -1,31 +1,31 @@
-//! A range of bytes as parts of units: 4 KiB, the granularity of the machine's content events and of the sums,
-//! and never torn.
+//! Splits a range of bytes into parts of units. A unit has 4 KiB: the granularity of the machine's content events and
+//! of the checksums. Units are never torn.
 
 pub use iodyno_emulate::UNIT_BYTES;
 
-/// The same, as a length in memory.
+/// Unit size in bytes, as a length in memory.
 pub(super) const UNIT: usize = UNIT_BYTES as usize;
 
-/// The part of one unit that a range covers.
+/// Part of one unit that a range covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Part {
-    /// The unit.
+    /// Number of the unit.
     pub unit: u64,
-    /// First byte in the unit.
+    /// First byte, from the start of the unit.
     pub from: usize,
-    /// End in the unit.
+    /// End, from the start of the unit.
     pub to: usize,
-    /// Start of the part in the range.
+    /// First byte, from the start of the range.
     pub at: u64,
 }
 
 impl Part {
-    /// The part covers its unit.
+    /// Whether the part covers the whole unit.
     pub(super) fn is_whole(self) -> bool {
         self.to - self.from == UNIT
     }
 
-    /// The part of `unit` that the range from `offset_bytes` on covers; empty where it does not.
+    /// Part of `unit` covered by the range from `offset_bytes` on; empty if there is none.
     pub(super) fn of(unit: u64, offset_bytes: u64, len_bytes: u64) -> Self {
         let start = unit * UNIT_BYTES;
         let from = offset_bytes.clamp(start, start + UNIT_BYTES);
@@ -38,18 +38,18 @@ impl Part {
         }
     }
 
-    /// Its bytes within the range's.
+    /// Position of the part in the range.
     pub(super) fn range(self) -> std::ops::Range<usize> {
         self.at as usize..self.at as usize + (self.to - self.from)
     }
 
-    /// Its first byte, from the start of the volume.
+    /// First byte of the part, from the start of the volume.
     pub(super) fn offset_bytes(self) -> u64 {
         self.unit * UNIT_BYTES + self.from as u64
     }
 }
 
-/// The units that a range touches.
+/// Units that a range touches.
 pub(super) fn touched(offset_bytes: u64, len_bytes: u64) -> std::ops::Range<u64> {
     if len_bytes == 0 {
         return 0..0;
@@ -57,18 +57,18 @@ pub(super) fn touched(offset_bytes: u64, len_bytes: u64) -> std::ops::Range<u64>
     offset_bytes / UNIT_BYTES..(offset_bytes + len_bytes).div_ceil(UNIT_BYTES)
 }
 
-/// The units that a range covers.
+/// Units that a range covers completely.
 pub(super) fn covered(offset_bytes: u64, len_bytes: u64) -> std::ops::Range<u64> {
     let from = offset_bytes.div_ceil(UNIT_BYTES);
     from..((offset_bytes + len_bytes) / UNIT_BYTES).max(from)
 }
 
-/// The parts of a range, in order.
+/// Parts of a range, in order.
 pub(super) fn parts(offset_bytes: u64, len_bytes: u64) -> impl Iterator<Item = Part> {
     touched(offset_bytes, len_bytes).map(move |unit| Part::of(unit, offset_bytes, len_bytes))
 }
 
-/// The parts at either end of a range that cover no whole unit.
+/// Parts at either end of a range that do not cover a whole unit.
 pub(super) fn ends(offset_bytes: u64, len_bytes: u64) -> impl Iterator<Item = Part> {
     let units = touched(offset_bytes, len_bytes);
     let last = (units.end > units.start + 1).then(|| units.end - 1);
@@ -78,31 +78,31 @@ pub(super) fn ends(offset_bytes: u64, len_bytes: u64) -> impl Iterator<Item = Pa
         .filter(|part| !part.is_whole())
 }
 
-/// The CRC-32C of a unit; 0 means that there is none, so a sum of 0 is given as 1.
+/// CRC-32C of a unit; a sum of 0 is returned as 1, because 0 means none.
 #[inline]
 pub(super) fn sum(unit: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(unit).max(1)
 }
 
-/// Units alike, up to `end`.
+/// A run of units that are alike.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Run {
-    /// They are held; or they are a hole.
+    /// Whether the units hold data; otherwise they are a hole.
     pub data: bool,
-    /// The unit after the last.
+    /// Unit after the last one.
     pub end: u64,
 }
 
-/// What is known of a unit's data.
+/// Result of checking a unit's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Soundness {
-    /// They are what was written.
+    /// The data matches its checksum.
     Sound,
-    /// They were there before, and have no sum.
+    /// The data has no checksum: it existed before.
     Unknown,
-    /// They are not what was written.
+    /// The data does not match its checksum.
     Corrupt,
-    /// There are none.
+    /// There is no data.
     Unwritten,
 }
 

@@ -1,4 +1,4 @@
-//! Tracking of writes by the store: their begin, their end, and the content events between.
+//! Tracking of writes in the store: their beginning, their end, and the content events between.
 
 use super::durable::Durable;
 use super::overlay::{Dropped, Kind, Payload};
@@ -16,11 +16,11 @@ impl Store {
         Err(WriteError::OutOfRange { offset_bytes, len_bytes })
     }
 
-    /// A write is about to be submitted to the machine: its bytes are kept (a copy) until it has
-    /// ended and nothing is left to land. A token is never used twice.
+    /// Begins a write that is about to be submitted to the machine. A copy of its bytes is kept until it has ended
+    /// and has landed completely. A token must not be reused.
     ///
     /// # Errors
-    /// It ends beyond the volume.
+    /// The write ends beyond the volume.
     pub fn begin_write(
         &mut self,
         token: u64,
@@ -30,8 +30,8 @@ impl Store {
         self.begin(Kind::Data, token, offset_bytes, data.len() as u64, data)
     }
 
-    /// The same for a write of zeroes, of any length. The device drops whole units of it; the rest at its ends
-    /// is zeroed when it ends.
+    /// Begins a write of zeroes, of any length. The device drops whole units; the parts of units at its ends are
+    /// zeroed when it ends.
     ///
     /// # Errors
     /// As [`Self::begin_write`].
@@ -44,7 +44,7 @@ impl Store {
         self.begin(Kind::Zeroes, token, offset_bytes, len_bytes, &[])
     }
 
-    /// The same for a trim: units that it covers in part do not change.
+    /// Begins a trim: units that it covers only partly do not change.
     ///
     /// # Errors
     /// As [`Self::begin_write`].
@@ -70,12 +70,12 @@ impl Store {
         Ok(())
     }
 
-    /// The machine has completed the write, and its changes up to then were passed on.
+    /// Ends a write that the machine has completed. The machine's changes up to then must have been passed on.
     ///
     /// # Errors
-    /// The host has refused bytes of it, or a unit is corrupt of which it covers a part: the write has failed,
-    /// whatever the machine's result is. (An accepted write that meets that when it lands later is an error of
-    /// [`Self::settle`].)
+    /// The host has refused bytes of it, or it covers a part of a corrupt unit: then the write has failed, whatever
+    /// the machine's result. (If an acknowledged write meets this when it lands later, [`Self::settle`] returns the
+    /// error.)
     pub fn end_write(&mut self, token: u64) -> Result<(), WriteError> {
         let Some(slot) = self.overlay.slot(token) else { return Ok(()) };
         let payload = self.overlay.payload(slot);
@@ -87,22 +87,22 @@ impl Store {
         }
         self.overlay.payload_mut(slot).acknowledged = outcome.is_ok();
         self.overlay.end(slot);
-        // Zeroes and trims are durable when they end.
+        // Zeroes and trims must be durable when they end.
         if kind != Kind::Data && !self.durable.is_clear() {
             outcome = outcome.and(self.settle_range(offset, len));
         }
         outcome
     }
 
-    /// The write has failed, or the machine has lost it in a power cut: its changes so far stay.
+    /// Cancels a write that has failed, or that a power cut has lost: its changes so far stay.
     pub fn cancel_write(&mut self, token: u64) {
         if let Some(slot) = self.overlay.slot(token) {
             self.overlay.end(slot);
         }
     }
 
-    /// Zeroes the parts of units at the ends of a write of zeroes that the device has not reported: in the base
-    /// and in every version, since the write is over.
+    /// Zeroes the partial units at the ends of a write of zeroes that the device has not reported: in the base and in
+    /// every version, because the write is over.
     fn zero_ends(&mut self, slot: u32) -> Result<(), WriteError> {
         let payload = self.overlay.payload(slot);
         let (offset, len, ends_reported) =
@@ -118,13 +118,13 @@ impl Store {
         outcome
     }
 
-    /// Carries out one change; see [`Self::changes`].
+    /// Applies one change; see [`Self::changes`].
     pub fn change(&mut self, change: &ContentEvent) {
         self.changes(std::slice::from_ref(change));
     }
 
-    /// Carries out the machine's changes to this volume, in its order, whatever the host refuses. A refused
-    /// write reports the error as it ends.
+    /// Applies the machine's changes to this volume, in order, whatever the host refuses. A refused write reports the
+    /// error when it ends.
     pub fn changes(&mut self, changes: &[ContentEvent]) {
         let mut left = changes;
         while let [change, rest @ ..] = left {
@@ -136,7 +136,7 @@ impl Store {
                         self.overlay.accept(unit, slot);
                         continue;
                     }
-                    // The units of one write come one after the other, and go in one piece.
+                    // Consecutive units of one write are applied in one piece.
                     let follows = |(i, c): &(usize, &ContentEvent)| {
                         matches!(**c, ContentEvent::Accepted { unit: u, token: t, kept: k, .. }
                             if (u, t, k) == (unit + 1 + *i as u64, token, kept))
@@ -172,7 +172,7 @@ impl Store {
                     self.overlay.forget_all();
                     let bytes = self.base().data_bytes();
                     self.dropped.add(Dropped { bytes, ..Dropped::default() });
-                    // What the host refuses of it is stranded, and reported as it is settled.
+                    // Bytes that the host refuses are stranded, and reported when they are settled.
                     let _ = self.durable.empty();
                 }
                 _ => unreachable!("a step of an array: {change:?}"),
@@ -180,7 +180,7 @@ impl Store {
         }
     }
 
-    /// The payload of a write that the machine names.
+    /// Slot of a write that the machine names.
     fn begun(&self, token: u64) -> u32 {
         let slot = self.overlay.slot(token);
         slot.unwrap_or_else(|| panic!("the machine names token {token}, which was not begun"))
@@ -192,14 +192,14 @@ impl Store {
         }
     }
 
-    /// The number of the last version that a write which is on the medium replaces. Where newer ones
-    /// are in the buffer, those that were accepted before it began are older for certain; others
-    /// were under way together with it, and may count as newer.
+    /// Number of the last version replaced by a write that is on the medium. If the buffer holds newer versions, only
+    /// those accepted before the write began are certainly older; the others were in flight together with it, and may
+    /// count as newer.
     fn older(&self, slot: u32, overtaken: bool) -> u64 {
         if overtaken { self.overlay.payload(slot).begun } else { u64::MAX }
     }
 
-    /// A write's units are accepted, and survive a power cut.
+    /// Applies a write whose accepted units survive a power cut.
     fn keep(&mut self, slot: u32, units: Range<u64>) -> Result<(), WriteError> {
         if !self.overlay.is_empty() {
             let replace = |unit| self.replace(slot, unit, u64::MAX);
@@ -209,8 +209,7 @@ impl Store {
         let payload = self.overlay.payload(slot);
         for unit in [units.start, units.end - 1] {
             let part = payload.part(unit);
-            // Zeroes in flight, which the device does not report where something newer is kept: they come
-            // first.
+            // Zeroes in flight, which the device does not report if something newer is kept, come first.
             if !part.is_whole() {
                 for zeroes in self.overlay.zeroes_over(unit) {
                     outcome = outcome.and(self.durable.zero_part(zeroes));
@@ -223,8 +222,8 @@ impl Store {
         outcome.and(self.durable.write(from.offset_bytes(), bytes))
     }
 
-    /// A write's part of a unit goes to the base, over the versions up to number `older`, which go
-    /// there with it.
+    /// Writes a write's part of a unit to the base, over the versions up to number `older`, which are written with
+    /// it.
     fn replace(&mut self, slot: u32, unit: u64, older: u64) -> Result<(), WriteError> {
         let part = self.overlay.payload(slot).part(unit);
         let mut written = Ok(());
@@ -237,7 +236,7 @@ impl Store {
         written
     }
 
-    /// The medium's bytes of a unit; zeroes beyond the end of the volume.
+    /// Reads a unit's bytes from the medium; zeroes beyond the end of the volume.
     pub(super) fn beneath(&self, unit: u64, from: usize, into: &mut [u8]) -> Result<(), ReadError> {
         let offset = unit * UNIT_BYTES + from as u64;
         let len = (self.base().capacity_bytes - offset).min(into.len() as u64) as usize;
@@ -245,7 +244,7 @@ impl Store {
         self.durable.read(offset, &mut into[..len])
     }
 
-    /// A unit's versions up to number `until` go to the base, in their order, and `last` over them.
+    /// Writes a unit's versions up to number `until` to the base, in order, and `last` over them.
     fn write_versions(
         &mut self,
         unit: u64,
@@ -254,14 +253,14 @@ impl Store {
     ) -> Result<(), WriteError> {
         let landed = self.overlay.landed(unit, until, |into| self.beneath(unit, 0, into));
         let Ok(mut bytes) = landed else {
-            // The rest of the unit can't be read: each changes what it covers.
+            // The rest of the unit can't be read: each version changes only the bytes that it covers.
             let slots = self.overlay.payloads_until(unit, until).into_iter().chain(last);
             let mut outcome = Ok(());
             for slot in slots {
                 outcome = outcome.and(put(&mut self.durable, self.overlay.payload(slot), unit));
             }
             if let Err(why @ WriteError::Corrupt { .. }) = &outcome {
-                // Nothing is stranded: for a write that is over, only the next flush can answer the error.
+                // Nothing is stranded: if the write is over, only the next flush can return the error.
                 if !self.overlay.fail_until(unit, until, why) {
                     self.durable.note_late(why.clone());
                 }
@@ -282,14 +281,14 @@ impl Store {
         self.durable.write(offset, &bytes[..len])
     }
 
-    /// A version is on the medium, with those before it. (What the host refuses of it is stranded, and reported
-    /// as it is settled.)
+    /// Writes a version and those before it to the medium. (Bytes that the host refuses are stranded, and reported
+    /// when they are settled.)
     fn land(&mut self, unit: u64, version: u64) {
         let _ = self.write_versions(unit, version, None);
         self.overlay.forget_until(unit, version);
     }
 
-    /// Zeroes over units that a write of zeroes or a trim has dropped.
+    /// Zeroes units that a write of zeroes or a trim has dropped.
     fn drop_range(
         &mut self,
         slot: u32,
@@ -324,24 +323,24 @@ impl Store {
         outcome
     }
 
-    /// Writes what is on the medium and the host refused then: after space was freed, say. Nothing of it was
-    /// lost, a read gives it; but a server that is killed would lose it. To be called for a flush, and before
-    /// the server ends. After it a version older than what is there is refused, whatever else failed.
+    /// Writes bytes that the host had refused, for instance after space was freed. A read returns them in any case,
+    /// but a killed server would lose them. Must be called for a flush, and before the server ends. Afterwards a
+    /// version older than the current one is refused, even if something else failed.
     ///
     /// # Errors
-    /// The host still refuses. Or, once: a part of a unit was written and acknowledged, and as it landed the
-    /// rest of the unit was corrupt. It reads as corrupt until it is written whole.
+    /// The host still refuses. Or, once per case: an acknowledged write of a part of a unit landed in a corrupt unit,
+    /// which reads as corrupt until it is written whole.
     pub fn settle(&mut self) -> Result<(), WriteError> {
         let settled = self.durable.settle(&(0..u64::MAX));
         let late = self.durable.take_late();
         settled.and(late).and(self.base().close_generation())
     }
 
-    /// The same for a range: an operation that is durable must know the state of its own units before it is
-    /// acknowledged.
+    /// Like [`Self::settle`], for a range: an operation that promises durability must know the state of its units
+    /// before it is acknowledged.
     ///
     /// # Errors
-    /// Something in the range is on the medium, and the host still refuses it.
+    /// The host still refuses bytes in the range.
     pub fn settle_range(&mut self, offset_bytes: u64, len_bytes: u64) -> Result<(), WriteError> {
         if self.durable.is_clear() {
             return Ok(());
@@ -356,12 +355,12 @@ impl Store {
         }
     }
 
-    /// Why something that is on the medium could not be written; None: nothing failed.
+    /// Reason why bytes on the medium could not be written; None if there are none.
     pub fn trouble(&self) -> Option<&WriteError> {
         self.durable.trouble()
     }
 
-    /// Memory of what the host refuses, about.
+    /// Estimated memory of stranded bytes.
     pub fn stranded_bytes(&self) -> u64 {
         self.durable.memory_bytes()
     }
@@ -371,7 +370,7 @@ impl Store {
         self.durable.take_refusals()
     }
 
-    /// Why the host refuses something, also when it is tried again.
+    /// Reason why bytes are stranded, after another attempt to write them; None if there are none.
     pub fn is_stranded(&mut self) -> Option<WriteError> {
         if self.durable.is_clear() || self.durable.settle_some() {
             return None;
@@ -379,9 +378,8 @@ impl Store {
         self.trouble().cloned()
     }
 
-    /// Why an operation can't be taken now: the host refuses something, also when it is tried again, and the
-    /// operation needs space there, or memory beyond `memory_bytes_max` if the host refuses it, too. To be
-    /// called before it is submitted.
+    /// Reason to refuse an operation: the host still refuses bytes, after another attempt, and the operation needs
+    /// space there, or might need memory beyond `memory_bytes_max`. Must be called before the operation is submitted.
     pub fn refuses(&mut self, op: &Op, memory_bytes_max: u64) -> Option<WriteError> {
         if matches!(op.kind, OpKind::Read | OpKind::Flush) {
             return None;
@@ -392,14 +390,14 @@ impl Store {
             OpKind::Write => {
                 self.durable.has_space(offset, len) && self.stranded_bytes() < memory_bytes_max
             }
-            // They free space. Refused, they take little memory.
+            // These free space; if refused, they take little memory.
             _ => self.stranded_bytes() < 2 * memory_bytes_max,
         };
         if is_taken { None } else { self.trouble().cloned() }
     }
 }
 
-/// Writes the part of a unit that a write covers to the base.
+/// Writes a write's part of a unit to the base.
 fn put(durable: &mut Durable, payload: &Payload, unit: u64) -> Result<(), WriteError> {
     let part = payload.part(unit);
     match payload.kind {

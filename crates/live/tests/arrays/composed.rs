@@ -1,5 +1,6 @@
-//! Arrays of arrays, hosts' arrays of volumes behind adapters, and read caches, with bytes: random operations, several at
-//! once, losses, replacements, power cuts and faults of adapters; each read returns the bytes that were written last.
+//! Arrays of arrays, hosts' arrays of volumes behind adapters, and read caches, with bytes: random concurrent
+//! operations, losses, replacements, power cuts and faults of adapters. Each read must return the latest bytes
+//! written.
 
 use crate::rig::{self, NOW_NS, Rig, UNIT, device, options, pair, stores_in_memory};
 use iodyno_emulate::spec::{ArrayShape, Device, Preconditioned, Written};

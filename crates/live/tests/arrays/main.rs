@@ -1,5 +1,5 @@
-//! Arrays with bytes, alone and behind RAID adapters: random operations, losses, replacements and power cuts on members
-//! that keep what they have acknowledged; each read returns the bytes that were written last.
+//! Arrays with bytes, alone and behind RAID adapters: random operations, losses, replacements and power cuts, on
+//! members that keep acknowledged data. Each read must return the latest bytes written.
 
 mod composed;
 mod rig;

@@ -1,4 +1,5 @@
-//! A served machine of small devices in memory, by a clock that the test moves, and the bytes that it should hold.
+//! A served machine of small devices in memory, with a clock that the test advances, and a model of its expected
+//! bytes.
 
 #[path = "../../../emulate/tests/common/mod.rs"]
 mod common;

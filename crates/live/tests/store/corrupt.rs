@@ -1,4 +1,4 @@
-//! Writes to parts of corrupt units: the operation fails, or the next flush does, and nothing else.
+//! Writes to parts of corrupt units: only the operation or the next flush fails.
 
 use iodyno_emulate::ContentEvent::{Accepted, Landed, Written};
 use iodyno_emulate::PartId;

@@ -1,4 +1,4 @@
-//! The store by itself, without a machine: bytes, extents, damage, limits, threads.
+//! The store without a machine: bytes, extents, damage, limits, threads.
 
 #![allow(clippy::useless_vec, reason = "long arrays don't go on the stack")]
 

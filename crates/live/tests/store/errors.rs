@@ -1,10 +1,10 @@
-//! A host that fails: full, broken, or in the middle of a write, at any of its calls, while overlapping writes,
-//! zeroes, trims and forced writes are in flight; the power is cut, the server is killed at any call, or
-//! stopped. For each 512-byte sector the model has the set of permitted values, while the server runs (`live`)
-//! and after it (`hard`). Even seeds: the host cuts writes at whole units, and nothing at all is lost. Odd
-//! seeds: it cuts them at any sector; then a unit whose new sum it refuses, too, is corrupt after a kill.
+//! A host that fails at any of its calls: full, broken, or in the middle of a write, while overlapping writes,
+//! zeroes, trims and forced writes are in flight. Power is cut, and the server is stopped, or killed at any call. For
+//! each 512-byte sector the model has the set of permitted values, while the server runs (`live`) and after it
+//! (`hard`). With even seeds the host cuts writes at whole units, and nothing at all may be lost. With odd seeds it
+//! cuts them at any sector; then a unit whose new sum it refuses, too, is corrupt after a kill.
 //!
-//! The short form runs with the other tests. The long one, as its last result was written down in
+//! The short form runs with the other tests. The last result of the long form is in
 //! `bench/runs/2026-11-22-host-errors`:
 //!
 //! ```sh

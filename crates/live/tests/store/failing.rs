@@ -1,4 +1,4 @@
-//! Hosts that fail on command, and one that tears writes.
+//! Hosts that fail on command, and a host that tears writes.
 
 use crate::rig::devices;
 use iodyno_live::counts::Looks;

@@ -1,5 +1,5 @@
-//! The file of a volume: who may have it, what a server that was killed between two writes leaves,
-//! and what a full file system does.
+//! The file of a volume: which files are accepted, the remains of a server killed between two writes, and a full file
+//! system.
 
 use iodyno_emulate::PartId;
 use iodyno_live::store::{OpenError, Options, ReadError, Store, WriteError};

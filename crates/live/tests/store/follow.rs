@@ -1,5 +1,5 @@
-//! Whole units, written at random to every kind of device: at any time a store reads the machine's content,
-//! unit by unit and untorn, before and after power cuts; in memory and in a file alike.
+//! Whole units, written at random to every kind of device: at any time a store returns the machine's content, unit by
+//! unit and untorn, before and after power cuts, in memory and in a file alike.
 
 use crate::rig::{begin, devices, is_cut};
 use iodyno_emulate::Fault;

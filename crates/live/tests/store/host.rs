@@ -1,6 +1,6 @@
-//! Writes of any alignment, many at once, as a host sees them. For each byte the model knows which writes it
-//! may show: not one that was over when another began that is over. After a power cut it may show what was not
-//! durable yet, and nothing that was replaced by something durable.
+//! Concurrent writes of any alignment, as a host sees them. For each byte the model knows which writes may show: none
+//! that had ended before another write began which has also ended. After a power cut, data that was not durable may
+//! show, but none that something durable had replaced.
 
 use crate::rig::{Device, begin, devices, is_cut};
 use iodyno_emulate::Fault;

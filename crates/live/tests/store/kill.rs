@@ -1,9 +1,8 @@
-//! A server that is killed at any instant leaves in the file what its device would have kept: with a
-//! protected buffer all that was acknowledged, with a volatile one all that was flushed; every unit whole,
-//! with a sum that is its own.
+//! A server killed at any instant leaves in the file what its device would have kept: all acknowledged data with a
+//! protected buffer, all flushed data with a volatile one, and every unit whole, with a matching checksum.
 //!
-//! The test starts itself as a child that writes to a device for ever and prints what was acknowledged, kills
-//! it at a moment drawn at random, and checks the file. More of them, of each kind of device:
+//! The test starts itself as a child that writes to a device forever and prints what was acknowledged, kills it at a
+//! random moment, and checks the file. For more kills of each kind of device:
 //! `IODYNO_STORE_KILLS=1000 cargo test --release -p iodyno-live --features host-faults --test store kill::`.
 
 use crate::rig::{Device, begin, devices};

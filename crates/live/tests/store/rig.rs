@@ -1,4 +1,4 @@
-//! Emulated devices of the tests, and the operations on them.
+//! Emulated devices for the tests, and operations on them.
 
 use crate::common::{disk, flash, memory, system};
 use iodyno_emulate::spec::{Kind, Written};

@@ -1,18 +1,17 @@
-//! Memory for direct I/O: it begins at a multiple of what the target requires, and lies on huge pages where it is large. A
-//! read into pages of 4 KiB has a segment for each of them; disks take few segments at a time, and virtual ones take
-//! longer for each.
+//! Memory for direct I/O: aligned as the target requires, and on huge pages if it is large. A read into 4 KiB pages
+//! has one segment per page; disks accept few segments at a time, and virtual disks take longer for each.
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::ptr::{NonNull, null_mut};
 
-/// Enough for targets that state nothing.
+/// Alignment for targets that state none, bytes.
 pub(super) const ALIGN_BYTES: usize = 4096;
-/// A huge page. The kernel aligns mappings of whole ones to it.
+/// Size of a huge page, bytes. The kernel aligns mappings of whole huge pages to it.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
-/// From this length on, a buffer has huge pages of its own.
+/// Length from which a buffer is mapped on huge pages, bytes.
 const LARGE_BYTES: usize = 1 << 20;
 
-/// Zeroed bytes at an aligned address.
+/// Zero-initialised bytes at an aligned address.
 #[derive(Debug)]
 pub struct AlignedBuffer {
     memory: Memory,
@@ -27,7 +26,7 @@ enum Memory {
 }
 
 impl AlignedBuffer {
-    /// `len` bytes at a multiple of `align_bytes`, which is a power of two.
+    /// Allocates `len` bytes at a multiple of `align_bytes`, which must be a power of two.
     pub fn new(len: usize, align_bytes: usize) -> Self {
         let is_large = len >= LARGE_BYTES && align_bytes <= ALIGN_BYTES;
         if let Some(mapping) = is_large.then(|| Mapping::new(len)).flatten() {
@@ -59,7 +58,7 @@ impl AsMut<[u8]> for AlignedBuffer {
     }
 }
 
-/// An anonymous mapping of whole huge pages, if the kernel has them, until it is dropped.
+/// An anonymous mapping of whole huge pages where the kernel provides them; unmapped when dropped.
 #[derive(Debug)]
 struct Mapping {
     start: NonNull<u8>,
@@ -68,11 +67,11 @@ struct Mapping {
 
 // SAFETY: a mapping is plain memory that has one owner.
 unsafe impl Send for Mapping {}
-// SAFETY: as above; what is shared is only read.
+// SAFETY: as above; shared references only read.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// At least `len` zeroes; None where the kernel maps none.
+    /// Maps at least `len` zero bytes. None if the kernel refuses.
     fn new(len: usize) -> Option<Self> {
         let len = len.checked_next_multiple_of(HUGE_PAGE_BYTES)?;
         // SAFETY: an anonymous mapping at an address that the kernel chooses touches nothing of ours.
@@ -80,7 +79,7 @@ impl Mapping {
             mmap_anonymous(null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)
         };
         let start = NonNull::new(start.ok()?)?;
-        // SAFETY: the range is the mapping just made. Without huge pages it is as good, and slower.
+        // SAFETY: the range is the mapping just made. Without huge pages it works too, but slower.
         let _ = unsafe { madvise(start.as_ptr(), len, Advice::LinuxHugepage) };
         Some(Self { start: start.cast(), len })
     }

@@ -8,18 +8,18 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
-/// See the file.
+/// Storage on an open file or block device.
 #[derive(Debug)]
 pub struct FileStorage {
     file: File,
     capacity_bytes: u64,
     memory_align_bytes: usize,
-    /// Holds the claim of a device, the lock of a file.
+    /// Keeps the claim on a device or the lock on a file.
     _opened: Opened,
 }
 
 impl FileStorage {
-    /// Of an open target.
+    /// Wraps an open target.
     ///
     /// # Errors
     /// Its descriptor can't be duplicated.

@@ -1,4 +1,4 @@
-//! An emulated volume in real time as a log's storage, for a log that lasts as long as its server. The thread that waits for an
+//! An emulated volume in real time as a log's storage; its log ends with its server. The thread that waits for an
 //! operation advances the machine itself.
 
 use super::aligned::{ALIGN_BYTES, AlignedBuffer};
@@ -15,26 +15,26 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
-/// Readers share this many workers of the machine; the writer has one of its own.
+/// Number of the machine's workers that readers share; the writer has one of its own.
 const READERS: u32 = WORKERS - 1;
-/// The machine's volume that the log is on.
+/// Volume that holds the log.
 const VOLUME: u32 = 0;
 
-/// See the file.
+/// Storage on an emulated volume.
 #[derive(Debug)]
 struct LiveStorage {
     live: Live<Waiter>,
     capacity_bytes: u64,
-    /// Reads of an array bring their bytes with their completion.
+    /// Reads from an array return their bytes at completion.
     reads_late: bool,
     next_reader: AtomicU32,
 }
 
-/// How an operation ended.
+/// Result of an operation.
 #[derive(Debug, Default)]
 struct Ended {
     result: OnceLock<Result<(), IoError>>,
-    /// Of a read whose bytes come with its completion.
+    /// Bytes of a read that returns them at completion.
     bytes: Mutex<Vec<u8>>,
 }
 
@@ -44,7 +44,7 @@ impl Ended {
     }
 }
 
-/// What waits for an operation.
+/// Waits for an operation, and collects its result.
 #[derive(Debug)]
 struct Waiter {
     ended: Arc<Ended>,
@@ -54,7 +54,7 @@ struct Waiter {
 impl Sink for Waiter {
     fn done(self, result: Result<(), IoError>) {
         *self.ended.bytes() = self.bytes;
-        // An operation ends once.
+        // An operation ends only once.
         let _ = self.ended.result.set(result);
     }
 
@@ -70,10 +70,10 @@ fn now_ns() -> u64 {
 }
 
 impl LiveStorage {
-    /// The first bytes of the first volume of a new system.
+    /// Creates storage on the first bytes of the first volume of a new system.
     ///
     /// # Errors
-    /// The rule that the system breaks.
+    /// The system violates a rule, which the text names.
     fn new(system: &System, capacity_bytes: u64, seed: u64) -> Result<Self, String> {
         let mut machine = Machine::new(system, seed)?;
         for _ in 0..WORKERS {
@@ -86,7 +86,7 @@ impl LiveStorage {
         Ok(Self { live, capacity_bytes, reads_late, next_reader: AtomicU32::new(0) })
     }
 
-    /// Carries an operation out.
+    /// Executes an operation and waits for it.
     fn operate(
         &self,
         worker: u32,
@@ -106,7 +106,7 @@ impl LiveStorage {
 }
 
 fn op(kind: OpKind, offset_bytes: u64, len: usize) -> Op {
-    // A buffer has less than 4 GiB.
+    // Buffers have less than 4 GiB.
     Op { offset_bytes, len_bytes: len as u32, kind, fua: false }
 }
 
@@ -143,10 +143,10 @@ impl Storage for LiveStorage {
     }
 }
 
-/// Opens the first volume of a system.
+/// Opens the first volume of a new system.
 ///
 /// # Errors
-/// The rule that the system breaks.
+/// The system violates a rule, which the text names.
 pub fn open_live(system: &System, capacity_bytes: u64, seed: u64) -> Result<OpenStorage, String> {
     let storage = LiveStorage::new(system, capacity_bytes, seed)?;
     Ok(OpenStorage {

@@ -6,25 +6,25 @@ use iodyno_msglog::storage::Buffer;
 use std::io;
 use std::sync::{PoisonError, RwLock};
 
-/// One lock for so many bytes: readers elsewhere do not wait for a write.
+/// Bytes per lock: a write does not block readers of other pieces.
 const PIECE_BYTES: u64 = 1 << 20;
 
-/// See the file.
+/// Storage in memory.
 #[derive(Debug)]
 pub struct MemoryStorage {
-    /// Empty until it is written.
+    /// Each is empty until first written.
     pieces: Vec<RwLock<Vec<u8>>>,
     capacity_bytes: u64,
 }
 
 impl MemoryStorage {
-    /// Zeroes; memory is taken where they are overwritten.
+    /// Creates zeroed storage. Memory is allocated piece by piece, on the first write.
     pub fn new(capacity_bytes: u64) -> Self {
         let pieces = (0..capacity_bytes.div_ceil(PIECE_BYTES)).map(|_| RwLock::default()).collect();
         Self { pieces, capacity_bytes }
     }
 
-    /// The pieces of a range: which, where in it, and how many bytes.
+    /// Splits a range by pieces: index of the piece, offset in it, and length.
     fn parts(
         &self,
         offset_bytes: u64,

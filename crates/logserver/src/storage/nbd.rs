@@ -1,5 +1,5 @@
-//! An export of an NBD server as a log's storage: one connection for the writer, and one for all readers where the server
-//! promises that both see the same.
+//! An NBD export as a log's storage: one connection for the writer, and one for all readers if the server promises
+//! consistency between connections.
 
 use super::aligned::{ALIGN_BYTES, AlignedBuffer};
 use super::{OpenStorage, PAGE_BYTES, Purpose};
@@ -14,21 +14,21 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The longest time that the server may take for an operation.
+/// Timeout of an operation.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// See the file.
+/// Storage on an NBD export.
 #[derive(Debug)]
 pub struct NbdStorage {
     writer: Mutex<Blocking>,
-    /// None: the writer's connection serves readers too.
+    /// None: readers share the writer's connection.
     reader: Option<Mutex<Blocking>>,
     capacity_bytes: u64,
     flushes: bool,
 }
 
 impl NbdStorage {
-    /// Connects.
+    /// Connects to an export.
     ///
     /// # Errors
     /// The server can't be reached, or refuses.

@@ -1,16 +1,16 @@
-//! The compact form of a histogram, for storage and transfer: see `docs/formats/notebook.md`. In JSON it is the
-//! same in hexadecimal digits.
+//! The compact form of a histogram, for storage and transfer: see `docs/formats/notebook.md`. JSON holds it as
+//! hexadecimal digits.
 
 use super::{Histogram, VALUE_BITS, bucket};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-/// The largest value that is read back, ns: 36 years. Sums of such values stay within 128 bits.
+/// Largest value that is read back, ns: 36 years. Sums of such values stay within 128 bits.
 const KEPT_NS_MAX: u64 = 1 << 60;
 
 impl Histogram {
-    /// The compact form: see `docs/formats/notebook.md`. Little-endian base-128 numbers: version
-    /// (1), count, sum (two numbers of 64 bits: low, high), min, max, then for each bucket that is
-    /// not empty its distance from the one before and its count.
+    /// Encodes the compact form: see `docs/formats/notebook.md`. Little-endian base-128 numbers: version (1), count,
+    /// sum (low and high 64 bits), min, max, then the distance from the previous non-empty bucket and the count of
+    /// each non-empty bucket.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(64);
         put(&mut out, 1);
@@ -38,8 +38,8 @@ impl Histogram {
         Ok(h)
     }
 
-    /// Adds the counts of a histogram in its compact form; the error describes its damage, and then this
-    /// histogram must not be used any more.
+    /// Adds the counts of a histogram in its compact form. An error describes the damage; this histogram must not be
+    /// used after it.
     pub fn merge_bytes(&mut self, bytes: &[u8]) -> Result<(), String> {
         let next = |rest: &mut &[u8]| take(rest).ok_or_else(|| damage(rest));
         let mut rest = bytes;
@@ -100,10 +100,10 @@ fn put(out: &mut Vec<u8>, mut n: u64) {
     out.push(n as u8);
 }
 
-/// The next number; None where it is damaged, which [`damage`] then explains.
+/// Reads the next number; None if it is damaged, which [`damage`] then explains.
 #[inline]
 fn take(rest: &mut &[u8]) -> Option<u64> {
-    // Most numbers are small: a run of an hour has hundreds of millions of them.
+    // Fast path: most numbers are small, and a run of an hour has hundreds of millions of them.
     match *rest {
         [byte @ 0..0x80, tail @ ..] => {
             *rest = tail;
@@ -117,8 +117,8 @@ fn take(rest: &mut &[u8]) -> Option<u64> {
     }
 }
 
-/// A bucket's distance and its count. Nearly every distance has one byte, and whether a count has one or two is
-/// as good as random: that is computed without a branch.
+/// Reads a bucket's distance and count. Nearly every distance has one byte, but a count has one or two bytes as if at
+/// random, so its length is computed without a branch.
 #[inline]
 fn take_bucket(rest: &mut &[u8]) -> Option<(u64, u64)> {
     if let &[distance @ 0..0x80, low, high, ..] = *rest
@@ -151,7 +151,7 @@ fn take_long(rest: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// Why `rest` does not begin with a number.
+/// Explains why `rest` does not begin with a number.
 #[cold]
 fn damage(rest: &[u8]) -> String {
     let ends = rest.len() < 10 && rest.iter().all(|&byte| byte >= 0x80);
@@ -159,7 +159,7 @@ fn damage(rest: &[u8]) -> String {
     why.to_owned()
 }
 
-/// In JSON a histogram is its compact form in hexadecimal digits.
+/// JSON holds the compact form as hexadecimal digits.
 impl Serialize for Histogram {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         use std::fmt::Write as _;

@@ -1,19 +1,18 @@
-//! The mean of a series whose neighbouring values are alike, with its interval, by batch means: the
-//! series is cut into 10 to 30 batches, long enough that their means are nearly independent, and
-//! Student's t is applied to those. (Law, *Simulation Modeling and Analysis*, section 9.5.3; the
-//! rule of 30 batches that are made fewer while their lag-1 correlation is above 0.2 is
-//! `methodology` 3.1 and 9.)
+//! The mean of an autocorrelated series with its confidence interval, by batch means: the series is cut into 10 to 30
+//! batches, long enough that their means are nearly independent, and Student's t is applied to these. (Law,
+//! *Simulation Modeling and Analysis*, section 9.5.3; starting with 30 batches, and using fewer while their lag-1
+//! correlation is above 0.2, is `methodology` 3.1 and 9.)
 //!
-//! The series must be steady: a trend or a step ends up in the interval as noise.
+//! The series must be steady: a trend or a step would widen the interval as if it were noise.
 
 use super::{BadInput, ConfidenceInterval, all_finite, describe, distribution};
 use serde::{Deserialize, Serialize};
 
-/// Batches to start with.
+/// Number of batches to start with.
 pub const BATCHES_MAX: usize = 30;
-/// Fewest batches; fewer make Student's t wide and show nothing of their correlation.
+/// Fewest batches; with fewer, Student's t is wide, and their correlation can't be estimated.
 pub const BATCHES_MIN: usize = 10;
-/// Neighbouring batch means may be correlated by this much.
+/// Largest acceptable correlation of neighbouring batch means.
 pub const CORRELATION_MAX: f64 = 0.2;
 
 /// The mean of a correlated series.
@@ -21,24 +20,24 @@ pub const CORRELATION_MAX: f64 = 0.2;
 pub struct BatchMean {
     /// Mean of all values.
     pub mean: f64,
-    /// Its interval.
+    /// Confidence interval of the mean.
     pub interval: ConfidenceInterval,
     /// Batches used.
     pub batches: usize,
     /// Values in the series.
     pub n: usize,
-    /// How many independent values would give the same certainty; may exceed `n` for a series that
-    /// swings back after each excursion. `n` for a constant series.
+    /// Number of independent values with the same certainty; may exceed `n` for a series that swings back after each
+    /// excursion. `n` for a constant series.
     pub n_effective: f64,
     /// Lag-1 correlation of the batch means; None for a constant series.
     pub correlation: Option<f64>,
-    /// Whether that is at most [`CORRELATION_MAX`]. If not, the series is too short for its
-    /// correlation and the interval too narrow: run longer.
+    /// Whether `correlation` is at most [`CORRELATION_MAX`]. If not, the series is too short for its correlation, and
+    /// the interval too narrow: run longer.
     pub independent: bool,
 }
 
-/// The mean of `series` with an interval of confidence `level` (0 to 1, such as 0.95). Refuses
-/// fewer than two values a batch, that is, fewer than 20.
+/// Computes the mean of `series` with an interval of confidence `level` (0 to 1, such as 0.95). Refuses fewer than
+/// two values per batch, which means fewer than 20.
 pub fn mean(series: &[f64], level: f64) -> Result<BatchMean, BadInput> {
     all_finite("a series", series)?;
     if series.len() < 2 * BATCHES_MIN {
@@ -82,7 +81,7 @@ pub fn mean(series: &[f64], level: f64) -> Result<BatchMean, BadInput> {
     })
 }
 
-/// Cuts into `b` batches; the length and the mean of each.
+/// Cuts the series into `b` batches; returns the length and the mean of each.
 fn cut(series: &[f64], b: usize) -> Vec<(f64, f64)> {
     let edge = |i: usize| i * series.len() / b;
     (0..b)
@@ -106,8 +105,8 @@ mod tests {
         })
     }
 
-    /// IOPS of each second of two and of ten minutes. With a correlation of 0.9 two minutes are too short, and
-    /// the result reports it.
+    /// IOPS per second, over two and over ten minutes. With a correlation of 0.9 two minutes are too short, and the
+    /// result says so.
     #[test]
     fn intervals_hold_the_truth_as_often_as_they_say() {
         for (n, rho) in [(120, 0.0), (600, 0.0), (600, 0.5), (600, 0.8), (3_600, 0.9), (605, -0.4)]
@@ -122,14 +121,14 @@ mod tests {
         assert!(warned > 0.5, "{warned}");
     }
 
-    /// For an AR(1) process n_eff = n (1 − ρ)/(1 + ρ), but for the ends.
+    /// For an AR(1) process n_eff = n (1 − ρ)/(1 + ρ), except for effects at the ends.
     #[test]
     fn effective_size_agrees_with_the_closed_form() {
         for (rho, factor) in [(0.0, 1.0), (0.5, 1.0 / 3.0), (0.8, 1.0 / 9.0)] {
             let mut sum = 0.0;
             for i in 0..200 {
                 let series = noise::ar1(&mut noise::trial("effective", i), 6_000, 1.0, 0.1, rho);
-                // The variance of the mean is what averages without bias.
+                // Averages of the variance of the mean are unbiased.
                 sum += 1.0 / mean(&series, 0.95).unwrap().n_effective;
             }
             let n_effective = 200.0 / sum / 6_000.0;
@@ -143,7 +142,7 @@ mod tests {
         let ramp: Vec<f64> = (0..40).map(|i| f64::from(i / 2)).collect();
         let m = mean(&ramp, 0.95).unwrap();
         assert_eq!((m.batches, m.independent), (10, false));
-        // Thirty batches with means ± 1 in turn: s = √(30/29), t = 2.0452.
+        // Thirty batches with alternating means ± 1: s = √(30/29), t = 2.0452.
         let turn: Vec<f64> = (0..60).map(|i| if i / 2 % 2 == 0 { 1.0 } else { -1.0 }).collect();
         let m = mean(&turn, 0.95).unwrap();
         assert_eq!((m.batches, m.independent), (30, true));

@@ -1,8 +1,8 @@
-//! Change points: where a series breaks, such as at the end of an SLC cache, of burst credits, of a
-//! warm-up, or where heat throttles. The series is explained by straight lines, one a segment; the
-//! cut is that which minimises the sum of squares plus a penalty a segment, found exactly by optimal
-//! partitioning (Jackson and others, IEEE Signal Processing Letters 12, 2005; the search that PELT
-//! of Killick, Fearnhead and Eckley, JASA 107, 2012, prunes, which some hundred points don't need).
+//! Change points: breaks in a series, such as the end of an SLC cache, of burst credits or of a warm-up, or the onset
+//! of thermal throttling. The series is explained by one straight line per segment; the chosen cut minimises the sum
+//! of squares plus a penalty per segment. It is found exactly, by optimal partitioning (Jackson and others, IEEE
+//! Signal Processing Letters 12, 2005); the pruning of PELT (Killick, Fearnhead and Eckley, JASA 107, 2012) is not
+//! needed for some hundred points.
 //!
 //! Lines rather than levels, so that a slow drift is one segment with a slope and not a staircase.
 //! The noise is estimated from differences, which breaks hardly disturb, and its correlation makes
@@ -16,45 +16,45 @@ use serde::{Deserialize, Serialize};
 /// Penalty of a segment in units of variance × ln n. A segment has three parameters (level, slope,
 /// place), so 3 would be Schwarz's criterion; the rest pays for the noise being an estimate.
 const PENALTY: f64 = 6.0;
-/// Fewest points of a segment: a single stall is no regime of its own.
+/// Fewest points of a segment: a single stall is not a regime of its own.
 pub const SEGMENT_MIN: usize = 8;
-/// Noise of less than this share of the level is taken for as much: smaller breaks are irrelevant.
+/// Least noise assumed, as a share of the level: smaller breaks are irrelevant.
 const NOISE_MIN: f64 = 0.002;
 
-/// A stretch of the series that one line explains.
+/// A stretch of the series explained by one line.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Segment {
-    /// Index of its first point.
+    /// Index of the first point.
     pub start: usize,
-    /// Index after its last.
+    /// Index after the last point.
     pub end: usize,
-    /// Mean of its points.
+    /// Mean of the points.
     pub mean: f64,
 }
 
-/// Correlation and long-run variance of the noise of a series, robust to breaks: with
-/// `m1`, `m2` the median absolute deviations of the differences at lag 1 and 2, ρ = (m2/m1)² − 1 for an AR(1)
-/// process (Chakar, Lebarbier, Lévy-Leduc and Robin, *Bernoulli* 23, 2017; about the median here, so
-/// that a trend does not count), and the variance of sums is (1 + ρ)/(1 − ρ) that of the points.
+/// Correlation and long-run variance of a series' noise, robust to breaks. With `m1` and `m2` the median absolute
+/// deviations of the differences at lag 1 and 2, ρ = (m2/m1)² − 1 for an AR(1) process (Chakar, Lebarbier, Lévy-Leduc
+/// and Robin, *Bernoulli* 23, 2017; here about the median, so that a trend does not count). The variance of sums is
+/// (1 + ρ)/(1 − ρ) times that of the points.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NoiseEstimate {
-    /// Correlation of neighbours, 0 to 0.95 (a negative one is taken for 0).
+    /// Correlation of neighbours, 0 to 0.95 (a negative one counts as 0).
     pub rho: f64,
     /// Variance of the points.
     pub variance: f64,
 }
 
 impl NoiseEstimate {
-    /// Variance of independent points that would make the mean as uncertain.
+    /// Variance that independent points would need for the same uncertainty of the mean.
     pub fn long_run(&self) -> f64 {
         self.variance * (1.0 + self.rho) / (1.0 - self.rho)
     }
 }
 
-/// Correlations are taken for no higher than this: beyond it noise and drift are the same thing.
+/// Upper bound of estimated correlations: beyond it, noise and drift can't be distinguished.
 const RHO_MAX: f64 = 0.95;
 
-/// Estimates the noise of `values`; 3 or more.
+/// Estimates the noise of 3 or more values.
 pub fn noise(values: &[f64]) -> NoiseEstimate {
     let spread = |lag: usize| {
         let mut steps: Vec<f64> =
@@ -75,9 +75,9 @@ pub fn noise(values: &[f64]) -> NoiseEstimate {
     NoiseEstimate { rho, variance: one * one / (2.0 * (1.0 - rho)) }
 }
 
-/// Half the width of the window in which a stall is distinguished from its neighbours.
+/// Half the width of the window in which a point is compared with its neighbours.
 const NEIGHBOURS: usize = SEGMENT_MIN / 2;
-/// A point farther from the median of its neighbours than this many of their deviations is a stall.
+/// Distance of a stall from the median of its neighbours, in their deviations.
 const STALL_DEVIATIONS: f64 = 5.0;
 
 /// The values with single stalls replaced by the median of their neighbours (Hampel's identifier,
@@ -110,8 +110,8 @@ pub fn segments(values: &[f64]) -> Vec<Segment> {
     } else {
         let points = logarithms(&without_stalls(values));
         let estimate = noise(&points);
-        // The correlation is itself an estimate. One that is too low makes breaks of waves, so it is
-        // taken a standard error higher.
+        // The correlation is itself an estimate. If it is too low, waves look like breaks, so it is taken one
+        // standard error higher.
         let rho = (estimate.rho + 1.0 / (n as f64).sqrt()).min(RHO_MAX);
         let variance = NoiseEstimate { rho, ..estimate }.long_run().max(NOISE_MIN * NOISE_MIN);
         partition(&points, PENALTY * variance * (n as f64).ln())
@@ -121,15 +121,15 @@ pub fn segments(values: &[f64]) -> Vec<Segment> {
     starts.iter().zip(ends).map(segment).collect()
 }
 
-/// Logarithms: noise and breaks are shares of the level, so that a stretch at a high level is not cut
-/// to pieces by the noise of a low one. A standstill is taken for a level of 1/1000.
+/// Logarithms of the values: noise and breaks are relative to the level, so that a stretch at a high level is not cut
+/// to pieces by the noise of a low one. A standstill counts as 1/1000 of the mean.
 fn logarithms(values: &[f64]) -> Vec<f64> {
     let floor = (1e-3 * describe::mean(values)).max(f64::MIN_POSITIVE);
     values.iter().map(|v| v.max(floor).ln()).collect()
 }
 
-/// Where the segments start that minimise the sum of squares about a line each plus `penalty` for
-/// each; at least twice [`SEGMENT_MIN`] values.
+/// Starts of the segments that minimise the sum of squares about a line each plus `penalty` for each. Needs at least
+/// twice [`SEGMENT_MIN`] values.
 fn partition(values: &[f64], penalty: f64) -> Vec<usize> {
     let n = values.len();
     let sums = Sums::new(values);
@@ -154,9 +154,9 @@ fn partition(values: &[f64], penalty: f64) -> Vec<usize> {
     starts
 }
 
-/// Running sums, from which the sum of squares about the best line of any stretch follows at once.
+/// Running sums that give the sum of squares about the best line of any stretch directly.
 struct Sums {
-    /// Sums of y, y² and x·y up to each point, about the mean and the middle so as to lose nothing.
+    /// Sums of y, y² and x·y up to each point, centred on mean and middle against rounding errors.
     y: Vec<f64>,
     yy: Vec<f64>,
     xy: Vec<f64>,
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn steps_are_found_where_they_are() {
-        // An SLC cache that ends after 120 s, and heat that throttles by 8 % at 260 s.
+        // An SLC cache that ends after 120 s, and thermal throttling by 8 % at 260 s.
         let exact = share(200, |i| {
             let mut y = ar1(&mut trial("step", i), 400, 1.0, 0.02, 0.3);
             y[120..].iter_mut().for_each(|v| *v *= 0.4);
@@ -229,7 +229,7 @@ mod tests {
             assert!(whole >= least, "correlation {rho}: {whole}");
         }
         assert_eq!(starts(&[5.0; 100]), [0]);
-        // One stall is no regime.
+        // A single stall is not a regime.
         let mut y = ar1(&mut trial("stall", 0), 100, 100.0, 0.02, 0.0);
         y[50] = 10.0;
         assert_eq!(starts(&y), [0]);
@@ -246,7 +246,7 @@ mod tests {
         assert!(found.len() == 2 && found[1].abs_diff(60) <= 8, "{found:?}");
     }
 
-    /// The recursion against every possible way to cut in two or three.
+    /// Compares the recursion with every possible cut into two or three segments.
     #[test]
     fn the_cut_is_the_cheapest() {
         for i in 0..20 {

@@ -1,18 +1,18 @@
-//! Two configurations compared, cell by cell, on the values of whole runs, with one verdict a cell.
+//! Comparison of two configurations, cell by cell, on the values of whole runs, with one verdict per cell.
 //!
-//! A difference is claimed when it is both *shown* (exact Mann–Whitney test, corrected for the
-//! number of cells, [`super::discovery`]) and *large* (Hodges–Lehmann shift of the logarithms of at
-//! least a threshold: 2 %, or the noise floor that an A/A comparison has shown). Sameness is claimed when the whole interval of
-//! the shift lies within the threshold: two one-sided tests at the level α are the interval of confidence 1 −
-//! 2α (Schuirmann 1987). Anything else is open, with the shift that the runs could have shown. "No significant
-//! difference" is never taken for "the same". (`methodology` 3.3 and 9.)
+//! A difference is claimed if it is both *shown* (exact Mann–Whitney test, corrected for the number of cells,
+//! [`super::discovery`]) and *large* (Hodges–Lehmann shift of the logarithms of at least a threshold: 2 %, or the
+//! noise floor of an A/A comparison). Equality is claimed if the whole interval of the shift lies within the
+//! threshold: two one-sided tests at the level α are the interval of confidence 1 − 2α (Schuirmann 1987). Anything
+//! else is inconclusive, with the shift that the runs could have shown. "No significant difference" is never taken
+//! for "the same". (`methodology` 3.3 and 9.)
 //!
-//! Runs of A and B must be interleaved in time, or changes between them over time are compared too.
+//! Runs of A and B must be interleaved in time, or the comparison includes changes over time.
 
 use super::{BadInput, ConfidenceInterval, all_finite, describe, discovery, distribution, rank};
 use serde::{Deserialize, Serialize};
 
-/// Which direction is better.
+/// Direction of improvement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Better {
@@ -22,36 +22,36 @@ pub enum Better {
     Lower,
 }
 
-/// The runs of one cell under both configurations.
+/// Runs of one cell under both configurations.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Pair {
     /// Name of the cell.
     pub name: String,
-    /// One value a run of the first configuration, above 0.
+    /// Values of the first configuration's runs, one each, above 0.
     pub a: Vec<f64>,
-    /// The same of the second, in the same unit.
+    /// Values of the second configuration's runs, in the same unit.
     pub b: Vec<f64>,
-    /// Which direction is better.
+    /// Direction of improvement.
     pub better: Better,
 }
 
-/// The criteria of a claim.
+/// Criteria of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Criteria {
-    /// A shift smaller than this share of A does not matter; above 0. At least the noise floor of an A/A comparison.
+    /// Smallest shift that matters, as a share of A; above 0. At least the noise floor of an A/A comparison.
     pub threshold_share: f64,
     /// Accepted share of false claims, 0 to 0.5.
     pub alpha: f64,
 }
 
 impl Default for Criteria {
-    /// Shifts of 2 % and more, 5 % of false claims.
+    /// Shifts of 2 % and more; 5 % of claims may be false.
     fn default() -> Self {
         Self { threshold_share: 0.02, alpha: 0.05 }
     }
 }
 
-/// The verdict on B against A.
+/// Verdict on B relative to A.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Difference {
@@ -61,22 +61,22 @@ pub enum Difference {
     Slower,
     /// Shown to differ by less than the threshold.
     Same,
-    /// Neither was shown.
+    /// Neither a difference nor equality was shown.
     Inconclusive {
-        /// The shift that as many runs with this noise would show in four of five comparisons, as a
-        /// share of A; never less than the threshold.
+        /// Shift that as many runs with this noise would show in four of five comparisons, as a share of A; at least
+        /// the threshold.
         detectable_share: f64,
     },
-    /// So few runs can't show any difference: repeat the cell more often.
+    /// Too few runs to show any difference: repeat the cell more often.
     TooFewRuns {
-        /// The smallest p that they can give.
+        /// Smallest p that these runs can give.
         p_min: f64,
-        /// Runs of each configuration that can show a difference in a single cell.
+        /// Runs per configuration that can show a difference in a single cell.
         runs_needed: u32,
     },
 }
 
-/// One cell, compared.
+/// Comparison of one cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// Name of the cell.
@@ -86,21 +86,21 @@ pub struct Comparison {
     /// Median of B's runs.
     pub median_b: f64,
     /// Shift from A to B as a share of A: the median ratio of a value of B to one of A, less 1 (Hodges–Lehmann, on
-    /// logarithms). Above 0: B's values are larger, whatever is better. It differs from the ratio of the medians where the
-    /// values scatter.
+    /// logarithms). Above 0, B's values are larger, whichever direction is better. It differs from the ratio of the
+    /// medians if the values scatter.
     pub shift_share: f64,
-    /// Its interval of confidence 1 − α or more, above −1; None with too few runs.
+    /// Confidence interval of the shift, of confidence 1 − α or more, above −1; None with too few runs.
     pub interval: Option<ConfidenceInterval>,
-    /// The Mann–Whitney test.
+    /// Result of the Mann–Whitney test.
     pub test: rank::MannWhitney,
-    /// Its p, corrected for the number of cells; None with too few runs.
+    /// p corrected for the number of cells; None with too few runs.
     pub p_adjusted: Option<f64>,
-    /// The verdict.
+    /// Verdict on the cell.
     pub difference: Difference,
 }
 
 /// Compares every cell. Refuses values that are not above 0 and finite, and groups without runs. The correction
-/// is over the cells given: give all that were examined, not those that look good. Sameness is judged cell by
+/// counts the given cells: pass all that were examined, not only those that look good. Equality is judged cell by
 /// cell at α.
 pub fn compare(cells: &[Pair], criteria: &Criteria) -> Result<Vec<Comparison>, BadInput> {
     let Criteria { threshold_share, alpha } = *criteria;
@@ -136,7 +136,7 @@ fn checked(cell: &Pair) -> Result<(), BadInput> {
     Ok(())
 }
 
-/// Whether the largest difference would be shown.
+/// Whether the largest possible difference could be shown.
 fn can_show(cell: &Pair, alpha: f64) -> bool {
     rank::smallest_p(cell.a.len(), cell.b.len()) <= alpha
 }
@@ -167,8 +167,8 @@ fn conclude(
     } else if same {
         Difference::Same
     } else {
-        // A shift of as much as the interval reaches is shown every other time; one that is larger
-        // by the 80 % point of the normal distribution, four times of five.
+        // A shift as large as the half width is shown every other time; one that is larger by the 80 % point of the
+        // normal distribution, four times out of five.
         let (reach, power) =
             (distribution::normal_quantile(1.0 - alpha / 2.0), distribution::normal_quantile(0.8));
         let half_width = shift.interval.map_or(f64::INFINITY, |i| i.half_width());
@@ -188,7 +188,7 @@ fn conclude(
     }
 }
 
-/// An interval of logarithms of ratios, as shares.
+/// Converts an interval of logarithms of ratios to shares.
 fn share_of_logarithms(interval: ConfidenceInterval) -> ConfidenceInterval {
     let ConfidenceInterval { low, high, level } = interval;
     ConfidenceInterval { low: low.exp_m1(), high: high.exp_m1(), level }
@@ -199,11 +199,11 @@ fn too_few(cell: &Pair, alpha: f64) -> Difference {
     Difference::TooFewRuns { p_min, runs_needed: runs_for(1, alpha) }
 }
 
-/// C(2n, n) grows fourfold a run: more runs are beyond the precision of a double.
+/// Most runs considered: C(2n, n) grows fourfold per run, and beyond this exceeds the precision of a double.
 const RUNS_MAX: u32 = 600;
 
-/// Runs of each configuration that can show a difference in a single one of so many cells, after the
-/// correction for their number; at most 600.
+/// Runs per configuration that can show a difference in a single one of `cells` cells, after the correction for their
+/// number; at most 600.
 pub fn runs_for(cells: usize, alpha: f64) -> u32 {
     let enough = |n: &u32| rank::smallest_p(*n as usize, *n as usize) * cells as f64 <= alpha;
     (2..RUNS_MAX).find(enough).unwrap_or(RUNS_MAX)
@@ -223,7 +223,7 @@ mod tests {
         compare(&[pair], &Criteria::default()).unwrap().remove(0)
     }
 
-    /// `n` runs a side, B larger by `shift` of A, with run-to-run noise `cv`.
+    /// `n` runs per configuration, B larger by `shift` of A, with run-to-run noise `cv`.
     fn runs(name: &str, i: u64, n: usize, shift: f64, cv: f64) -> Pair {
         let mut random = trial(name, i);
         let a = ar1(&mut random, n, 1e5, cv, 0.0);
@@ -261,13 +261,13 @@ mod tests {
         assert!(slower >= 0.95, "{slower}");
     }
 
-    /// A shift right at the threshold is called the same no more often than α says.
+    /// A shift exactly at the threshold is called the same no more often than α permits.
     #[test]
     fn sameness_is_shown_and_not_assumed() {
         let wrong =
             share(1_000, |i| one(runs("edge", i, 10, 0.02, 0.01)).difference == Difference::Same);
         assert!(wrong <= 0.06, "{wrong}");
-        // Noise hides everything: open, and not the same.
+        // Noise hides everything: the verdict is inconclusive, not the same.
         let open =
             share(200, |i| one(runs("noisy", i, 6, 0.0, 0.10)).difference == Difference::Same);
         assert!(open < 0.02, "{open}");
@@ -298,16 +298,16 @@ mod tests {
             panic!("{c:?}");
         };
         assert!((p_min - 0.1).abs() < 1e-12 && runs_needed == 4);
-        // 2/C(10, 5) × 6 is 0.0476, and one cell more is too many.
+        // 2/C(10, 5) × 6 is 0.0476; with one more cell it is too large.
         assert_eq!((runs_for(6, 0.05), runs_for(7, 0.05)), (5, 6));
         assert_eq!((c.interval, c.p_adjusted), (None, None));
         let c = one(pair(vec![1.0, 1.1, 1.2, 1.3], vec![9.0, 9.1, 9.2, 9.3], Better::Lower));
         assert_eq!(c.difference, Difference::Slower);
-        // At a level of 10 % three are just enough.
+        // At a level of 10 % three runs are just enough.
         let three = pair(vec![1.0, 1.1, 1.2], vec![9.0, 9.1, 9.2], Better::Higher);
         let lax = Criteria { alpha: 0.1, ..Criteria::default() };
         assert_eq!(compare(&[three], &lax).unwrap()[0].difference, Difference::Faster);
-        // Eight against two do show it (p = 2/45).
+        // Eight runs against two can show it (p = 2/45).
         let a = (0..8).map(|i| 10.0 + f64::from(i)).collect();
         assert_eq!(one(pair(a, vec![1.0, 2.0], Better::Lower)).difference, Difference::Faster);
         assert!(
@@ -318,8 +318,8 @@ mod tests {
         assert!(compare(&[], &Criteria { alpha: 0.5, ..Criteria::default() }).is_err());
     }
 
-    /// Latencies that scatter over an order of magnitude: a share is a ratio, and no ratio is below 0. Differences divided by
-    /// A's median gave −103.6 %.
+    /// Latencies that scatter over an order of magnitude. A shift is a ratio less 1, so it can't be below −100 %;
+    /// differences divided by A's median gave −103.6 %.
     #[test]
     fn no_shift_is_below_minus_a_hundred_percent() {
         let a = vec![1_000.0, 1_050.0, 1_090.0, 1_130.0, 1_180.0];
@@ -328,13 +328,13 @@ mod tests {
         let interval = c.interval.unwrap();
         assert!(c.difference == Difference::Faster && interval.contains(c.shift_share), "{c:?}");
         assert!(-1.0 < interval.low && interval.high < -0.8, "{interval:?}");
-        // The other way round it is the reciprocal, to rounding.
+        // The swapped comparison gives the reciprocal, up to rounding.
         let back = one(pair(b, a, Better::Lower));
         let product = (1.0 + back.shift_share) * (1.0 + c.shift_share);
         assert!((product - 1.0).abs() < 1e-12 && back.interval.unwrap().high > 5.0, "{back:?}");
     }
 
-    /// A difference that is real and does not matter is not claimed.
+    /// A real difference that is too small to matter is not claimed.
     #[test]
     fn a_small_shift_is_the_same() {
         let c = one(runs("small", 0, 12, 0.01, 0.001));
@@ -342,8 +342,8 @@ mod tests {
         assert!((c.shift_share - 0.01).abs() < 0.002 && c.interval.unwrap().contains(0.01));
     }
 
-    /// Of 56 cells without a difference nearly always none is claimed; uncorrected, it would be two
-    /// or three in almost every matrix.
+    /// Among 56 cells without a difference, nearly always none is claimed; without the correction two or three would
+    /// be, in almost every matrix.
     #[test]
     fn a_matrix_of_cells_is_corrected() {
         let mut uncorrected = 0;
@@ -358,8 +358,8 @@ mod tests {
     }
 
     proptest! {
-        /// Unit and order don't matter; a swap turns the verdict around; the other direction of
-        /// better does, too.
+        /// Unit and order don't matter; swapping A and B reverses the verdict, and so does the other direction of
+        /// improvement.
         #[test]
         fn the_invariances(i: u64, shift in -0.2_f64..0.2, power in -30_i32..30) {
             let p = runs("invariant", i, 7, shift, 0.02);
@@ -376,7 +376,7 @@ mod tests {
             };
             let lower = one(Pair { better: Better::Lower, ..p.clone() });
             prop_assert_eq!(lower.difference, opposite(c.difference));
-            // A share of the other median: the verdict turns unless it is close to the threshold.
+            // The share is of the other median: the verdict is reversed unless it is close to the threshold.
             let swapped = one(pair(p.b, p.a, p.better));
             prop_assert!((swapped.test.p - c.test.p).abs() < 1e-12);
             if c.shift_share.abs() > 0.03 && !is_open(c.difference) {

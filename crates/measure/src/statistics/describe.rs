@@ -1,4 +1,4 @@
-//! Plain figures of a list of numbers: mean, standard deviation, median, autocorrelation, the least squares
+//! Descriptive figures of a list of numbers: mean, standard deviation, median, autocorrelation, the least squares
 //! line. Inference about a larger population is in the other files.
 
 use serde::{Deserialize, Serialize};
@@ -8,25 +8,25 @@ use serde::{Deserialize, Serialize};
 pub struct ConfidenceInterval {
     /// Lower end, in the unit of the values.
     pub low: f64,
-    /// Upper end.
+    /// Upper end, in the unit of the values.
     pub high: f64,
-    /// Confidence that it holds the truth, 0 to 1; the achieved one, where an exact method can't reach the
-    /// requested level.
+    /// Confidence that it holds the truth, 0 to 1; the achieved one if an exact method can't reach the requested
+    /// level.
     pub level: f64,
 }
 
 impl ConfidenceInterval {
-    /// Whether `x` lies in it, ends included.
+    /// Whether `x` lies in the interval, ends included.
     pub fn contains(&self, x: f64) -> bool {
         self.low <= x && x <= self.high
     }
 
-    /// Whether all of it lies within ± `limit` of 0, ends included.
+    /// Whether the whole interval lies within ± `limit` of 0, ends included.
     pub fn within(&self, limit: f64) -> bool {
         -limit <= self.low && self.high <= limit
     }
 
-    /// Whether all of it lies farther than `limit` from 0, on one side.
+    /// Whether the whole interval lies farther than `limit` from 0, on one side.
     pub fn beyond(&self, limit: f64) -> bool {
         self.low > limit || self.high < -limit
     }
@@ -36,7 +36,7 @@ impl ConfidenceInterval {
         (self.high - self.low) / 2.0
     }
 
-    /// The interval of the values times a factor above 0.
+    /// Multiplies both ends by a factor above 0.
     #[must_use]
     pub fn scaled(&self, factor: f64) -> Self {
         Self { low: self.low * factor, high: self.high * factor, level: self.level }
@@ -58,7 +58,7 @@ pub fn deviation(values: &[f64]) -> f64 {
     (squares / (values.len() - 1) as f64).sqrt()
 }
 
-/// The values in rising order.
+/// Returns the values in ascending order.
 pub fn sorted(values: &[f64]) -> Vec<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -70,7 +70,7 @@ pub fn median(values: &[f64]) -> f64 {
     median_in_place(&mut values.to_vec())
 }
 
-/// As [`median`], in linear time, and puts the values in another order.
+/// Like [`median`], in linear time, but reorders the values.
 pub fn median_in_place(values: &mut [f64]) -> f64 {
     if values.is_empty() {
         return f64::NAN;
@@ -94,7 +94,7 @@ pub fn autocorrelation(values: &[f64], lag: usize) -> Option<f64> {
     let power: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
     let product: f64 =
         values.iter().zip(&values[lag..]).map(|(a, b)| (a - mean) * (b - mean)).sum();
-    // A series that is constant but for rounding has no meaningful correlation.
+    // A series that is constant except for rounding has no meaningful correlation.
     let rounding = (1e-12 * mean).powi(2) * values.len() as f64;
     (power > rounding).then(|| product / power)
 }

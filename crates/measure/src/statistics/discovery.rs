@@ -1,17 +1,17 @@
-//! Many tests at once: 56 cells at 5 % give about three false alarms where nothing differs. The correction is
-//! that of Benjamini and Hochberg (*J. Royal Statistical Society* B 57, 1995): among the differences that are
-//! claimed, the expected share of false ones stays below the level. Holm's bound on *any* false claim would
-//! hide most true ones in a matrix of many cells, whose reader examines the pattern and not a single cell.
+//! Multiple tests: 56 cells at 5 % give about three false alarms if nothing differs. The correction is that of
+//! Benjamini and Hochberg (*J. Royal Statistical Society* B 57, 1995): the expected share of false claims among all
+//! claimed differences stays below the level. Holm's bound on *any* false claim would hide most true ones in a matrix
+//! of many cells, whose reader looks at the pattern and not at a single cell.
 
-/// The p of each test, corrected for there being so many: claim those at or below the level. Tests
-/// without a result (None: too few runs) don't count.
+/// Corrects the p of each test for the number of tests: claim those at or below the level. Tests without a result
+/// (None: too few runs) don't count.
 pub fn adjusted(p: &[Option<f64>]) -> Vec<Option<f64>> {
     let mut order: Vec<usize> = (0..p.len()).filter(|&i| p[i].is_some()).collect();
     order.sort_by(|&i, &j| p[j].partial_cmp(&p[i]).unwrap_or(std::cmp::Ordering::Equal));
     let tests = order.len();
     let mut out = vec![None; p.len()];
     let mut least = 1.0_f64;
-    // From the largest p down; its rank among all is `tests − k`.
+    // From the largest p down; its rank among all tests is `tests − k`.
     for (k, &i) in order.iter().enumerate() {
         least = least.min(p[i].unwrap_or(1.0) * (tests as f64 / (tests - k) as f64));
         out[i] = Some(least);
@@ -40,8 +40,8 @@ mod tests {
     }
 
     proptest! {
-        /// The procedure as the paper words it: find the largest k with p(k) ≤ k/m × level and claim
-        /// the k smallest. In any order, and with refused tests between them.
+        /// The procedure as the paper states it: find the largest k with p(k) ≤ k/m × level and claim the k smallest.
+        /// Works in any order, and with refused tests among them.
         #[test]
         fn it_is_the_step_up_procedure(
             p in prop::collection::vec(prop::option::weighted(0.8, 0.0_f64..0.2), 0..30),

@@ -1,16 +1,16 @@
-//! Quantiles of the distributions that the other files need. Student's t and the normal are
-//! `statrs`; the binomial ranks are our own, because an incomplete beta function by continued
-//! fraction (which `statrs` 0.19 takes for its binomial) loses all accuracy at the counts that a
-//! histogram of I/Os has (statrs issue 434: 2 % off at 10^6, outside 0 to 1 at 10^8).
+//! Quantiles of the distributions that the other files need. `statrs` provides Student's t and the normal. The
+//! binomial ranks are our own, because `statrs` 0.19 computes its binomial by a continued fraction of the incomplete
+//! beta function, which loses all accuracy at the counts of a histogram of I/Os (statrs issue 434: 2 % off at 10^6,
+//! outside 0 to 1 at 10^8).
 
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 use statrs::function::erf::erfc;
 
-/// From here on Student's t is taken for normal: its 97.5 % point differs by less than 3 parts in
+/// Degrees of freedom from which Student's t is taken as normal: its 97.5 % point differs by less than 3 parts in
 /// 10^5.
 const DEGREES_MAX: f64 = 50_000.0;
-/// Above this variance the binomial is taken for normal: ranks are then off by at most one in
-/// 30 000 standard deviations, and the exact sum would take more than half a million terms.
+/// Variance above which the binomial is taken as normal: ranks are then off by at most one in 30 000 standard
+/// deviations, and the exact sum would take more than half a million terms.
 const VARIANCE_MAX: f64 = 1e9;
 
 /// The `p` quantile (0 < p < 1) of Student's t with `degrees` ≥ 1 of freedom.
@@ -37,8 +37,8 @@ pub fn normal_two_sided(z: f64) -> f64 {
 /// P(N ≤ l − 1) ≤ (1 − level)/2, the upper the smallest rank u with P(N ≤ u − 1) ≥ (1 + level)/2
 /// (David and Nagaraja, *Order Statistics*, 2003, section 7.1).
 ///
-/// A lower rank of 0 or an upper rank of n + 1 says that there is no such order statistic: that
-/// side of the interval is unbounded.
+/// A lower rank of 0 or an upper rank of n + 1 means that there is no such order statistic: that side of the interval
+/// is unbounded.
 pub fn quantile_ranks(n: u64, q: f64, level: f64) -> Ranks {
     let tail = (1.0 - level) / 2.0;
     let unbounded = Ranks { lower: 0, upper: n.saturating_add(1), level: 1.0 };
@@ -65,7 +65,7 @@ pub struct Ranks {
 /// Sums the binomial probabilities from the most likely count outwards, each from the one before by
 /// their ratio, so that no factorial and no difference of large logarithms is needed.
 fn exact_ranks(n: u64, q: f64, tail: f64) -> Ranks {
-    /// Probabilities below this part of the largest can't change a sum of doubles.
+    /// Probabilities below this share of the largest can't change a sum of doubles.
     const NEGLIGIBLE: f64 = 1e-20;
     let odds = q / (1.0 - q);
     let mode = (((n + 1) as f64 * q) as u64).min(n);
@@ -86,7 +86,7 @@ fn exact_ranks(n: u64, q: f64, tail: f64) -> Ranks {
         weights.push(weight);
     }
     let total: f64 = weights.iter().sum();
-    // P(N ≤ l − 1) ≤ tail: count how many of the lowest counts stay within it.
+    // P(N ≤ l − 1) ≤ tail: count how many of the lowest counts fit within the tail.
     let mut lower = (first, 0.0);
     for w in &weights {
         if lower.1 + w / total > tail {
@@ -94,7 +94,7 @@ fn exact_ranks(n: u64, q: f64, tail: f64) -> Ranks {
         }
         lower = (lower.0 + 1, lower.1 + w / total);
     }
-    // P(N ≥ u) ≤ tail, from the other end, where small probabilities are not lost beside 1.
+    // P(N ≥ u) ≤ tail, summed from the other end, where small probabilities are not lost next to 1.
     let mut upper = (first + weights.len() as u64, 0.0);
     for w in weights.iter().rev() {
         if upper.1 + w / total > tail {
@@ -105,7 +105,7 @@ fn exact_ranks(n: u64, q: f64, tail: f64) -> Ranks {
     Ranks { lower: lower.0, upper: upper.0, level: 1.0 - lower.1 - upper.1 }
 }
 
-/// The ranks by the normal distribution with continuity correction.
+/// Computes the ranks by the normal distribution with continuity correction.
 fn normal_ranks(n: u64, q: f64, tail: f64) -> Ranks {
     let (mean, deviation) = (n as f64 * q, (n as f64 * q * (1.0 - q)).sqrt());
     let reach = -normal_quantile(tail) * deviation;
@@ -143,7 +143,7 @@ mod tests {
             let closed = (2.0 * p - 1.0) * (2.0 / (4.0 * p * (1.0 - p))).sqrt();
             assert!((student_quantile(p, 2.0) / closed - 1.0).abs() < 1e-9, "{p}");
         }
-        // Up to where the normal takes over: the first term of Cornish and Fisher's expansion.
+        // Across the switch to the normal distribution: the first term of Cornish and Fisher's expansion.
         let z = normal_quantile(0.975);
         for degrees in [1e3, 1e4, 4.9e4, 1e6] {
             let expansion = z + (z.powi(3) + z) / (4.0 * degrees);
@@ -151,7 +151,7 @@ mod tests {
         }
     }
 
-    /// The ranks of the median that books print (and `methodology` 3.1), and of extremes.
+    /// Published ranks of the median (also in `methodology` 3.1), and ranks of extremes.
     #[test]
     fn ranks_agree_with_published_ones() {
         let ranks = |n| {
@@ -163,14 +163,14 @@ mod tests {
         assert_eq!(ranks(10), (2, 9));
         assert_eq!(ranks(20), (6, 15));
         assert!((quantile_ranks(6, 0.5, 0.95).level - 62.0 / 64.0).abs() < 1e-12);
-        // The largest of n values is above p99.999 with 95 % from n = 299 572 on, that is, the
-        // upper end of a 90 % interval exists (each tail has 5 %).
+        // From n = 299 572 on the largest of n values is above p99.999 with 95 %, so the upper end of a 90 % interval
+        // exists (each tail has 5 %).
         let upper = |n| quantile_ranks(n, 0.99999, 0.90).upper;
         assert_eq!(upper(299_571), 299_572);
         assert_eq!(upper(299_572), 299_572);
     }
 
-    /// Ranks from the top for few exceedances, as `methodology` 3.2 has them by Poisson's law.
+    /// Ranks from the top for few exceedances, as computed in `methodology` 3.2 by Poisson's law.
     #[test]
     fn tail_ranks_agree_with_poissons_law() {
         let n = 100_000_000;
@@ -184,7 +184,7 @@ mod tests {
         }
     }
 
-    /// The definition, by the plainest sum that there is.
+    /// Compares with the definition, summed directly.
     #[test]
     fn ranks_agree_with_the_definition() {
         let choose = |n: u64, k: u64| (0..k).fold(1.0, |c, i| c * (n - i) as f64 / (i + 1) as f64);

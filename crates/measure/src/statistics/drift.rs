@@ -1,40 +1,40 @@
-//! Our own verdict on a series of intervals: whether the target is steady *now*, and how much it loses an hour.
+//! Our own verdict on a series of intervals: whether the target is steady *now*, and how much it loses per hour.
 //! (`methodology` 9, `own_steady`.)
 //!
-//! The series is cut at its breaks ([`super::change`]); the last segment counts. Its slope ([`super::slope`])
-//! must be shown to be small: the whole interval within ± 1 % an hour. That a slope of 0 is possible is not
-//! enough; noise alone would then make any series steady. A swing ([`super::oscillation`]) is reported with its
-//! period, and a large one is a verdict of its own, since the specification's test lets ± 10 % pass.
+//! The series is cut at its breaks ([`super::change`]); the last segment counts. Its slope ([`super::slope`]) must be
+//! shown to be small: the whole confidence interval within ± 1 % per hour. It is not enough that the interval
+//! includes 0, since then noise alone would make any series steady. A swing ([`super::oscillation`]) is reported with
+//! its period, and a large one is a verdict of its own, since the specification's test accepts ± 10 %.
 
 use super::{BadInput, ConfidenceInterval, all_finite, change, describe, oscillation, slope};
 use serde::{Deserialize, Serialize};
 
-/// Points that the series is averaged to before breaks are searched, at most.
+/// Most points that the series is averaged to for the search for breaks.
 const POINTS_BREAKS: usize = 600;
-/// And before a slope is fitted: pairs grow with the square.
+/// Most points for the fit of a slope: pairs grow with the square.
 const POINTS_SLOPE: usize = 60;
-/// And before a swing is searched.
+/// Most points for the search for a swing.
 const POINTS_SWING: usize = 4_096;
-/// Fewest points that a slope is judged on.
+/// Fewest points for judging a slope.
 const POINTS_MIN: usize = 24;
 
-/// The limits of a steady state.
+/// Limits of a steady state.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DriftLimits {
-    /// The level may change by this share an hour; above 0.
+    /// Largest change of the level, as a share per hour; above 0.
     pub share_per_hour_max: f64,
-    /// A swing with a larger amplitude, as a share of the level, is no steady state; above 0.
+    /// Largest amplitude of a swing in a steady state, as a share of the level; above 0.
     pub amplitude_share_max: f64,
-    /// The last segment must be at least this long, seconds.
+    /// Least length of the last segment, seconds.
     pub length_min_s: f64,
-    /// And hold at least this many periods of a swing.
+    /// Least number of a swing's periods in the last segment.
     pub periods_min: f64,
     /// Confidence of the slope's interval, 0 to 1.
     pub level: f64,
 }
 
 impl Default for DriftLimits {
-    /// ± 1 % an hour with 95 % confidence over 300 s or 20 periods; swings up to 5 %.
+    /// ± 1 % per hour with 95 % confidence over 300 s or 20 periods; swings up to 5 %.
     fn default() -> Self {
         Self {
             share_per_hour_max: 0.01,
@@ -46,7 +46,7 @@ impl Default for DriftLimits {
     }
 }
 
-/// The verdict.
+/// Verdict on the last segment.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Steadiness {
@@ -54,53 +54,53 @@ pub enum Steadiness {
     Steady,
     /// Shown to change by more than the limit.
     Drifting,
-    /// Swings by more than the limit; the period, seconds.
+    /// Swings by more than the limit.
     Oscillating {
         /// Period, seconds.
         period_s: f64,
     },
-    /// Too little since the last break; the length that it takes.
+    /// The series since the last break is too short.
     TooShort {
-        /// Length that the last segment must have, seconds.
+        /// Required length of the last segment, seconds.
         needed_s: f64,
     },
-    /// The noise allows both. Run longer: about this many seconds in all since the last break, if the target is
-    /// steady and the noise stays.
+    /// The noise allows either verdict: run longer. `needed_s` assumes a steady target and unchanged noise.
     Inconclusive {
-        /// Estimated length that shows it, seconds; None if the estimate itself is at the limit or
-        /// beyond.
+        /// Estimated length since the last break that shows it, seconds; None if the estimated slope is at the limit
+        /// or beyond.
         needed_s: Option<f64>,
     },
 }
 
-/// The findings on a series.
+/// Findings on a series.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Drift {
     /// The verdict on the last segment.
     pub steadiness: Steadiness,
-    /// The limits that were used.
+    /// Limits used.
     pub limits: DriftLimits,
-    /// When the level or its trend broke, seconds from the start of the series.
+    /// Breaks of the level or its trend, seconds from the start of the series.
     pub breaks_s: Vec<f64>,
     /// Length of the last segment, seconds.
     pub length_s: f64,
-    /// Its mean, in the unit of the values.
+    /// Mean of the last segment, in the unit of the values.
     pub mean: f64,
-    /// Its slope (Theil–Sen) as a share of its mean an hour; below 0 for a loss. None when too short.
+    /// Slope of the last segment (Theil–Sen) as a share of its mean per hour; below 0 for a loss. None if the segment
+    /// is too short.
     pub share_per_hour: Option<f64>,
-    /// The slope's interval (block bootstrap).
+    /// Confidence interval of the slope (block bootstrap); None if the segment is too short.
     pub interval: Option<ConfidenceInterval>,
-    /// Correlation of neighbouring intervals in it; None for a constant series.
+    /// Correlation of neighbouring intervals in the last segment; None for a constant series.
     pub correlation: Option<f64>,
-    /// Its swing, whatever its size; the period is in steps of `swing_step_s`, the amplitude in the
-    /// unit of the values.
+    /// Swing of any size; its period is in steps of `swing_step_s`, its amplitude in the unit of the values. None if
+    /// there is none.
     pub swing: Option<oscillation::Oscillation>,
     /// Length of a step of the swing's period, seconds.
     pub swing_step_s: f64,
 }
 
-/// Judges `series`: one value each `interval_s` seconds (mean IOPS, MB/s or latency of the interval),
-/// with a mean above 0. The same `seed` gives the same interval of the slope.
+/// Judges `series`: one value per `interval_s` seconds (mean IOPS, MB/s or latency of the interval), with a mean
+/// above 0. The same `seed` gives the same interval of the slope.
 pub fn judge(
     series: &[f64],
     interval_s: f64,
@@ -142,7 +142,7 @@ pub fn judge(
     if let (true, Some(period_s)) = (swings, period_s) {
         drift.steadiness = Steadiness::Oscillating { period_s };
     }
-    // A point of the slope's fit holds whole periods of a swing, or its phase would be a trend.
+    // A point of the fit covers whole periods of a swing, or the swing's phase would look like a trend.
     let period_steps = period_s.map_or(1, |p| (p / interval_s).round().max(1.0) as usize);
     let mut width = last.len().div_ceil(POINTS_SLOPE);
     if last.len() / period_steps >= POINTS_MIN {
@@ -176,13 +176,13 @@ pub fn judge(
     Ok(drift)
 }
 
-/// Means of `width` values each; a shorter rest at the start is left out, for the end is judged.
+/// Means of `width` values each. A shorter rest at the start is left out, because the end is judged.
 fn averaged(series: &[f64], width: usize) -> Vec<f64> {
     series[series.len() % width..].chunks_exact(width).map(describe::mean).collect()
 }
 
-/// A swing of the whole series, or of its last half or quarter where a break hides it, and the
-/// values a step of its period.
+/// Finds a swing of the whole series, or of its last half or quarter if a break hides it; returns it with the number
+/// of values per step of its period.
 fn swing_at_the_end(series: &[f64]) -> Option<(oscillation::Oscillation, usize)> {
     [1, 2, 4].into_iter().find_map(|part| {
         let tail = &series[series.len() - series.len() / part..];
@@ -191,8 +191,7 @@ fn swing_at_the_end(series: &[f64]) -> Option<(oscillation::Oscillation, usize)>
     })
 }
 
-/// Where the series breaks, as indices into it. Whole periods of a swing are averaged first, or its
-/// every wave would be a break.
+/// Indices of the series' breaks. Whole periods of a swing are averaged first, or every wave would be a break.
 fn breaks(series: &[f64], period: Option<f64>) -> Vec<usize> {
     let mut width = series.len().div_ceil(POINTS_BREAKS);
     if let Some(period) = period {
@@ -211,7 +210,7 @@ mod tests {
     use super::*;
     use crate::statistics::noise::{ar1, share, trial};
 
-    /// A series of 1 s intervals at 100 000 IOPS, changing by `per_hour` of it.
+    /// A series of 1 s intervals at 100 000 IOPS, changing by `per_hour` of that per hour.
     fn series(name: &str, number: u64, n: usize, cv: f64, rho: f64, per_hour: f64) -> Vec<f64> {
         let mut y = ar1(&mut trial(name, number), n, 1e5, cv, rho);
         for (i, v) in y.iter_mut().enumerate() {
@@ -235,13 +234,13 @@ mod tests {
         assert!(verdicts(0.0, 0.005, steady) >= 0.9);
         assert!(verdicts(-0.05, 0.005, drifting) > 0.9);
         assert!(verdicts(0.05, 0.005, drifting) > 0.9);
-        // Noise of 10 % hides 1 % an hour, and a change that can't be shown is not claimed.
+        // Noise of 10 % hides 1 % per hour, and a change that can't be shown is not claimed.
         assert!(verdicts(0.0, 0.10, unknown) > 0.8);
-        // Right at the limit neither is shown more often than the confidence allows.
+        // Exactly at the limit neither is shown more often than the confidence permits.
         assert!(verdicts(0.01, 0.005, steady) < 0.1 && verdicts(0.01, 0.005, drifting) < 0.1);
     }
 
-    /// The loss that the specification's test lets pass (2.4 % a round of one minute).
+    /// A loss that the specification's test accepts (2.4 % per round of one minute).
     #[test]
     fn a_loss_that_passes_the_specification_is_drift() {
         let y: Vec<f64> = series("loss", 0, 600, 0.01, 0.0, 0.0);
@@ -281,7 +280,7 @@ mod tests {
         assert_eq!(d.steadiness, Steadiness::Steady, "{d:?}");
         assert!(d.breaks_s.len() == 1 && (d.breaks_s[0] - 500.0).abs() <= 4.0, "{d:?}");
         assert!((d.mean / 1e5 - 1.0).abs() < 0.01, "the mean is that of the last segment");
-        // Shortly after the break nothing can be concluded yet.
+        // Shortly after the break there is no conclusion yet.
         let d = of(&y[..700]);
         assert_eq!(d.steadiness, Steadiness::TooShort { needed_s: 300.0 }, "{d:?}");
         assert!((d.length_s - 200.0).abs() <= 4.0);
@@ -303,8 +302,8 @@ mod tests {
             matches!(d.steadiness, Steadiness::Oscillating { period_s } if (period_s - 45.0).abs() < 1.0),
             "{d:?}"
         );
-        // A small one is reported and does not prevent a steady verdict, given 20 periods.
-        // Whole periods are averaged, so that not even a long and strong one hides the trend.
+        // A small swing is reported and does not prevent a steady verdict, given 20 periods. Whole periods are
+        // averaged, so that even a long and strong one does not hide the trend.
         let d = of(&wave_of(0.045, 1_800, 72.0));
         assert_eq!(d.steadiness, Steadiness::Steady, "{d:?}");
         assert!(d.share_per_hour.unwrap().abs() < 5e-4, "its phase is no trend: {d:?}");
@@ -316,14 +315,14 @@ mod tests {
         assert!(
             matches!(of(&wave(0.01, 600)).steadiness, Steadiness::TooShort { needed_s } if (needed_s - 900.0).abs() < 20.0)
         );
-        // Behind a cliff, too.
+        // After a cliff, too.
         let mut y = wave(0.10, 1_800);
         y[..600].iter_mut().for_each(|v| *v *= 2.0);
         let d = of(&y);
         assert!(matches!(d.steadiness, Steadiness::Oscillating { .. }), "{d:?}");
     }
 
-    /// Neither the unit of the values nor that of time makes a difference, but by rounding.
+    /// The units of the values and of time make no difference, except for rounding.
     #[test]
     fn units_do_not_matter() {
         let y = series("units", 0, 900, 0.004, 0.2, 0.03);
@@ -337,7 +336,7 @@ mod tests {
         assert_eq!(of(&[5.0; 400]).steadiness, Steadiness::Steady);
         assert!(judge(&[0.0; 400], 1.0, &DriftLimits::default(), 1).is_err());
         assert!(judge(&y, 0.0, &DriftLimits::default(), 1).is_err());
-        // A day of seconds is judged as well, by averages.
+        // A day of seconds can be judged too, by averages.
         let day = of(&series("day", 0, 86_400, 0.02, 0.5, -0.002));
         assert_eq!(day.steadiness, Steadiness::Steady, "{day:?}");
         assert!((day.share_per_hour.unwrap() + 0.002).abs() < 2e-4, "{day:?}");

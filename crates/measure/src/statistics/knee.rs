@@ -2,13 +2,12 @@
 //! the outside curve, and points between the ends. (`methodology` 2 and 9; the points are those of the SNIA
 //! specification's demand intensity test.)
 //!
-//! Answers are indices into the points that were given, in their order, so that the caller's own
-//! cells are found again.
+//! Results are indices into the given points, so that the caller can find its own cells.
 
 use serde::{Deserialize, Serialize};
 
-/// A point with at least this share of the most IOPS is as good, and the one with fewer outstanding
-/// I/Os is better, since it waits less.
+/// Share of the most IOPS from which a point is as good; of such points the one with the fewest outstanding I/Os is
+/// best, since it waits least.
 pub const NEARLY_BEST: f64 = 0.98;
 
 /// One cell of a load sweep.
@@ -16,13 +15,12 @@ pub const NEARLY_BEST: f64 = 0.98;
 pub struct LoadPoint {
     /// Outstanding I/Os, all threads together.
     pub oio: u32,
-    /// Operations a second.
+    /// Operations per second.
     pub iops: f64,
-    /// Response times, ns, one for each ceiling, in their order (such as mean, p99, p99.9). None where the
-    /// samples don't support it: a value that is not known to be below a ceiling is not.
+    /// Response times, ns, one per ceiling in the same order (such as mean, p99, p99.9). None if there are too few
+    /// samples: then the point does not count as below the ceiling.
     pub latency_ns: Vec<Option<f64>>,
-    /// Whether the number can be used: steady state reached, Little's law kept, no verdict against
-    /// it.
+    /// Whether the figure is usable: steady state reached, Little's law kept, no verdict against it.
     pub sound: bool,
 }
 
@@ -35,31 +33,31 @@ impl LoadPoint {
     }
 }
 
-/// The best point under some ceilings.
+/// Best point under some ceilings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Optimum {
-    /// There is one.
+    /// There is a best point.
     Found {
-        /// The answer: the fewest outstanding I/Os with at least 98 % of the most IOPS.
+        /// The best point: the fewest outstanding I/Os with at least 98 % of the most IOPS.
         chosen: usize,
         /// The point with the most IOPS under the ceilings.
         most: usize,
-        /// The next best: the most IOPS of all under the ceilings but the chosen. None if it is alone.
+        /// The point with the most IOPS among the others under the ceilings. None if there is no other.
         runner_up: Option<usize>,
     },
-    /// Every point is over a ceiling or not sound. The point with the fewest outstanding I/Os, to be
-    /// shown marked "over ceiling".
+    /// Every point exceeds a ceiling or is not sound. To be shown: the point with the fewest outstanding I/Os, marked
+    /// "over ceiling".
     NoneFeasible {
-        /// Its index.
+        /// Index of the point with the fewest outstanding I/Os.
         least: usize,
     },
     /// There are no points.
     NoPoints,
 }
 
-/// The optimal point under `ceilings_ns` (one for each of the points' latencies; none for the most
-/// IOPS at any price).
+/// Finds the optimal point under `ceilings_ns`, one for each of the points' latencies; without any, the search is for
+/// the most IOPS at any latency.
 pub fn optimum(points: &[LoadPoint], ceilings_ns: &[f64]) -> Optimum {
     let fewest = |i: &usize, j: &usize| {
         let (a, b) = (&points[*i], &points[*j]);
@@ -87,8 +85,9 @@ pub fn optimum(points: &[LoadPoint], ceilings_ns: &[f64]) -> Optimum {
     Optimum::Found { chosen, most, runner_up }
 }
 
-/// The points under `ceilings_ns` that can't be distinguished from point `of`: the intervals of their IOPS overlap.
-/// `half_widths` has a half width for each point, as a share of its IOPS; a point without one is not compared.
+/// Returns the points under `ceilings_ns` that can't be distinguished from point `of`, because the intervals of their
+/// IOPS overlap. `half_widths` holds a half width per point, as a share of its IOPS; points without one are not
+/// compared.
 pub fn ties(
     points: &[LoadPoint],
     ceilings_ns: &[f64],
@@ -107,16 +106,16 @@ pub fn ties(
         .collect()
 }
 
-/// The number of devices that saturate a system: where the straight line through the rate of a few of them, `few`,
-/// reaches the rate of all that can be attached, `all` (devices, operations a second); at most all of them. None where
+/// Number of devices that saturate a system: where a straight line through the rate of a few devices, `few`, reaches
+/// the rate of all that can be attached, `all` (each: devices, operations per second); at most all of them. None if
 /// the few do nothing.
 pub fn saturation(few: (u32, f64), all: (u32, f64)) -> Option<f64> {
     let of_one = few.1 / f64::from(few.0);
     (of_one > 0.0).then(|| (all.1 / of_one).min(f64::from(all.0)))
 }
 
-/// The outside curve: with growing outstanding I/Os, the points that raise IOPS above all before
-/// them. The others (more waiting for nothing) belong in grey.
+/// The outside curve: in order of outstanding I/Os, the points with more IOPS than all before them. The others wait
+/// longer without any gain; draw them in grey.
 pub fn outside_curve(points: &[LoadPoint]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..points.len()).filter(|&i| points[i].sound).collect();
     order.sort_by(|&i, &j| {
@@ -134,10 +133,9 @@ pub fn outside_curve(points: &[LoadPoint]) -> Vec<usize> {
     order
 }
 
-/// `count` points between the one with the fewest outstanding I/Os and the one with the most IOPS,
-/// both under the ceilings: those closest to IOPS that are equally spaced between the two (the
-/// middle, for one). Of equally close ones the one with fewer outstanding I/Os. Fewer than `count`
-/// where one point is closest to several.
+/// Chooses `count` points between the one with the fewest outstanding I/Os and the one with the most IOPS, both under
+/// the ceilings: those closest to IOPS that are equally spaced between the two (the middle, for a count of 1). Ties
+/// go to fewer outstanding I/Os. Returns fewer than `count` if one point is closest to several.
 pub fn mid_points(points: &[LoadPoint], ceilings_ns: &[f64], count: u32) -> Vec<usize> {
     let feasible: Vec<usize> =
         (0..points.len()).filter(|&i| points[i].within(ceilings_ns)).collect();
@@ -168,7 +166,7 @@ mod tests {
         LoadPoint { oio, iops, latency_ns: vec![Some(p99_us * 1e3)], sound: true }
     }
 
-    /// A drive that is full at 64 outstanding I/Os.
+    /// A drive that saturates at 64 outstanding I/Os.
     fn sweep() -> Vec<LoadPoint> {
         vec![
             point(256, 500_500.0, 1_400.0),
@@ -191,7 +189,7 @@ mod tests {
         assert_eq!(optimum(&points, &[125e3]), found(1, 1, None));
         assert_eq!(optimum(&points, &[100e3]), Optimum::NoneFeasible { least: 1 });
         assert_eq!(optimum(&[], &[1e6]), Optimum::NoPoints);
-        // A percentile that is not supported, and a number that is not sound, don't count.
+        // Unsupported percentiles and unsound points don't count.
         let mut points = sweep();
         points[3].latency_ns[0] = None;
         points[4].sound = false;
@@ -201,12 +199,12 @@ mod tests {
         assert_eq!(optimum(&bare, &[]), found(3, 4, Some(4)));
     }
 
-    /// Two points tie where their intervals overlap, whichever of them is asked for; one that is over a ceiling
-    /// and one without an interval tie with none.
+    /// Two points tie if their intervals overlap, whichever is given; a point over a ceiling and one without an
+    /// interval tie with none.
     #[test]
     fn ties_are_overlaps_of_intervals() {
         let points = sweep();
-        // Of 256, 1, 16, 64, 128 and 4 outstanding.
+        // For 256, 1, 16, 64, 128 and 4 outstanding I/Os.
         let widths = [Some(0.01), Some(0.5), None, Some(0.004), Some(0.009), Some(0.8)];
         let tied = |ceiling_ns, of| ties(&points, &[ceiling_ns], &widths, of);
         assert_eq!(tied(2e6, 4), [0, 3]);
@@ -232,7 +230,7 @@ mod tests {
     #[test]
     fn mid_points_are_the_closest_ones() {
         let points = sweep();
-        // From 11 000 to 501 000: the middle is 256 000, closest is 160 000.
+        // Between 11 000 and 501 000 the middle is 256 000; 160 000 is closest.
         assert_eq!(mid_points(&points, &[2e6], 1), [2]);
         assert_eq!(mid_points(&points, &[2e6], 3), [2, 3]);
         assert_eq!(mid_points(&points, &[1.0], 1), [0; 0]);
@@ -242,7 +240,7 @@ mod tests {
     }
 
     proptest! {
-        /// The definition, whatever the order of the points.
+        /// Compares with the definition, for any order of the points.
         #[test]
         fn the_answer_is_feasible_nearly_the_best_and_the_least(
             cells in prop::collection::vec((1_u32..300, 1.0_f64..1e3, 1.0_f64..1e3, any::<bool>()), 1..20),

@@ -1,9 +1,9 @@
 //! Little's law as a test of a result, ours or a published one: operations in flight = throughput ×
 //! time in flight, summed over the kinds of operation. (Little 1961; the bounds are `methodology` 9.)
 //!
-//! [`crate::verdict`] requires more of a cell of ours, whose operations in flight were counted: there the law
-//! is an identity. Here the *nominal* number of outstanding I/Os is the measure (threads × queue depth), which
-//! a generator that is starved or that batches does not keep.
+//! [`crate::verdict`] is stricter with our own cells, whose operations in flight were counted: there the law is an
+//! identity. Here the *nominal* number of outstanding I/Os is used (threads × queue depth), which a starved or
+//! batching generator does not maintain.
 
 use super::{BadInput, all_finite};
 use serde::{Deserialize, Serialize};
@@ -11,39 +11,38 @@ use serde::{Deserialize, Serialize};
 /// Throughput and mean response time of one kind of operation.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Flow {
-    /// Operations a second.
+    /// Operations per second.
     pub iops: f64,
-    /// Mean response time, ns. Of the kind, not of all: means are weighted by their operations.
+    /// Mean response time of this kind, ns. Means of several kinds are weighted by their operations.
     pub mean_ns: f64,
 }
 
-/// How well the law is kept.
+/// How well the law holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kept {
     /// Ratio 0.95 to 1.02.
     Well,
-    /// Ratio 0.90 to 0.95: the generator did not keep its depth all the time.
+    /// Ratio 0.90 to 0.95: the generator did not maintain its depth all the time.
     Barely,
-    /// Below 0.90: generator or processor bound, batching, or wrong means. Above 1.02: counted twice,
-    /// or a unit is wrong.
+    /// Ratio below 0.90: limited by the generator or the processor, batching, or wrong means. Above 1.02: counted
+    /// twice, or a wrong unit.
     Broken,
 }
 
-/// The law, tested.
+/// Result of testing the law.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Little {
-    /// Throughput × time: operations in flight on average.
+    /// Throughput × time: mean number of operations in flight.
     pub in_flight: f64,
-    /// That ÷ the outstanding I/Os that there should be.
+    /// `in_flight` ÷ the nominal number of outstanding I/Os.
     pub ratio: f64,
-    /// The verdict.
+    /// Verdict on the ratio.
     pub kept: Kept,
 }
 
-/// Tests `flows` against `oio` outstanding I/Os: in closed loop threads × queue depth, in open loop
-/// the time-averaged counter of operations in flight. Refuses an `oio` that is not above 0, and flows
-/// below 0.
+/// Tests `flows` against `oio` outstanding I/Os: threads × queue depth in closed loop, the time-averaged number of
+/// operations in flight in open loop. Refuses an `oio` that is not above 0, and negative flows.
 pub fn little(flows: &[Flow], oio: f64) -> Result<Little, BadInput> {
     let figures: Vec<f64> = flows.iter().flat_map(|f| [f.iops, f.mean_ns]).chain([oio]).collect();
     all_finite("Little's law", &figures)?;
@@ -90,7 +89,7 @@ mod tests {
         let flows = [Flow { iops: 7e4, mean_ns: 8e4 }, Flow { iops: 3e4, mean_ns: 4e4 }];
         let l = little(&flows, 7.0).unwrap();
         assert!((l.in_flight - 6.8).abs() < 1e-9 && l.kept == Kept::Well);
-        // A published figure with its units confused (`methodology` 3.7): 497/s of 13.84 ms at 8.
+        // A published figure with confused units (`methodology` 3.7): 497/s of 13.84 ms at 8.
         let l = little(&[Flow { iops: 497.0, mean_ns: 13.84e6 }], 8.0).unwrap();
         assert!((l.in_flight - 6.878).abs() < 1e-3 && l.kept == Kept::Broken);
         assert!(

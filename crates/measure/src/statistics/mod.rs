@@ -1,14 +1,14 @@
-//! Conclusions from measured numbers: whether a series is steady, how far a mean or a percentile can be
-//! trusted, whether one configuration differs from another, and at which load a target works best.
+//! Conclusions from measured figures: whether a series is steady, how uncertain a mean or a percentile is, whether
+//! one configuration differs from another, and at which load a target works best.
 //!
-//! All of it is pure: numbers in, numbers and a verdict out, in `f64` and without rounding, so that
-//! an old run can be judged again. Where chance is used (a bootstrap), it is a named stream of a
-//! seed. Shares are fractions (0.02 is 2 %), never percent.
+//! All functions are pure: numbers in, numbers and a verdict out, in `f64` and without rounding, so that an old run
+//! can be judged again. A bootstrap draws from a named stream of a seed. Shares are fractions (0.02 is 2 %), never
+//! percentages.
 //!
-//! The *unit of inference* decides which file to use. Within one cell neighbouring seconds are alike, so a mean
-//! takes [`batch`], a percentile [`quantile`], and a trend [`drift`]; its end by a steady state like fio's takes [`steps`].
-//! Rounds of a method take [`steady`].
-//! Between configurations only whole runs count: [`repeats`] and [`compare`].
+//! The *unit of inference* decides which file to use. Within a cell, neighbouring seconds are correlated: a mean
+//! takes [`batch`], a percentile [`quantile`], and a trend [`drift`]; ending a cell by a steady state like fio's
+//! takes [`steps`]. Rounds of a method take [`steady`]. Between configurations only whole runs count: [`repeats`] and
+//! [`compare`].
 
 #![allow(clippy::many_single_char_names, reason = "formulas are written as in their sources")]
 #![cfg_attr(
@@ -41,7 +41,7 @@ mod noise;
 
 pub use describe::ConfidenceInterval;
 
-/// Input that no conclusion can be drawn from; the text gives the problem and the remedy.
+/// Input that allows no conclusion; the text gives the problem and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadInput(String);
 
@@ -53,7 +53,7 @@ impl std::fmt::Display for BadInput {
 
 impl std::error::Error for BadInput {}
 
-/// Refuses values that are infinite or not a number: one of them would silently decide everything.
+/// Refuses infinite and NaN values: a single one would silently decide the result.
 fn all_finite(what: &str, values: &[f64]) -> Result<(), BadInput> {
     match values.iter().position(|v| !v.is_finite()) {
         None => Ok(()),

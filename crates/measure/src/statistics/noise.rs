@@ -1,4 +1,4 @@
-//! Noise with known truth, for the simulations of the tests: every draw is from a named stream.
+//! Noise with known parameters, for the tests' simulations: every draw is from a named stream.
 
 use iodyno_units::rng::{self, Generator};
 
@@ -34,7 +34,7 @@ pub(super) fn ar1(rng: &mut Generator, n: usize, mean: f64, cv: f64, rho: f64) -
     out
 }
 
-/// Share of the trials that `holds`.
+/// Share of the trials for which `holds` is true.
 pub(super) fn share(trials: u64, holds: impl FnMut(u64) -> bool) -> f64 {
     (0..trials).map(holds).filter(|h| *h).count() as f64 / trials as f64
 }

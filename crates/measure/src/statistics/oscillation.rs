@@ -1,15 +1,15 @@
-//! Oscillation: a periodic swing, such as garbage collection, a journal's commit or a flusher cause. It shows
-//! as a peak of the autocorrelation after this has been below 0. The peak must be high, and significant against
-//! the error that Bartlett's formula (1946) gives it, or every series with a memory would seem to swing.
+//! Oscillation: a periodic swing, such as garbage collection, a journal's commits or a flusher cause. It shows as a
+//! peak of the autocorrelation after a stretch below 0. The peak must be high, and significant against its standard
+//! error by Bartlett's formula (1946), or every series with memory would seem to swing.
 
 use super::describe;
 use serde::{Deserialize, Serialize};
 
-/// The autocorrelation at the period must reach this.
+/// Least autocorrelation at the period.
 const STRENGTH_MIN: f64 = 0.3;
-/// And this many of its standard errors.
+/// Least autocorrelation at the period, in its standard errors.
 const ERRORS_MIN: f64 = 4.0;
-/// Periods that a series must hold for one to be accepted.
+/// Fewest periods that a series must contain.
 pub const PERIODS_MIN: usize = 4;
 
 /// A periodic swing.
@@ -23,8 +23,8 @@ pub struct Oscillation {
     pub amplitude: f64,
 }
 
-/// The swing of `values` (evenly spaced) about their least squares line, if there is one. Time grows
-/// with the square of their number: average to some thousand points before.
+/// Finds a swing of `values` (evenly spaced) about their least squares line; None if there is none. Time grows with
+/// the square of their number: average to some thousand points before.
 pub fn oscillation(values: &[f64]) -> Option<Oscillation> {
     let n = values.len();
     let lag_max = n / PERIODS_MIN;
@@ -39,11 +39,11 @@ pub fn oscillation(values: &[f64]) -> Option<Oscillation> {
         .map(|(i, v)| v - line.intercept - line.slope * i as f64)
         .collect();
     let power = rest.iter().map(|r| r * r).sum::<f64>();
-    // A series that lies on its line but for rounding has no swing.
+    // A series that lies on its line except for rounding has no swing.
     if power <= (1e-9 * level).powi(2) * n as f64 {
         return None;
     }
-    // Each lag has n − lag products: divided by as many, so that long periods are not weakened.
+    // Each lag has n − lag products, and is divided by that number, so that long periods are not weakened.
     let r: Vec<f64> = (0..=lag_max + 1)
         .map(|lag| {
             let products: f64 = rest.iter().zip(&rest[lag..]).map(|(a, b)| a * b).sum();
@@ -52,7 +52,7 @@ pub fn oscillation(values: &[f64]) -> Option<Oscillation> {
         .collect();
     let below = (1..=lag_max).find(|&lag| r[lag] < 0.0)?;
     let peak = (below + 1..=lag_max).max_by(|&a, &b| r[a].total_cmp(&r[b]))?;
-    // Of several periods that fit (the second, the third) the shortest: the first peak nearly as high.
+    // Multiples of the period fit too: take the first peak that is nearly as high.
     let peak = (below + 1..peak)
         .find(|&lag| r[lag] > 0.85 * r[peak] && r[lag] >= r[lag - 1] && r[lag] >= r[lag + 1])
         .unwrap_or(peak);
@@ -70,7 +70,7 @@ pub fn oscillation(values: &[f64]) -> Option<Oscillation> {
     })
 }
 
-/// Where the parabola through three neighbouring values has its top, from the middle one, −½ to ½.
+/// Position of the maximum of the parabola through three neighbouring values, relative to the middle one, −½ to ½.
 fn vertex(before: f64, at: f64, after: f64) -> f64 {
     let bend = before - 2.0 * at + after;
     if bend < 0.0 { ((before - after) / (2.0 * bend)).clamp(-0.5, 0.5) } else { 0.0 }
@@ -97,7 +97,7 @@ mod tests {
             });
             assert!(found > 0.9, "period {period}: {found}");
         }
-        // ± 10 % in turn, which passes the specification's test for a steady state.
+        // Alternating ± 10 %, which passes the specification's test for a steady state.
         let turn: Vec<f64> = (0..40).map(|i| if i % 2 == 0 { 1.1 } else { 0.9 }).collect();
         let o = oscillation(&turn).unwrap();
         assert!((o.period - 2.0).abs() < 1e-3 && o.strength > 0.9, "{o:?}");

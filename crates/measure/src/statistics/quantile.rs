@@ -1,25 +1,24 @@
-//! A percentile of merged counts with its interval, and whether it may be printed at all.
+//! A percentile of merged counts with its confidence interval, and whether it may be printed.
 //!
-//! The estimate is the nearest rank, as [`Histogram::quantile_ns`] has it. The interval is free of
-//! any assumption on the distribution: order statistics, by the binomial law
-//! ([`distribution::quantile_ranks`]). Both are widened by the histogram's resolution: a
-//! bucket's width (at most 1/128 of the value), which is reported.
+//! The estimate is the nearest rank, as in [`Histogram::quantile_ns`]. The interval needs no assumption on the
+//! distribution: it is between order statistics, by the binomial law ([`distribution::quantile_ranks`]). Both are
+//! widened by the histogram's resolution: a bucket's width (at most 1/128 of the value), which is reported.
 //!
-//! It takes the operations as independent. A stall affects all operations in flight at once, so on a real
-//! target the interval of a far percentile is too narrow; `inflation` is the factor by which fewer operations
-//! count, and where whole runs are available, [`super::repeats`] needs no such assumption.
+//! Operations are taken as independent. But a stall affects all operations in flight at once, so on a real target the
+//! interval of a far percentile is too narrow. `inflation` is the factor by which fewer operations count; if whole
+//! runs are available, [`super::repeats`] needs no such assumption.
 
 use super::{ConfidenceInterval, distribution};
 use crate::Histogram;
 use crate::histogram::{Bucket, EXCEEDANCES_MIN, nearest_rank};
 use serde::{Deserialize, Serialize};
 
-/// Below this many exceedances a percentile is not even hinted at: its interval has no upper end.
+/// Exceedances below which a percentile is not even hinted at: its interval has no upper end.
 pub const EXCEEDANCES_HINT: f64 = 5.0;
-/// From this many on it can be published: its tail's probability is known to about a fifth.
+/// Exceedances from which a percentile is publishable: the probability of its tail is known to about a fifth.
 pub const EXCEEDANCES_PUBLISH: f64 = 100.0;
 
-/// How well a percentile is supported by the samples beyond it (`methodology` 3.2 and 9).
+/// Support of a percentile by the samples beyond it (`methodology` 3.2 and 9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Support {
@@ -34,7 +33,7 @@ pub enum Support {
 }
 
 impl Support {
-    /// The support of quantile `q` (0 to 1) in `count` samples.
+    /// Support of quantile `q` (0 to 1) in `count` samples.
     pub fn of(q: f64, count: u64) -> Self {
         let exceed = crate::histogram::exceedances(q, count);
         match () {
@@ -49,36 +48,36 @@ impl Support {
 /// A percentile with its interval and support.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quantile {
-    /// Which one, 0 to 1.
+    /// Quantile, 0 to 1.
     pub q: f64,
-    /// The estimate, ns: that of [`Histogram::quantile_ns`].
+    /// Estimate, ns: that of [`Histogram::quantile_ns`].
     pub value_ns: u64,
-    /// The bucket that holds it. Its width is the histogram's resolution.
+    /// Bucket of the estimate. Its width is the histogram's resolution.
     pub bucket: Bucket,
-    /// Lower end of the interval, ns: the lower edge of its rank's bucket. None for unbounded.
+    /// Lower end of the interval, ns: the lower edge of its rank's bucket. None: unbounded.
     pub low_ns: Option<u64>,
-    /// Upper end of the interval, ns: the highest value of its rank's bucket. None for unbounded.
+    /// Upper end of the interval, ns: the highest value of its rank's bucket. None: unbounded.
     pub high_ns: Option<u64>,
-    /// Confidence that the ranks achieve, 0 to 1; the buckets add to it.
+    /// Confidence achieved by the ranks, 0 to 1; the width of the buckets adds to it.
     pub level: f64,
     /// Samples counted.
     pub count: u64,
-    /// Samples expected beyond it, on the side that has fewer: count × min(q, 1 − q).
+    /// Expected number of samples beyond the percentile, on the side with fewer: count × min(q, 1 − q).
     pub exceedances: f64,
     /// Whether to print it.
     pub support: Support,
 }
 
 impl Quantile {
-    /// The interval where both of its ends exist, ns.
+    /// The interval, ns, if both of its ends exist.
     pub fn interval(&self) -> Option<ConfidenceInterval> {
         let (low, high) = (self.low_ns? as f64, self.high_ns? as f64);
         Some(ConfidenceInterval { low, high, level: self.level })
     }
 }
 
-/// Quantile `q` (0 to 1) of merged counts with an interval of confidence `level` or more. Each
-/// sample counts as 1/`inflation` independent ones; 1 where they are independent. None when empty.
+/// Computes quantile `q` (0 to 1) of merged counts with an interval of confidence `level` or more. Each sample counts
+/// as 1/`inflation` independent ones; use 1 for independent samples. None when empty.
 pub fn quantile(histogram: &Histogram, q: f64, level: f64, inflation: f64) -> Option<Quantile> {
     let count = histogram.count();
     let rank = nearest_rank(q, count);
@@ -93,7 +92,7 @@ pub fn quantile(histogram: &Histogram, q: f64, level: f64, inflation: f64) -> Op
     } else {
         (ranks.upper as f64 * scale).ceil() as u64
     };
-    // Edges beyond the smallest and largest value hold nothing.
+    // Bucket edges beyond the smallest and largest value are cut off.
     let (min, max) = (histogram.min_ns()?, histogram.max_ns()?);
     Some(Quantile {
         q,
@@ -116,7 +115,7 @@ mod tests {
     use crate::statistics::noise;
     use proptest::prelude::*;
 
-    /// Log-normal latencies about 100 µs, long-tailed as those of storage are.
+    /// Log-normal latencies of about 100 µs, long-tailed like those of storage.
     fn latencies(number: u64, n: usize) -> (Histogram, Vec<f64>) {
         let mut random = noise::trial("latency", number);
         let values: Vec<f64> =
@@ -136,7 +135,7 @@ mod tests {
         assert!((0.93..=0.97).contains(&share), "{share}");
     }
 
-    /// Samples that come four by four alike are worth a quarter.
+    /// Samples that come in equal groups of four are worth a quarter.
     #[test]
     fn correlated_samples_need_the_inflation() {
         let truth = 1e5 * (0.8 * distribution::normal_quantile(0.99)).exp();
@@ -175,8 +174,8 @@ mod tests {
     }
 
     proptest! {
-        /// The printed rule and the rest of the crate agree; the interval is about the estimate; the ends are
-        /// those of the ranks in a sorted list, but for a bucket.
+        /// The support agrees with the rest of the crate; the interval contains the estimate; its ends are those of
+        /// the ranks in a sorted list, up to a bucket.
         #[test]
         fn it_agrees_with_a_sorted_list(n in 20_usize..600, number: u64, q in 0.05_f64..0.95) {
             let (h, mut values) = latencies(number, n);

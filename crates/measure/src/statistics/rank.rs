@@ -1,34 +1,33 @@
-//! Ranks of two groups of runs: the test of Mann and Whitney (1947; Wilcoxon 1945) and the shift of
-//! Hodges and Lehmann (1963) with its interval. Nothing is assumed of the distribution of runs but
-//! that they are exchangeable if there is no difference.
+//! Ranks of two groups of runs: the test of Mann and Whitney (1947; Wilcoxon 1945) and the shift of Hodges and
+//! Lehmann (1963) with its interval. The only assumption on the runs' distribution is that they are exchangeable if
+//! there is no difference.
 //!
-//! Up to [`EXACT_MAX`] runs in both groups together the distribution is exact, with ties as they
-//! are: the number of ways to choose the first group so that its (mid)ranks have a given sum, by
-//! dynamic programming over doubled midranks, which are whole numbers. With more runs it is the normal
-//! approximation, with corrections for continuity and ties. (Hollander, Wolfe and Chicken, *Nonparametric
-//! Statistical Methods*, 3rd edition, chapter 4.) `statrs` has the test, but its exact form ignores ties, and
-//! gave p = 1 where enumeration gives 0.4.
+//! Up to [`EXACT_MAX`] runs in both groups together, the distribution is exact, including ties: it counts the ways to
+//! choose the first group so that its (mid)ranks have a given sum, by dynamic programming over doubled midranks,
+//! which are whole numbers. For more runs it is the normal approximation, with corrections for continuity and ties.
+//! (Hollander, Wolfe and Chicken, *Nonparametric Statistical Methods*, 3rd edition, chapter 4.) `statrs` has the
+//! test, but its exact form ignores ties, and gave p = 1 where enumeration gives 0.4.
 
 use super::{ConfidenceInterval, describe, distribution};
 use serde::{Deserialize, Serialize};
 
-/// Runs in both groups together up to which the distribution is exact. Up to here every count is a
-/// whole number that an `f64` holds (C(50, 25) ≈ 1.3 × 10^14), and the sum takes milliseconds.
+/// Most runs in both groups together for the exact distribution. Up to this number every count is a whole number that
+/// an `f64` can hold (C(50, 25) ≈ 1.3 × 10^14), and the sum takes milliseconds.
 pub const EXACT_MAX: usize = 50;
 
-/// A two-sided Mann–Whitney test.
+/// Result of a two-sided Mann–Whitney test.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MannWhitney {
-    /// Pairs in which the value of B is larger, plus half of those with equal values; 0 to n_a n_b.
+    /// Number of pairs in which B's value is larger, plus half of the ties; 0 to n_a n_b.
     pub u: f64,
-    /// Probability of a U as far from n_a n_b / 2, or farther, if there is no difference.
+    /// Probability, without a difference, of a U at least as far from n_a n_b / 2.
     pub p: f64,
     /// Whether `p` is exact.
     pub exact: bool,
 }
 
-/// Tests whether B's values tend to be larger or smaller than A's. Both must hold finite values, at
-/// least one each; without any the result is p = 1.
+/// Tests whether B's values tend to be larger or smaller than A's. All values must be finite; if a group is empty, p
+/// is 1.
 pub fn mann_whitney(a: &[f64], b: &[f64]) -> MannWhitney {
     let (n, m) = (a.len(), b.len());
     let total = n + m;
@@ -36,7 +35,7 @@ pub fn mann_whitney(a: &[f64], b: &[f64]) -> MannWhitney {
         return MannWhitney { u: 0.0, p: 1.0, exact: true };
     }
     let (doubled, sum_b, ties) = doubled_midranks(a, b);
-    // Twice U, and its distance from the middle.
+    // Twice U, and twice its distance from the middle.
     let u2 = sum_b - m * (m + 1);
     let distance2 = u2.abs_diff(n * m);
     let u = u2 as f64 / 2.0;
@@ -77,7 +76,7 @@ fn doubled_midranks(a: &[f64], b: &[f64]) -> (Vec<usize>, usize, f64) {
     (doubled, sum_b, ties)
 }
 
-/// In how many ways `m` of the `ranks` have each sum.
+/// Number of ways to choose `m` of the `ranks`, by their sum.
 fn ways_by_sum(ranks: &[usize], m: usize) -> Vec<f64> {
     let highest: usize = ranks.iter().rev().take(m).sum();
     let mut ways = vec![vec![0.0_f64; highest + 1]; m + 1];
@@ -96,31 +95,31 @@ fn ways_by_sum(ranks: &[usize], m: usize) -> Vec<f64> {
     ways.swap_remove(m)
 }
 
-/// The smallest two-sided p that `n` against `m` runs without ties can give: 2 / C(n + m, n).
+/// Smallest two-sided p that `n` against `m` runs without ties can give: 2 / C(n + m, n).
 pub fn smallest_p(n: usize, m: usize) -> f64 {
     let (few, many) = (n.min(m), n.max(m));
     let choices = (1..=few).fold(1.0, |c, i| c * (many + i) as f64 / i as f64);
     (2.0 / choices).min(1.0)
 }
 
-/// The shift from A to B.
+/// Estimated shift from A to B.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Shift {
-    /// Hodges and Lehmann's estimate: the median of all differences b − a, in the unit of the values.
+    /// Hodges and Lehmann's estimate: median of all differences b − a, in the unit of the values.
     pub shift: f64,
-    /// Its interval, between two of the differences, with the confidence that it achieves. None where there are
-    /// too few runs for the requested confidence.
+    /// Confidence interval, between two of the differences, with the confidence achieved. None if there are too few
+    /// runs for the requested confidence.
     pub interval: Option<ConfidenceInterval>,
 }
 
-/// Estimates the shift from A to B with an interval of confidence `level` or more. The interval
-/// holds the shifts that the Mann–Whitney test would not reject. NaN for empty groups.
+/// Estimates the shift from A to B with an interval of confidence `level` or more. The interval holds the shifts that
+/// the Mann–Whitney test does not reject. NaN if a group is empty.
 pub fn shift(a: &[f64], b: &[f64], level: f64) -> Shift {
     shift_of(a, b, level, |a, b| b - a)
 }
 
-/// The same for values above 0 on a scale of ratios: the shift of their natural logarithms. Its estimate is the logarithm of
-/// the median ratio of a value of B to one of A, so no end of its interval is a ratio below 0.
+/// Like [`shift`], for values above 0 on a scale of ratios: the shift of their natural logarithms. The estimate is
+/// the logarithm of the median ratio of a value of B to one of A, so no end of its interval is a ratio below 0.
 pub fn log_shift(a: &[f64], b: &[f64], level: f64) -> Shift {
     shift_of(a, b, level, |a, b| (b / a).ln())
 }
@@ -137,8 +136,8 @@ fn shift_of(a: &[f64], b: &[f64], level: f64, difference: impl Fn(f64, f64) -> f
     Shift { shift: describe::median(&differences), interval }
 }
 
-/// The largest c with P(U ≤ c − 1) ≤ (1 − level)/2: the c-th smallest and largest difference are the
-/// ends. 0 when there is none. And the confidence achieved.
+/// Largest c with P(U ≤ c − 1) ≤ (1 − level)/2, and the confidence achieved: the c-th smallest and the c-th largest
+/// difference are the ends of the interval. 0 if there is none.
 fn pairs_cut(n: usize, m: usize, level: f64) -> (usize, f64) {
     // (1 − 0.9)/2 is a little less than 1/20, which three against three runs reach exactly.
     let (tail, total) = ((1.0 - level) / 2.0 * (1.0 + 1e-9), n + m);
@@ -189,7 +188,7 @@ mod tests {
         assert_eq!((critical(3, 3), critical(4, 4)), (None, Some(0)));
     }
 
-    /// `methodology` 3.3, and the binomial coefficients behind it.
+    /// The table in `methodology` 3.3, and its binomial coefficients.
     #[test]
     fn the_smallest_p_of_few_runs() {
         for (n, p) in
@@ -203,7 +202,7 @@ mod tests {
         }
     }
 
-    /// Every way to divide the values, one by one.
+    /// Enumerates every way to divide the values.
     fn brute(a: &[f64], b: &[f64]) -> f64 {
         let all: Vec<f64> = a.iter().chain(b).copied().collect();
         let u_of = |in_b: u32| {
@@ -234,7 +233,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// Few distinct values: ties abound.
+        /// With few distinct values, and so many ties.
         #[test]
         fn p_agrees_with_enumeration(
             a in prop::collection::vec(0_u8..6, 1..6), b in prop::collection::vec(0_u8..6, 1..6),
@@ -244,7 +243,7 @@ mod tests {
             prop_assert!((mann_whitney(&a, &b).p - brute(&a, &b)).abs() < 1e-12);
         }
 
-        /// Order within a group, unit and swap.
+        /// Invariance under order within a group, change of unit, and swap.
         #[test]
         fn the_invariances(
             a in prop::collection::vec(1.0_f64..2.0, 3..12),
@@ -271,7 +270,7 @@ mod tests {
             if let (Some(back), Some(there)) = (back.interval, s.interval) {
                 prop_assert_eq!((back.low, back.high), (-there.high, -there.low));
             }
-            // Its interval is the set of shifts that the test does not reject.
+            // The interval is the set of shifts that the test does not reject.
             if let Some(i) = s.interval {
                 let p_at = |by: f64| {
                     let moved: Vec<f64> = b.iter().map(|v| v - by).collect();

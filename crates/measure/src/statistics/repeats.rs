@@ -1,23 +1,23 @@
-//! Repeated runs: their mean and median with intervals, and how many are needed. The unit is the whole run
-//! (preparation, preconditioning, steady state), so the runs may be taken as independent; the interval covers
-//! the variation between runs on this device and this host, and nothing more.
+//! Repeated runs: mean and median with confidence intervals, and the number of runs needed. The unit is the whole run
+//! (preparation, preconditioning, steady state), so runs may be taken as independent; the interval covers only the
+//! variation between runs on this device and this host.
 
 use super::{BadInput, ConfidenceInterval, all_finite, describe, distribution};
 use serde::{Deserialize, Serialize};
 
-/// The highest number of runs that is recommended.
+/// Highest number of runs that is recommended.
 const RUNS_MAX: u32 = 1_000_000;
 
-/// The mean of some runs.
+/// Mean of several runs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MeanOfRuns {
-    /// Runs.
+    /// Number of runs.
     pub n: usize,
-    /// Their mean, in the unit of the values.
+    /// Mean, in the unit of the values.
     pub mean: f64,
     /// Sample standard deviation; None for one run.
     pub deviation: Option<f64>,
-    /// Interval of the mean by Student's t; None for one run, of which nothing is known.
+    /// Interval of the mean by Student's t; None for a single run.
     pub interval: Option<ConfidenceInterval>,
 }
 
@@ -27,13 +27,13 @@ impl MeanOfRuns {
         self.interval.filter(|_| self.mean != 0.0).map(|i| i.half_width() / self.mean.abs())
     }
 
-    /// Coefficient of variation: the deviation as a share of the mean.
+    /// Coefficient of variation: standard deviation as a share of the mean.
     pub fn variation(&self) -> Option<f64> {
         self.deviation.filter(|_| self.mean != 0.0).map(|d| d / self.mean.abs())
     }
 }
 
-/// The mean of `runs` with an interval of confidence `level`. Refuses no runs.
+/// Computes the mean of `runs` with an interval of confidence `level`. Refuses an empty list.
 pub fn mean(runs: &[f64], level: f64) -> Result<MeanOfRuns, BadInput> {
     checked(runs)?;
     let (n, mean) = (runs.len(), describe::mean(runs));
@@ -46,19 +46,19 @@ pub fn mean(runs: &[f64], level: f64) -> Result<MeanOfRuns, BadInput> {
     Ok(MeanOfRuns { n, mean, deviation, interval })
 }
 
-/// The median of some runs.
+/// Median of several runs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MedianOfRuns {
-    /// Runs.
+    /// Number of runs.
     pub n: usize,
-    /// Their median.
+    /// Median, in the unit of the values.
     pub median: f64,
-    /// Interval between two of the runs, whatever the distribution, with the confidence that it
-    /// achieves. None where there are too few runs (fewer than 6 for 95 %).
+    /// Interval between two of the runs, valid for any distribution, with the confidence achieved. None if there are
+    /// too few runs (fewer than 6 for 95 %).
     pub interval: Option<ConfidenceInterval>,
 }
 
-/// The median of `runs` with an interval of confidence `level` or more. Refuses no runs.
+/// Computes the median of `runs` with an interval of confidence `level` or more. Refuses an empty list.
 pub fn median(runs: &[f64], level: f64) -> Result<MedianOfRuns, BadInput> {
     checked(runs)?;
     let sorted = describe::sorted(runs);
@@ -79,9 +79,9 @@ fn checked(runs: &[f64]) -> Result<(), BadInput> {
     all_finite("the runs", runs)
 }
 
-/// Fewest runs (2 or more) for which the interval of the mean has a half width of at most `half_width_share`,
-/// given runs with coefficient of variation `variation`; both are shares of the mean. None when a million would
-/// not be enough, or the shares are not above 0.
+/// Fewest runs (2 or more) for which the interval of the mean has a half width of at most `half_width_share`, given
+/// the runs' coefficient of variation `variation`; both are shares of the mean. None if a million is not enough, or
+/// the shares are out of range.
 pub fn runs_needed(variation: f64, half_width_share: f64, level: f64) -> Option<u32> {
     if !(variation >= 0.0 && half_width_share > 0.0) {
         return None;
@@ -93,7 +93,7 @@ pub fn runs_needed(variation: f64, half_width_share: f64, level: f64) -> Option<
     if !enough(RUNS_MAX) {
         return None;
     }
-    // The half width falls with n throughout, so halving finds where it is small enough.
+    // The half width decreases with n, so bisection finds the smallest n.
     let (mut short, mut long) = (1, RUNS_MAX);
     while long - short > 1 {
         let middle = u32::midpoint(short, long);
@@ -131,7 +131,7 @@ mod tests {
         assert!(median(&runs[..6], 0.95).unwrap().interval.is_some());
     }
 
-    /// The smallest numbers; `methodology` 3.1 has 7, 20, 7, 30, 20, rounded up.
+    /// Compares with the fewest runs; `methodology` 3.1 has 7, 20, 7, 30, 20, rounded up.
     #[test]
     fn runs_needed_are_the_fewest() {
         let table = [(0.02, 0.02, 7), (0.02, 0.01, 18), (0.05, 0.05, 7), (0.05, 0.02, 27)];

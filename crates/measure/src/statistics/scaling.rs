@@ -1,11 +1,10 @@
-//! Scaling with more threads, devices or hosts. Speed-up and efficiency against the smallest number measured,
-//! and Gunther's universal scalability law fitted to the absolute figures (*Guerrilla Capacity Planning*,
-//! 2007):
+//! Scaling with threads, devices or hosts: speed-up and efficiency relative to the smallest number measured, and
+//! Gunther's universal scalability law fitted to the absolute figures (*Guerrilla Capacity Planning*, 2007):
 //!
 //! X(n) = λ n / (1 + σ (n − 1) + κ n (n − 1))
 //!
-//! with λ what one would do alone, σ the share that waits for something common (contention), and κ
-//! the cost of keeping each pair in agreement (coherency), which makes throughput fall again.
+//! with λ the throughput of one alone, σ the serialised share (contention), and κ the cost of keeping each pair in
+//! agreement (coherency), which makes throughput fall again.
 
 use super::{BadInput, all_finite};
 use serde::{Deserialize, Serialize};
@@ -15,25 +14,25 @@ use serde::{Deserialize, Serialize};
 pub struct ScalePoint {
     /// Threads, devices or hosts; 1 or more.
     pub n: u32,
-    /// Throughput of all together, any unit (IOPS, MB/s), above 0.
+    /// Combined throughput in any unit (IOPS, MB/s), above 0.
     pub throughput: f64,
 }
 
-/// A point beside the smallest one.
+/// A point relative to the smallest one.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scaled {
     /// Threads, devices or hosts.
     pub n: u32,
-    /// Throughput, absolute: print it beside the normalised one.
+    /// Absolute throughput: print it beside the normalised one.
     pub throughput: f64,
-    /// Throughput ÷ that of the smallest number measured.
+    /// Throughput ÷ throughput at the smallest number measured.
     pub speed_up: f64,
-    /// Throughput of each ÷ that of each at the smallest number; 1 is perfect, more is superlinear.
+    /// Throughput per unit ÷ throughput per unit at the smallest number; 1 is perfect, more is superlinear.
     pub efficiency: f64,
 }
 
-/// Speed-up and efficiency of every point, in their order. The base is the smallest `n` given (the
-/// first of several): X(1) if it was measured. Refuses points that say nothing.
+/// Computes speed-up and efficiency of every point, in their order. The base is the smallest `n` given (the first of
+/// several): X(1) if it was measured. Refuses points that are not valid.
 pub fn scaled(points: &[ScalePoint]) -> Result<Vec<Scaled>, BadInput> {
     checked(points)?;
     let Some(base) = points.iter().min_by_key(|p| p.n) else {
@@ -59,7 +58,7 @@ fn checked(points: &[ScalePoint]) -> Result<(), BadInput> {
     }
 }
 
-/// The universal scalability law, fitted.
+/// Parameters of the universal scalability law, fitted.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scalability {
     /// λ: throughput of one alone, in the unit of the points.
@@ -68,7 +67,7 @@ pub struct Scalability {
     pub contention: f64,
     /// κ: coherency, 0 or more.
     pub coherency: f64,
-    /// Largest deviation of a point from the curve, as a share of the point.
+    /// Largest relative deviation of a point from the curve.
     pub deviation_share_max: f64,
 }
 
@@ -78,16 +77,16 @@ impl Scalability {
         self.alone * n / (1.0 + self.contention * (n - 1.0) + self.coherency * n * (n - 1.0))
     }
 
-    /// The number with the most throughput, √((1 − σ)/κ). None where it never falls again.
+    /// Number with the highest throughput, √((1 − σ)/κ). None if throughput never falls again.
     pub fn peak(&self) -> Option<f64> {
         (self.coherency > 0.0 && self.contention < 1.0)
             .then(|| ((1.0 - self.contention) / self.coherency).sqrt())
     }
 }
 
-/// Fits the law by least squares of the relative error. In n/X(n) = (1 + σ(n − 1) + κ n(n − 1))/λ
-/// the coefficients are linear, so there is nothing to iterate; those of σ and κ are kept from
-/// falling below 0. Refuses fewer than four different numbers: three parameters go through any three.
+/// Fits the law by least squares of the relative error. In n/X(n) = (1 + σ(n − 1) + κ n(n − 1))/λ the coefficients
+/// are linear, so no iteration is needed; σ and κ are bounded below by 0. Refuses fewer than four different numbers,
+/// since three parameters fit any three points.
 pub fn fit(points: &[ScalePoint]) -> Result<Scalability, BadInput> {
     checked(points)?;
     let mut different: Vec<u32> = points.iter().map(|p| p.n).collect();
@@ -99,8 +98,8 @@ pub fn fit(points: &[ScalePoint]) -> Result<Scalability, BadInput> {
             different.len()
         )));
     }
-    // Minimise Σ (X/n × (c0 + c1 (n − 1) + c2 n (n − 1)) − 1)². Columns are scaled by the largest n,
-    // or the squares of their squares would lose digits.
+    // Minimise Σ (X/n × (c0 + c1 (n − 1) + c2 n (n − 1)) − 1)². Columns are scaled by the largest n, or their fourth
+    // powers would lose digits.
     let largest = f64::from(different[different.len() - 1]);
     let rows: Vec<[f64; 3]> = points
         .iter()
@@ -132,8 +131,8 @@ fn misfit(rows: &[[f64; 3]], c: &[f64; 3]) -> f64 {
     rows.iter().map(|r| (r.iter().zip(c).map(|(x, c)| x * c).sum::<f64>() - 1.0).powi(2)).sum()
 }
 
-/// Least squares of Σ (row · c − 1)² with only the coefficients of `set`, the others 0: the normal
-/// equations by elimination with pivots. None when they are singular.
+/// Minimises Σ (row · c − 1)² over the coefficients in `set`, with the others 0: solves the normal equations by
+/// elimination with pivots. None if they are singular.
 fn least_squares(rows: &[[f64; 3]], set: &[usize]) -> Option<[f64; 3]> {
     let k = set.len();
     // The coefficient of `alone` is tiny where throughput is large: scale each column to 1.
@@ -190,7 +189,7 @@ mod tests {
     }
 
     proptest! {
-        /// The parameters of a law are found again, whatever the unit.
+        /// Fitting a known law recovers its parameters, whatever the unit.
         #[test]
         fn a_known_law_is_found(
             alone in 1e-3_f64..1e9, contention in 0.0_f64..0.5, coherency in 0.0_f64..0.02,
@@ -217,7 +216,7 @@ mod tests {
             assert!((found.contention - 0.05).abs() < 0.015, "{found:?}");
             assert!((found.peak().unwrap() / 950.0_f64.sqrt() - 1.0).abs() < 0.1, "{found:?}");
             assert!(found.deviation_share_max < 0.04, "{found:?}");
-            // Perfect and superlinear scaling: at the bounds.
+            // Perfect and superlinear scaling: parameters at their bounds.
             let line: Vec<ScalePoint> = p
                 .iter()
                 .zip(&noise)

@@ -1,18 +1,17 @@
 //! The slope of a noisy series: Theil and Sen's estimate, the median of the slopes between all pairs
 //! of points (Theil 1950; Sen, JASA 63, 1968). Stalls in up to 29 % of the points can't bend it.
 //!
-//! Its interval is by a block bootstrap of the residuals, since neighbouring points are alike:
-//! circular blocks (Politis and Romano, 1992) of residuals are put onto the fitted line, and the
-//! line is fitted again. The standard error that this gives is itself known from few blocks only, so
-//! the interval takes Student's t with as many degrees of freedom as there are blocks, less two for
-//! the line. In simulations of 30 minutes of seconds, correlated by 0 to 0.8 and averaged to 60
-//! points, its 95 % hold the truth in 93 % (plain percentiles of the bootstrap: in 88 %); of 40
-//! points that are themselves correlated by 0.5, in 90 %.
+//! Its interval is by a block bootstrap of the residuals, since neighbouring points are correlated: circular blocks
+//! (Politis and Romano, 1992) of residuals are added to the fitted line, and the line is fitted again. The standard
+//! error from this is itself based on few blocks, so the interval takes Student's t with as many degrees of freedom
+//! as there are blocks, less two for the line. In simulations of 30 minutes of seconds, correlated by 0 to 0.8 and
+//! averaged to 60 points, 95 % intervals hold the truth in 93 % (plain percentiles of the bootstrap: in 88 %); with
+//! 40 points that are themselves correlated by 0.5, in 90 %.
 
 use super::{ConfidenceInterval, describe, distribution};
 use iodyno_units::rng;
 
-/// Resamplings of the bootstrap: they give the standard error within 5 %.
+/// Number of resamplings: they give the standard error within 5 %.
 const DRAWS: usize = 200;
 
 /// A slope with its interval, per step of the series.
@@ -20,21 +19,21 @@ const DRAWS: usize = 200;
 pub struct Slope {
     /// Theil–Sen slope, unit of the values per step.
     pub per_step: f64,
-    /// Its interval.
+    /// Confidence interval of the slope.
     pub interval: ConfidenceInterval,
-    /// Length of the blocks that were resampled, steps.
+    /// Length of the resampled blocks, steps.
     pub block: usize,
 }
 
-/// Median of the slopes of all pairs, by way of `scratch`, which it fills. 0 for fewer than two
-/// values.
+/// Median of the slopes of all pairs; 0 for fewer than two values. `scratch` is overwritten, and kept between calls
+/// to save allocations.
 pub fn theil_sen(values: &[f64], scratch: &mut Vec<i64>) -> f64 {
     if values.len() < 2 {
         return 0.0;
     }
     scratch.clear();
     for distance in 1..values.len() {
-        // A product with the reciprocal costs a tenth of a division.
+        // Multiplying by the reciprocal costs a tenth of a division.
         let per_step = 1.0 / distance as f64;
         scratch.extend(
             values.iter().zip(&values[distance..]).map(|(a, b)| ordered((b - a) * per_step)),
@@ -50,8 +49,8 @@ pub fn theil_sen(values: &[f64], scratch: &mut Vec<i64>) -> f64 {
     lower + (upper - lower) / 2.0
 }
 
-/// Whole numbers in the order of the doubles (as [`f64::total_cmp`] has it): comparing them is most
-/// of the work, and several times faster.
+/// Maps doubles to integers in the same order as [`f64::total_cmp`]: comparisons are most of the work, and several
+/// times faster on integers.
 fn ordered(x: f64) -> i64 {
     let bits = x.to_bits() as i64;
     bits ^ (((bits >> 63) as u64) >> 1) as i64
@@ -61,9 +60,9 @@ fn from_ordered(key: i64) -> f64 {
     f64::from_bits((key ^ (((key >> 63) as u64) >> 1) as i64) as u64)
 }
 
-/// The slope of `values` (evenly spaced, at least 8 of them, or the interval means nothing) with an
-/// interval of confidence `level`. Time grows with the square of their number: average to some
-/// hundred points before. The same `seed` gives the same interval.
+/// Fits a slope to `values` (evenly spaced, at least 8 for a meaningful interval), with an interval of confidence
+/// `level`. Time grows with the square of their number: average to some hundred points before. The same `seed` gives
+/// the same interval.
 pub fn slope(values: &[f64], level: f64, seed: u64) -> Slope {
     let n = values.len();
     let mut scratch = Vec::with_capacity(n * n / 2);
@@ -76,8 +75,8 @@ pub fn slope(values: &[f64], level: f64, seed: u64) -> Slope {
         *r -= centre;
     }
     let block = block_length(&residuals);
-    // The mean and the slope that were taken out take a share of block/n each of what a block's sum
-    // varies by, and the fit two degrees of freedom.
+    // Subtracting the fitted mean and slope removes a share of block/n each from the variance of a block's sum, and
+    // the fit two degrees of freedom.
     let taken = 2.0 + 2.0 * block as f64;
     let inflation = (n as f64 / (n as f64 - taken).max(1.0)).sqrt();
     let mut random = rng::stream(seed, "slope bootstrap", 0);
@@ -101,8 +100,8 @@ pub fn slope(values: &[f64], level: f64, seed: u64) -> Slope {
     Slope { per_step, interval, block }
 }
 
-/// Blocks long enough to hold what correlation there is: n^(1/3) by rule (Künsch 1989), and more for
-/// a series whose lag-1 correlation ρ says that about (1 + ρ)/(1 − ρ) neighbours are worth one.
+/// Block length that covers the correlation: n^(1/3) by rule (Künsch 1989), and more if the lag-1 correlation ρ means
+/// that about (1 + ρ)/(1 − ρ) neighbours are worth one.
 fn block_length(residuals: &[f64]) -> usize {
     let n = residuals.len() as f64;
     let rho = describe::autocorrelation(residuals, 1).unwrap_or(0.0).clamp(0.0, 0.9);
@@ -128,8 +127,8 @@ mod tests {
         assert_eq!(slope(&y, 0.95, 1), s, "the same seed replays");
     }
 
-    /// The example of Hollander and Wolfe's *Nonparametric Statistical Methods* shape: a list small
-    /// enough for every pair to be written down.
+    /// An example like those of Hollander and Wolfe's *Nonparametric Statistical Methods*: a list small enough to
+    /// write down every pair.
     #[test]
     fn the_median_of_all_pairs() {
         // Pairs: 1, 3, 2 (distance 1), 2, 2.5 (2), 2 (3).
@@ -155,7 +154,7 @@ mod tests {
     }
 
     proptest! {
-        /// Scale, shift, tilt and reversal.
+        /// The slope follows scale, shift, tilt and reversal of its series.
         #[test]
         fn the_slope_follows_its_series(
             y in prop::collection::vec(0.0_f64..1e3, 8..40), tilt in -5.0_f64..5.0,

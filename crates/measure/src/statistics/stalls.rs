@@ -3,12 +3,12 @@
 use super::describe;
 use core::ops::Range;
 
-/// An interval with less than this share of the median rate is a stall (`methodology`: a user takes it for a
-/// hang, and not for a slow second).
+/// Share of the median rate below which an interval is a stall (`methodology`: a user perceives a hang, not a slow
+/// second).
 pub const STALL_SHARE: f64 = 0.1;
 
-/// Runs of neighbouring rates below [`STALL_SHARE`] of their median, by their places in the series. None is
-/// found in an empty series, nor in one whose median is 0.
+/// Returns runs of neighbouring rates below [`STALL_SHARE`] of the median, as ranges of indices. An empty series has
+/// none, nor does one whose median is 0.
 pub fn stalls(rates: &[f64]) -> Vec<Range<usize>> {
     if rates.is_empty() {
         return Vec::new();

@@ -4,40 +4,39 @@
 //! them rises or falls by at most 10 % of the mean from the first of the five to the last. After at
 //! most 25 rounds the answer is NOT REACHED, and the last window is reported all the same.
 //!
-//! It is judged at the end of a round only, of all tracking variables at once. How weak it is: a
-//! device that loses 2.4 % a round passes at its first window, and noise of 10 % passes sooner or
-//! later, since one may try 21 windows. So a report names the windows tried, and [`super::drift`]
-//! gives our own verdict beside it.
+//! It is judged only at the end of a round, for all tracking variables at once. The criterion is weak: a device that
+//! loses 2.4 % per round passes at its first window, and noise of 10 % passes sooner or later, since there are up to
+//! 21 windows. So a report states the number of windows tried, and [`super::drift`] gives our own verdict beside it.
 
 use super::{BadInput, all_finite, describe};
 use serde::{Deserialize, Serialize};
 
-/// The limits of a steady state. Other limits than [`SteadyLimits::PTS`] are sensible for a noisy target, but
-/// then the report must state them: it carries them.
+/// Limits of a steady state. Limits other than [`SteadyLimits::PTS`] are sensible for a noisy target, but the report
+/// must state them, so it carries them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SteadyLimits {
     /// Rounds in a window, 2 or more.
     pub window_rounds: u32,
-    /// Rounds after which the search ends; not fewer than a window has.
+    /// Rounds after which the search ends; at least `window_rounds`.
     pub rounds_max: u32,
-    /// Largest minus smallest value, as a share of the mean, at most; above 0.
+    /// Limit of the range (largest minus smallest value), as a share of the mean; above 0.
     pub range_share_max: f64,
-    /// Rise or fall of the fitted line over the window, as a share of the mean, at most; above 0.
+    /// Limit of the fitted line's rise or fall over the window, as a share of the mean; above 0.
     pub slope_share_max: f64,
 }
 
 impl SteadyLimits {
-    /// The specification's own.
+    /// Limits of the specification.
     pub const PTS: Self =
         Self { window_rounds: 5, rounds_max: 25, range_share_max: 0.20, slope_share_max: 0.10 };
 
-    /// Whether these are the specification's limits. Going on after 25 rounds is allowed by it.
+    /// Whether these are the specification's limits; it permits more than 25 rounds.
     pub fn is_pts(&self) -> bool {
         *self == Self { rounds_max: self.rounds_max, ..Self::PTS } && self.rounds_max >= 25
     }
 }
 
-/// In words, for the report.
+/// Text for the report.
 impl std::fmt::Display for SteadyLimits {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
@@ -55,27 +54,27 @@ impl std::fmt::Display for SteadyLimits {
 /// One variable over one measurement window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Window {
-    /// Number of its first round; the first of all is 1.
+    /// Number of the first round, counted from 1.
     pub first_round: u32,
     /// Value of each round, in the variable's own unit.
     pub values: Vec<f64>,
-    /// Their mean.
+    /// Mean of the values.
     pub mean: f64,
-    /// The line fitted through them, over the *number of the round*: slope × round + intercept.
+    /// Fitted line over the *number of the round*: slope × round + intercept.
     pub fit: describe::Line,
     /// Largest minus smallest value.
     pub range: f64,
-    /// Rise or fall of the fitted line from the first to the last round, without sign.
+    /// Absolute rise or fall of the fitted line from the first to the last round.
     pub slope_excursion: f64,
-    /// The range was small enough.
+    /// Whether the range is within the limit.
     pub range_ok: bool,
-    /// The slope was small enough.
+    /// Whether the slope is within the limit.
     pub slope_ok: bool,
 }
 
 impl Window {
-    /// Judges `values`, the rounds from `first_round` on. A mean that is not above 0 is never
-    /// steady: shares of it mean nothing.
+    /// Judges `values`, the rounds from `first_round` on. A mean of 0 or less is never steady, because shares of it
+    /// mean nothing.
     pub fn judge(limits: &SteadyLimits, first_round: u32, values: &[f64]) -> Self {
         let mean = describe::mean(values);
         let fit = describe::least_squares(f64::from(first_round), values);
@@ -101,7 +100,7 @@ impl Window {
         self.range_ok && self.slope_ok
     }
 
-    /// Number of its last round.
+    /// Number of the last round.
     pub fn last_round(&self) -> u32 {
         self.first_round + self.values.len() as u32 - 1
     }
@@ -117,7 +116,7 @@ impl Window {
     }
 }
 
-/// The state of the search.
+/// State of the search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Progress {
@@ -125,22 +124,22 @@ pub enum Progress {
     Running,
     /// All variables were steady over the last window.
     Reached,
-    /// The rounds are used up: report the last window, and NOT REACHED.
+    /// The rounds are used up: report the last window as NOT REACHED.
     NotReached,
 }
 
-/// The search for the steady state of one or more tracking variables: a value that can be stored and resumed.
+/// The search for a steady state of one or more tracking variables, as a value that can be stored and resumed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SteadyState {
     limits: SteadyLimits,
     variables: Vec<String>,
-    /// By round, then by variable.
+    /// Values by round, then by variable.
     rounds: Vec<Vec<f64>>,
     progress: Progress,
 }
 
 impl SteadyState {
-    /// Starts with no rounds. Refuses limits that can't be met or judged, and no variables.
+    /// Starts a search without rounds. Refuses limits that can't be met or judged, and an empty list of variables.
     pub fn new(limits: SteadyLimits, variables: Vec<String>) -> Result<Self, BadInput> {
         let refuse = |text: String| Err(BadInput(text));
         if variables.is_empty() {
@@ -160,8 +159,8 @@ impl SteadyState {
         Ok(Self { limits, variables, rounds: Vec::new(), progress: Progress::Running })
     }
 
-    /// Takes the values of a finished round, one for each variable in their order, and judges.
-    /// Refuses values that are missing or not finite, and rounds after the end.
+    /// Adds the values of a finished round, one per variable in their order, and judges. Refuses missing or infinite
+    /// values, and rounds after the end.
     pub fn push_round(&mut self, values: &[f64]) -> Result<Progress, BadInput> {
         if self.progress != Progress::Running {
             return Err(BadInput(format!(
@@ -187,7 +186,7 @@ impl SteadyState {
         Ok(self.progress)
     }
 
-    /// The window of each variable that ends with the last round; none before there are enough.
+    /// Window of each variable that ends with the last round; empty until there are enough rounds.
     fn last_windows(&self) -> Vec<Window> {
         let length = self.limits.window_rounds as usize;
         let Some(start) = self.rounds.len().checked_sub(length) else {
@@ -201,7 +200,7 @@ impl SteadyState {
             .collect()
     }
 
-    /// The report.
+    /// Summarises the search.
     pub fn report(&self) -> SteadyReport {
         let rounds = self.rounds.len() as u32;
         SteadyReport {
@@ -214,18 +213,18 @@ impl SteadyState {
     }
 }
 
-/// The report on a search, whatever its end.
+/// Report on a search, whatever its result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SteadyReport {
-    /// The limits that were used; [`SteadyLimits`] prints them in words.
+    /// Limits used; [`SteadyLimits`] formats them as text.
     pub limits: SteadyLimits,
-    /// The end of the search.
+    /// Result of the search.
     pub progress: Progress,
-    /// Rounds run.
+    /// Number of rounds.
     pub rounds: u32,
-    /// Windows judged, the last one included. More than ten make a success doubtful.
+    /// Number of windows judged, including the last. More than ten make a success doubtful.
     pub windows_tried: u32,
-    /// The last window of each variable, by name; empty before there was one.
+    /// Last window of each variable, by name; empty if there was none.
     pub windows: Vec<(String, Window)>,
 }
 
@@ -249,8 +248,8 @@ mod tests {
         s.report()
     }
 
-    /// `methodology` 9, each also at the scale of seconds and of nanoseconds: an implementation
-    /// that rounds to a fixed number of decimals passes everything small.
+    /// Examples of `methodology` 9, each also at the scale of seconds and of nanoseconds: an implementation that
+    /// rounds to a fixed number of decimals accepts any small values.
     #[test]
     fn worked_examples() {
         type Case = (&'static [f64], f64, f64, bool, bool);
@@ -259,7 +258,7 @@ mod tests {
             (&[1.0, 1.025, 1.05, 1.075, 1.1], 0.095_238, 0.095_238, true, true),
             (&[1.0, 1.03, 1.06, 1.09, 1.12], 0.113_207, 0.113_207, true, false),
             (&[1.16, 1.0, 1.0, 1.0, 0.97], 0.185_185, 0.148_148, true, false),
-            // From first to last nothing, by the fit nothing either; only the range shows it.
+            // No change from first to last, nor by the fit; only the range shows it.
             (&[1.0, 1.0, 1.3, 1.0, 1.0], 0.283_019, 0.0, false, true),
             // The end points alone would say 11.3 %.
             (&[1.0, 1.06, 1.06, 1.06, 1.12], 0.113_207, 0.090_566, true, true),
@@ -274,7 +273,7 @@ mod tests {
                 assert_eq!(w.steady(), range_ok && slope_ok);
             }
         }
-        // The limits are met by equality: values whose sums are exact.
+        // Values exactly at the limits pass; the sums of these values are exact.
         assert!(judge(&[9.0, 11.0, 10.0, 11.0, 9.0]).steady());
         assert!(!judge(&[0.0; 5]).steady() && !judge(&[-1.0; 5]).steady());
     }
@@ -326,7 +325,7 @@ mod tests {
         assert!(SteadyState::new(cloud, Vec::new()).is_err());
     }
 
-    /// How weak the criterion is, as `methodology` 1.0 found by its own simulation.
+    /// The criterion's weakness, as found by simulation in `methodology` 1.0.
     #[test]
     fn the_criterion_is_as_weak_as_known() {
         assert_eq!(search((0..25).map(|i| 0.976_f64.powi(i))).windows_tried, 1);

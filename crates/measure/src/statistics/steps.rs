@@ -1,53 +1,53 @@
-//! A steady state within a cell, as fio judges it: by the values of steps of a second, over a window that moves on by a
-//! step.
+//! The steady state within a cell, as fio judges it: by one value per second, over a window that advances second by
+//! second.
 
 use super::describe;
 use crate::interval::{ClassStats, Interval};
 use iodyno_units::OpKind;
 
-/// The time that one value is taken over, as near as whole intervals come to it, ns.
+/// Length of a step, rounded to whole intervals, ns.
 const STEP_NS: u64 = 1_000_000_000;
 
-/// The kinds of operation that count.
+/// Kinds of operation that count.
 const KINDS: [OpKind; 3] = [OpKind::Read, OpKind::Write, OpKind::Trim];
 
-/// The steps of a cell.
+/// Division of a cell into steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Steps {
     /// Length of a step, ns: whole intervals of the cell.
     pub length_ns: u64,
-    /// When the first one begins, ns.
+    /// Start of the first step, ns into the measured time.
     after_ns: u64,
-    /// The first interval of the first step.
+    /// Index of the first interval of the first step.
     first: usize,
-    /// Intervals of each.
+    /// Number of intervals per step.
     each: usize,
 }
 
-/// The figures of a step.
+/// Figures of a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Step {
-    /// Operations a second.
+    /// Operations per second.
     pub iops: f64,
-    /// Bytes a second.
+    /// Bytes per second.
     pub bytes_per_s: f64,
-    /// Mean latency, ns; 0 where nothing completed.
+    /// Mean latency, ns; 0 if nothing completed.
     pub mean_ns: f64,
 }
 
-/// How far a window's values are from being steady.
+/// Deviation of a window's values from a steady state.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Excursion {
-    /// Their mean; above 0.
+    /// Mean of the values; above 0.
     pub mean: f64,
-    /// The largest deviation from the mean.
+    /// Largest deviation from the mean.
     pub deviation: f64,
-    /// Rise of the least-squares line in one step.
+    /// Rise of the least-squares line per step.
     pub slope: f64,
 }
 
 impl Steps {
-    /// From `after_ns` into the measured time, for a cell with intervals of this length.
+    /// Steps from `after_ns` into the measured time on, for a cell with intervals of `interval_ns`.
     pub fn new(interval_ns: u64, after_ns: u64) -> Self {
         let interval_ns = interval_ns.max(1);
         let (first, each) = (after_ns.div_ceil(interval_ns), (STEP_NS / interval_ns).max(1));
@@ -59,17 +59,17 @@ impl Steps {
         }
     }
 
-    /// Steps that are complete when so much time was measured.
+    /// Number of complete steps once `measured_ns` are measured.
     pub fn complete(&self, measured_ns: u64) -> usize {
         (measured_ns.saturating_sub(self.after_ns) / self.length_ns) as usize
     }
 
-    /// Steps of a window: two at least.
+    /// Number of steps in a window; at least two.
     pub fn of_window(&self, window_ns: u64) -> usize {
         (window_ns / self.length_ns).max(2) as usize
     }
 
-    /// The last `count` of the first `complete` steps; fewer where there are fewer.
+    /// Returns the last `count` of the first `complete` steps, or all if there are fewer.
     pub fn last(&self, series: &[Interval], complete: usize, count: usize) -> Vec<Step> {
         let step = |number: usize| {
             let from = self.first + number * self.each;
@@ -84,7 +84,7 @@ impl Steps {
 }
 
 impl Step {
-    /// Of what completed in so much time. Flushes don't count, as in fio.
+    /// Figures of an interval of this length. Flushes don't count, as in fio.
     pub fn of(interval: &Interval, length_ns: u64) -> Self {
         let per_second = 1e9 / length_ns.max(1) as f64;
         let of = || KINDS.into_iter().filter_map(|kind| interval.class(kind));
@@ -102,7 +102,7 @@ impl Step {
 }
 
 impl Excursion {
-    /// None where there is nothing to compare, or the mean is 0.
+    /// Computes the deviation; None for fewer than two values, or a mean of 0.
     pub fn of(values: &[f64]) -> Option<Self> {
         let mean = describe::mean(values);
         if values.len() < 2 || mean.is_nan() || mean <= 0.0 {
@@ -117,7 +117,7 @@ impl Excursion {
 mod tests {
     use super::*;
 
-    /// Closed forms: a line of known slope, and one value that stands out.
+    /// Known results: a line of known slope, and one value that stands out.
     #[test]
     fn excursions_have_their_closed_forms() {
         let line: Vec<f64> = (0..30).map(|n| 100.0 + f64::from(n)).collect();

@@ -1,16 +1,16 @@
-//! Percentiles of one window with intervals corrected for the uneven distribution of its tail over time.
+//! Percentiles of one window with confidence intervals that account for slow operations being clustered in time.
 //!
-//! The interval of [`quantile`](super::quantile::quantile) takes operations as independent. They are not: a
-//! stall affects all that are in flight, and slow seconds come together. Here the window's own series shows how
-//! much that matters. The operations beyond the percentile are counted by batch of the series; if they fell
-//! independently, the counts would scatter according to the binomial law. The excess is the inflation
-//! (Pearson's χ² over its degrees of freedom, the dispersion of a quasi-binomial model: McCullagh and Nelder,
-//! *Generalized Linear Models*, 2nd edition, section 4.5), and every operation counts as 1/inflation. There are
-//! 30 batches, fewer where neighbouring ones are alike, 10 at least, as for [`super::batch`].
+//! The interval of [`quantile`](super::quantile::quantile) takes operations as independent. They are not: a stall
+//! affects all operations in flight, and slow seconds are clustered. The window's own series shows how much that
+//! matters. The operations beyond the percentile are counted per batch of the series; if they were independent, the
+//! counts would scatter according to the binomial law. The excess is the inflation (Pearson's χ² over its degrees of
+//! freedom, the dispersion of a quasi-binomial model: McCullagh and Nelder, *Generalized Linear Models*, 2nd edition,
+//! section 4.5), and every operation counts as 1/inflation. There are 30 batches, or fewer if neighbouring ones are
+//! correlated, but at least 10, as for [`super::batch`].
 //!
-//! **Scope:** it covers the sampling error of *this window*: a run made just after, in the same state, on the
-//! same machine, with the same neighbours. Differences between runs are seen by repeats only. A dependence
-//! longer than a tenth of the window can't be seen in it.
+//! **Scope:** the sampling error of *this window*, as if it were repeated directly after, in the same state, on the
+//! same machine, with the same neighbours. Only repeats show differences between runs. A dependence longer than a
+//! tenth of the window can't be detected.
 
 use super::batch::{BATCHES_MAX, BATCHES_MIN, CORRELATION_MAX};
 use super::describe;
@@ -18,30 +18,30 @@ use super::quantile::quantile;
 use crate::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// The scope of these intervals, for every place that shows them.
+/// Scope of these intervals, in words, to be shown with them.
 pub const COVERS: &str = "the sampling error of this window only, corrected for how unevenly its slow operations fell over time; differences between runs are seen by repeats only";
 
-/// The interval of a percentile within one window.
+/// Confidence interval of a percentile within one window.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Within {
-    /// Lower end, ns. None for unbounded.
+    /// Lower end, ns. None: unbounded.
     #[serde(rename = "low")]
     pub low_ns: Option<u64>,
-    /// Upper end, ns. None for unbounded: too few operations lie beyond the percentile.
+    /// Upper end, ns. None: unbounded, because too few operations lie beyond the percentile.
     #[serde(rename = "high")]
     pub high_ns: Option<u64>,
     /// Confidence, 0 to 1.
     pub level: f64,
     /// Operations counted.
     pub count: u64,
-    /// This many operations are worth one independent one, 1 or more. None where the series has fewer than ten
-    /// parts to estimate it: then they are taken as independent.
+    /// Number of operations worth one independent operation, 1 or more. None if the series has fewer than ten parts
+    /// to estimate it from: then they are taken as independent.
     pub inflation: Option<f64>,
 }
 
-/// The intervals of quantiles `qs` (0 to 1) of the operations in `total`, whose series is `parts`: all histograms
-/// that were recorded in one interval of time together, in order. None where the samples do not support
-/// the percentile itself.
+/// Computes the intervals of quantiles `qs` (0 to 1) of the operations in `total`. `parts` is its series: for each
+/// interval of time in order, all histograms recorded in it. None where there are too few samples for the percentile
+/// itself.
 pub fn within(
     total: &Histogram,
     parts: &[Vec<&Histogram>],
@@ -67,7 +67,7 @@ pub fn within(
     qs.iter().enumerate().map(of).collect()
 }
 
-/// All operations of one interval, and how many of them lie beyond each value.
+/// Number of operations in one interval, and number of those above each value.
 fn beyond(part: &[&Histogram], values: &[Option<u64>]) -> (u64, Vec<u64>) {
     let mut above = vec![0; values.len()];
     for bucket in part.iter().flat_map(|h| h.buckets()) {
@@ -80,8 +80,8 @@ fn beyond(part: &[&Histogram], values: &[Option<u64>]) -> (u64, Vec<u64>) {
     (part.iter().map(|h| h.count()).sum(), above)
 }
 
-/// The excess scatter of the shares of a series over those of independent operations, 1 or more: of operations
-/// and of those among them that lie beyond.
+/// Excess scatter over that of independent operations, 1 or more. `series` holds the number of operations, and the
+/// number beyond the percentile. None if it is too short.
 fn inflation(series: &[(u64, u64)]) -> Option<f64> {
     if series.len() < BATCHES_MIN {
         return None;
@@ -124,8 +124,8 @@ mod tests {
     const SCALE: f64 = 1e5;
     const TRIALS: u64 = 80;
 
-    /// A window of `n` intervals with 20 operations each. Where `stalls`, one interval in twenty is eight times as
-    /// slow, for ten intervals together.
+    /// A window of `n` intervals with 20 operations each. With `stalls`, one interval in twenty is eight times as
+    /// slow, in groups of ten intervals.
     fn window(name: &str, number: u64, n: usize, stalls: bool) -> Vec<Histogram> {
         let mut random = noise::trial(name, number);
         let mut slow = 0;
@@ -146,7 +146,7 @@ mod tests {
             .collect()
     }
 
-    /// The share of trials whose interval holds the truth, as it is and without the correction.
+    /// Share of trials whose interval holds the truth, with and without the correction.
     fn held(name: &str, stalls: bool, truth: f64) -> (f64, f64) {
         let both = (0..TRIALS).map(|number| {
             let series = window(name, number, 1200, stalls);
@@ -167,8 +167,8 @@ mod tests {
 
     #[test]
     fn stalls_that_come_together_widen_the_interval() {
-        // Renewal: on average 200 intervals until a stall begins, then 10 of it; its operations are
-        // so slow that no other lies beyond.
+        // Renewal process: on average 200 intervals until a stall begins, then a stall of 10; its operations are
+        // slower than all others.
         let in_stalls = 10.0 / (199.0 + 10.0);
         let z = distribution::normal_quantile(1.0 - 0.01 / in_stalls);
         let truth = 8.0 * SCALE * (0.3 * z).exp();
@@ -189,7 +189,7 @@ mod tests {
         assert!(found[0].unwrap().inflation.unwrap() < 2.0);
         assert_eq!(found[1].unwrap().count, 24_000);
         assert_eq!(found[2], None, "three operations beyond it say nothing");
-        // Two kinds of operation in one interval are one part.
+        // Two kinds of operation in one interval form one part.
         let halves: Vec<Vec<&Histogram>> =
             series.chunks(2).map(|pair| pair.iter().collect()).collect();
         assert!(within(&total, &halves, &[0.99], 0.95)[0].unwrap().inflation.unwrap() < 2.5);

@@ -5,22 +5,21 @@ use crate::cell::{Cell, Ended};
 use crate::interval::Interval;
 use iodyno_units::human;
 
-/// Little's law may be off by this share before it is called broken. It is an identity of the counts, so only a
-/// defect can break it.
+/// Tolerance of Little's law, as a share. The law is an identity of the counts, so only a defect can break it.
 const LITTLE_TOLERANCE: f64 = 0.001;
 
-/// The fast clock may be off by this share, ...
+/// Tolerance of the fast clock, parts in 10^6. Reported only if both tolerances are exceeded.
 const CLOCK_PPM_MAX: f64 = 500.0;
-/// ... or by this long, ns: between the readings of two clocks an interrupt may fall.
+/// Tolerance of the fast clock, ns: an interrupt may fall between the readings of two clocks.
 const CLOCK_NS_MAX: f64 = 50_000.0;
 
-/// Of the time that operations spent in flight in the window, this share may be of operations that had not completed
-/// at its end. It is half the latency over the window's length where operations complete in their order.
+/// Largest share of the time in flight that may belong to operations still in flight at the window's end. If
+/// operations complete in order, it is half the latency over the window's length.
 const CARRIED_SHARE_MAX: f64 = 0.1;
-/// A cell that ends by its count of operations has this many for each that can be in flight at once.
+/// Least number of operations, per operation that can be in flight, of a cell that ends by count.
 const OPS_FOR_EACH_SLOT: u64 = 10;
 
-/// Whether the figures leave out slow operations, or are of a queue that fills and empties.
+/// Reports figures that leave out slow operations, or that show a queue filling and emptying.
 fn censored(cell: &Cell, total: &Interval, say: &mut Say) {
     let resources = &cell.resources;
     let share = resources.carried_out_ns as f64 / resources.outstanding_area_ns.max(1) as f64;
@@ -59,23 +58,23 @@ fn censored(cell: &Cell, total: &Interval, say: &mut Say) {
     }
 }
 
-/// The latency that all operations together would have, ns: those in flight, by how many complete.
+/// Mean latency of all operations, including those still in flight, ns: by Little's law.
 fn latency_ns(cell: &Cell, total: &Interval) -> f64 {
     cell.resources.outstanding_area_ns as f64 / total.ops().max(1) as f64
 }
 
-/// In whole seconds, ns.
+/// Rounds up to whole seconds, ns.
 fn round_up_s(ns: f64) -> u64 {
     (ns / 1e9).ceil() as u64 * 1_000_000_000
 }
 
-/// Whether the figures agree with each other.
+/// Reports figures that contradict each other.
 pub(super) fn accounting(cell: &Cell, total: &Interval, say: &mut Say) {
     let summed_ns: f64 = total.iter().map(|(_, c)| c.service.sum_ns() as f64).sum();
     let area_ns = cell.resources.outstanding_area_ns as f64;
     let whole = matches!(cell.ended, Ended::Time | Ended::Ops | Ended::Bytes | Ended::Settled);
     if total.ops() > 0 && total.errors().total() == 0 && area_ns > 0.0 && whole {
-        // Exact, once operations in flight at either end of the window are accounted for.
+        // Exact once operations in flight at both ends of the window are accounted for.
         let carried_ns = cell.resources.carried_out_ns - cell.resources.carried_in_ns;
         let balanced_ns = summed_ns + carried_ns as f64;
         if (balanced_ns - area_ns).abs() > LITTLE_TOLERANCE * area_ns {

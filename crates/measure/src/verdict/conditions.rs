@@ -1,4 +1,4 @@
-//! Conditions of machine and device during a cell, and whether they lasted.
+//! Conditions of the machine and the device during a cell, and changes of them.
 
 use super::{Level, Say};
 use crate::cell::Cell;
@@ -6,24 +6,24 @@ use crate::conditions::Conditions;
 use crate::interval::{ClassStats, Interval};
 use iodyno_units::{OpKind, human};
 
-/// Idle programs swap less than this.
+/// Pages swapped from which it is reported; idle programs cause fewer.
 const SWAPPED_PAGES_MIN: u64 = 256;
-/// A few pages of a program are read when they are first used.
+/// Major faults from which they are reported: a program reads a few pages when it first uses them.
 const MAJOR_FAULTS_MIN: u64 = 16;
-/// Where an I/O takes less than this, entering and leaving the kernel is a significant part of it, ns.
+/// Latency below which entering and leaving the kernel is a significant part of an I/O, ns.
 const KERNEL_ENTRY_MATTERS_NS: u64 = 20_000;
-/// File systems search for free space, and fragment, from here on.
+/// Share of a file system in use from which it searches for free space and fragments.
 const FILE_SYSTEM_USED_MAX: f64 = 0.9;
-/// Fewer interrupts than this say nothing about where they go.
+/// Fewest interrupts from which their distribution can be judged.
 const INTERRUPTS_MIN: u64 = 10_000;
-/// Of all of them, but for those that were moved meanwhile.
+/// Share of interrupts on one processor that counts as all; the rest are those from before a change of affinity.
 const INTERRUPTS_ON_ONE_MIN: f64 = 0.95;
-/// Discards of others below this share of the cell's own bytes are a file system's usual ones: a discard is a short command,
-/// whatever its length.
+/// Bytes discarded by others, as a share of the cell's own: below it they are a file system's usual discards. A
+/// discard is a short command, whatever its length.
 const DISCARDED_SHARE_MIN: f64 = 0.05;
-/// From this share on they may have been as much work as the cell's own I/O.
+/// Share from which discards may have been as much work as the cell's own I/O.
 const DISCARDED_SHARE_MAX: f64 = 0.5;
-/// And below this they are nothing, bytes.
+/// Bytes discarded below which they are never reported.
 const DISCARDED_BYTES_MIN: u64 = 16 << 20;
 
 pub(super) fn conditions(cell: &Cell, total: &Interval, say: &mut Say) {
@@ -65,7 +65,7 @@ pub(super) fn conditions(cell: &Cell, total: &Interval, say: &mut Say) {
     }
 }
 
-/// Effects of the machine on every time that is measured on it.
+/// Reports conditions of the machine that affect every time measured on it.
 fn processors(found: &Conditions, total: &Interval, cell: &Cell, say: &mut Say) {
     if let Some(times) = found.processor_throttles.filter(|n| *n > 0) {
         say(
@@ -123,7 +123,7 @@ fn processors(found: &Conditions, total: &Interval, cell: &Cell, say: &mut Say) 
     }
 }
 
-/// Settings of the device, and its state.
+/// Reports settings and state of the device.
 fn device(found: &Conditions, total: &Interval, cell: &Cell, say: &mut Say) {
     let ops = |kind| total.class(kind).map_or(0, ClassStats::ops);
     if let (Some(now), Some(limit)) = (found.temperature_c, found.temperature_warning_c)

@@ -1,12 +1,12 @@
-//! Whether anything real was measured, and whether an emulated target kept its times.
+//! Whether real storage was measured, and whether an emulated target kept its times.
 
 use super::{Level, Say};
 use crate::cell::Cell;
 
-/// A share of late completions above this makes a live run's times doubtful.
+/// Share of late completions above which the times of an emulated target in real time are doubtful.
 const LATE_SHARE_MAX: f64 = 0.02;
 
-/// Whether anything real was measured.
+/// Reports emulated targets, and their late completions.
 pub(super) fn emulated(cell: &Cell, say: &mut Say) {
     if cell.evidence.virtual_time {
         say(

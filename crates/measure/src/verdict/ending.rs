@@ -1,12 +1,11 @@
-//! The end of a cell: whether it ran to its end, whether its operations succeeded, and whether anything was
-//! measured.
+//! The end of a cell: whether it ran to its end, whether its operations succeeded, and whether it measured anything.
 
 use super::{Level, Say};
 use crate::cell::{Cell, Ended, Role};
 use crate::errors::{ErrorKind, errno_text};
 use crate::interval::Interval;
 
-/// A step of a method that has nothing to judge: one that was left out, or that only prepared.
+/// Describes a step of a method without figures to judge: it was skipped, or only prepared.
 pub(super) fn not_measured(cell: &Cell) -> Option<(&'static str, String)> {
     let place = cell.key.place.as_ref()?;
     if let Some(why) = &cell.evidence.skipped {
@@ -19,7 +18,7 @@ pub(super) fn not_measured(cell: &Cell) -> Option<(&'static str, String)> {
     None
 }
 
-/// Whether the cell ran to its end, and its operations succeeded.
+/// Reports cells that did not run to their end, and failed operations.
 pub(super) fn completeness(cell: &Cell, total: &Interval, say: &mut Say) {
     match cell.ended {
         Ended::Interrupted => say(
@@ -74,8 +73,8 @@ pub(super) fn completeness(cell: &Cell, total: &Interval, say: &mut Say) {
             _ => format!("{n} {}", kind.words()),
         };
         let kinds: Vec<String> = errors.iter().map(words).collect();
-        // Failures of the ramp are counted, and its completions are not: where no more completed, the share of
-        // failures is not known.
+        // Failures during the ramp are counted, but not its completions: if nothing completed afterwards, the share
+        // of failures is unknown.
         let share = errors.total() as f64 / (errors.total() + total.ops()) as f64;
         let share = if total.ops() == 0 {
             ", those of the ramp included".to_owned()
@@ -97,7 +96,7 @@ pub(super) fn completeness(cell: &Cell, total: &Interval, say: &mut Say) {
         );
     }
     if total.ops() == 0 {
-        // More time is the remedy only where time was lacking.
+        // A longer run helps only if time was too short.
         let text = match cell.ended {
             Ended::Running => "no operation has completed in the measured window yet",
             Ended::Hung => {

@@ -1,4 +1,4 @@
-//! Whether the storage was measured, or iodyno: missed rates, busy processors, coarse stamps.
+//! Whether the storage limited the rate, or iodyno itself: missed rates, busy processors, coarse stamps.
 
 use super::{Level, Say};
 use crate::cell::Cell;
@@ -6,23 +6,23 @@ use crate::histogram::Histogram;
 use crate::interval::Interval;
 use iodyno_units::human;
 
-/// An open loop has met its rate when at least this share of it was completed.
+/// Completed share of the offered operations from which an open loop has met its rate.
 const RATE_SHARE_MIN: f64 = 0.97;
-/// Nor has it met its rate when more than this share of what was due waits at the end: the queue grows, and no
-/// stall that just began explains it.
+/// Share of the due operations above which a backlog at the end means a missed rate: the queue grows, and a stall
+/// that has just begun does not explain it.
 const BACKLOG_SHARE_MAX: f64 = 0.01;
-/// Fewer operations than offered by at most so many standard deviations of a Poisson process are chance.
+/// Standard deviations of a Poisson process within which fewer operations than offered are chance.
 const CHANCE_DEVIATIONS: f64 = 3.0;
-/// A cell that runs at more than this share of the generator's ceiling measures the generator.
+/// Share of the generator's ceiling above which a cell measures the generator.
 const CEILING_SHARE_MAX: f64 = 0.8;
-/// An operation that is submitted more than this after its intended start, ns, is late.
+/// Time after its intended start from which a submission is late, ns.
 const LATE_NS: u64 = 1_000_000;
-/// A worker that is busier than this has no time left to reap promptly.
+/// Busy share of a worker above which it can't reap promptly.
 const BUSY_SHARE_MAX: f64 = 0.95;
-/// Coarse stamps are reported when they are this share of the median.
+/// Share of the median latency from which coarse stamps are reported.
 const STAMP_SHARE_MAX: f64 = 0.1;
 
-/// Whether a message log persisted the messages that were offered.
+/// Reports whether a message log persisted the offered messages.
 fn messages(cell: &Cell, say: &mut Say) {
     let Some(log) = &cell.log else { return };
     let Some(rate_per_s) = log.rate_per_s.filter(|rate| rate * cell.seconds() >= 1.0) else {
@@ -59,12 +59,12 @@ fn messages(cell: &Cell, say: &mut Say) {
     }
 }
 
-/// Whether the storage was measured, or iodyno.
+/// Reports the limits of the generator.
 pub(super) fn generator(cell: &Cell, total: &Interval, say: &mut Say) {
     messages(cell, say);
     let iops = cell.per_second(total.ops() as f64);
     if let Some(offered) = cell.key.offered_iops
-        // Where not one operation was due, no rate was met or missed.
+        // If not even one operation was due, no rate was met or missed.
         && offered * cell.seconds() >= 1.0
     {
         let response = total.iter().find_map(|(_, c)| c.response.as_ref());
@@ -73,7 +73,8 @@ pub(super) fn generator(cell: &Cell, total: &Interval, say: &mut Say) {
         let queue_grows =
             backlog_ops > (BACKLOG_SHARE_MAX * due).max(CHANCE_DEVIATIONS * due.sqrt());
         let is_short = iops < RATE_SHARE_MIN * offered || queue_grows;
-        // Poisson arrivals: fewer may have been due than offered. Where all were completed, that is chance.
+        // Poisson arrivals: fewer operations may have been due than offered. If all of them completed, that is
+        // chance.
         let short_ops = due - total.ops() as f64;
         let is_chance = cell.backlog_ops == 0 && short_ops <= CHANCE_DEVIATIONS * due.sqrt();
         if is_short && !is_chance {
@@ -173,7 +174,7 @@ pub(super) fn generator(cell: &Cell, total: &Interval, say: &mut Say) {
     coarse_stamps(cell, total, say);
 }
 
-/// How late operations were submitted.
+/// Describes the lateness of submissions.
 fn late_words(cell: &Cell) -> String {
     let Some(lateness) = cell.lateness.as_ref().filter(|l| l.count() > 0) else {
         return String::new();
@@ -186,13 +187,13 @@ fn late_words(cell: &Cell) -> String {
     format!("; submitted late by {}", quantiles.chain(max).collect::<Vec<_>>().join(", "))
 }
 
-/// Late operations: counted, and not read off a percentile, which needs more operations than a slow rate has in a short
-/// window.
+/// Number of late operations. They are counted, because a percentile needs more operations than a slow rate yields in
+/// a short window.
 pub(super) fn late_count(lateness: &Histogram) -> u64 {
     lateness.buckets().filter(|b| b.low_ns > LATE_NS).map(|b| b.count).sum()
 }
 
-/// The share (0 to 1) of late operations.
+/// Share (0 to 1) of late operations.
 pub(crate) fn late_share(lateness: &Histogram) -> f64 {
     late_count(lateness) as f64 / lateness.count().max(1) as f64
 }

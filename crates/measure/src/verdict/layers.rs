@@ -6,12 +6,12 @@ use crate::interval::{ClassStats, Interval};
 use crate::storage::{Effect, LayerEffect};
 use iodyno_units::OpKind;
 
-/// Effects of layers, by their kind.
+/// Judges the effects of layers, by kind of effect.
 pub(super) fn layers(cell: &Cell, total: &Interval, say: &mut Say) {
     let e = &cell.evidence;
     let Some(storage) = e.storage.as_ref().filter(|_| !e.virtual_time) else { return };
     let writes = total.class(OpKind::Write).map_or(0, ClassStats::ops) > 0;
-    // On memory that MEMORY names, no other verdict is above a note.
+    // On memory (MEMORY), no other verdict is above a note.
     let at_most = |level: Level| if e.is_memory() { Level::Note } else { level };
     let (mut warned, mut noted) = (Vec::new(), Vec::new());
     for found in &storage.effects {
@@ -56,8 +56,8 @@ pub(super) fn layers(cell: &Cell, total: &Interval, say: &mut Say) {
     }
 }
 
-/// What a layer does, in words; a warning where the figures are not the device's. None for an effect with a code of its
-/// own, or none on this cell.
+/// Describes a layer's effect; a warning if the figures are not the device's own. None if the effect has its own
+/// code, or does not affect this cell.
 fn of(found: &LayerEffect, writes: bool) -> Option<(Level, String)> {
     let amount = found.amount.as_deref();
     let where_writes = |level| if writes { level } else { Level::Note };

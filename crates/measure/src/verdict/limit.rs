@@ -1,9 +1,10 @@
-//! Whether something above the device set the rate: a limit of a control group, which can be read, or one of a hypervisor, a
-//! volume or a server, which shows in the figures alone. What waits for such a limit does not wait for the device.
+//! Whether something above the device limited the rate: a control group, whose limit can be read, or a hypervisor, a
+//! volume or a server, whose limit shows only in the figures. Operations that wait for such a limit do not wait for
+//! the device.
 //!
-//! A limiter that can't be read is recognised by a rate that is more even than random counts and nearer to a round number than
-//! rates are by chance. How near that must be depends on what else was seen: see [`CHANCE_MAX_WAITS`] and
-//! [`CHANCE_MAX_ALIKE`].
+//! A limiter that can't be read is recognised by a rate that is more even than random counts, and nearer to a round
+//! number than a rate is by chance. The probability accepted depends on the other evidence: see [`CHANCE_MAX_WAITS`]
+//! and [`CHANCE_MAX_ALIKE`].
 
 use super::{Level, Say};
 use crate::cell::Cell;
@@ -13,32 +14,32 @@ use crate::stationarity::Stationarity;
 use crate::statistics::describe;
 use iodyno_units::{OpKind, human};
 
-/// A limit is reached from this share of it on.
+/// Share of a limit from which it counts as reached.
 const REACHED_SHARE: f64 = 0.9;
-/// A schedule sets the rate of an open loop that completed this share of it.
+/// Share of the offered rate from which an open loop is limited by its schedule.
 const MET_SHARE: f64 = 0.98;
-/// Fewer intervals have no spread.
+/// Fewest intervals whose spread can be judged.
 const INTERVALS_MIN: usize = 10;
-/// Operations of an interval that are counted at random have a variance of their mean. A limiter counts: its variance is at
-/// most this share of the mean.
+/// Largest variance of an interval's operations, as a share of their mean. Random counts have a variance equal to
+/// their mean; a limiter counts more evenly.
 const DISPERSION_MAX: f64 = 0.15;
-/// And its rate deviates by at most this share.
+/// Largest standard deviation of a limited rate, as a share of the rate.
 const DEVIATION_SHARE_MAX: f64 = 0.03;
-/// Waits for a limiter differ where operations take this many times as long as the fastest, on average.
+/// Mean latency, as a multiple of the shortest, from which operations wait unequally for a limiter.
 const WAIT_FACTOR_MIN: f64 = 5.0;
-/// With a queue, all operations wait alike, and only how round the rate is remains. A pipeline of the device itself has no
-/// spread at all.
+/// Mean latency, as a multiple of the shortest, from which operations wait equally in a queue for a limiter, so that
+/// only the roundness of the rate is evidence. In a device's own pipeline latencies do not spread at all.
 const ALIKE_FACTOR_MIN: f64 = 1.25;
 /// Operations in flight from which there is a queue.
 const QUEUE_OIO_MIN: f64 = 2.0;
-/// Probability that an even rate is so near to a round number by chance, where waits differ.
+/// Largest probability of being so near to a round number by chance, if operations wait unequally.
 const CHANCE_MAX_WAITS: f64 = 0.02;
-/// The same where operations wait alike.
+/// Largest probability of being so near to a round number by chance, if operations wait equally.
 const CHANCE_MAX_ALIKE: f64 = 0.008;
-/// No limiter keeps its rate worse than by this share.
+/// Largest deviation of a rate from its limit, as a share of the limit.
 const ROUND_SHARE_MAX: f64 = 0.005;
-/// First digits of limits that people set and volumes have, each with its share of the chance hits: the rounder the number,
-/// the farther from it a rate may be. The shares add up to 1.
+/// First digits of limits that people set and volumes have, each with its share of the probability of a hit by
+/// chance. The rounder the number, the farther from it a rate may be. The shares add up to 1.
 const ROUND: [(f64, f64); 15] = [
     (1.0, 0.16),
     (2.0, 0.16),
@@ -56,21 +57,22 @@ const ROUND: [(f64, f64); 15] = [
     (1.6, 0.02),
     (6.4, 0.02),
 ];
-/// Cloud volumes count each started 256 KiB of an operation.
+/// Bytes that cloud volumes count as one operation; each started 256 KiB counts.
 const COUNTED_BYTES: f64 = 262_144.0;
 
-/// A limit that set a cell's rate.
+/// A limit that determined a cell's rate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LimitSeen {
-    /// Operations a second that completed.
+    /// Completed operations per second.
     pub iops: f64,
-    /// The limit, with its source or what it was recognised by.
+    /// The limit, with its source or the evidence for it.
     pub words: String,
-    /// Read from the kernel; otherwise recognised by the figures.
+    /// Whether the limit was read from the kernel, rather than recognised by the figures.
     pub is_read: bool,
 }
 
-/// The limit from outside that set a cell's rate, also in the steps of a method; None where none is known or recognised.
+/// Returns the external limit that determined a cell's rate, also for the steps of a method; None if no limit is
+/// known or recognised.
 pub fn limit_seen(cell: &Cell) -> Option<LimitSeen> {
     let total = cell.total();
     let iops = cell.per_second(total.ops() as f64);
@@ -80,14 +82,15 @@ pub fn limit_seen(cell: &Cell) -> Option<LimitSeen> {
     }
     let e = &cell.evidence;
     let is_met = cell.key.offered_iops.is_some_and(|rate| iops >= MET_SHARE * rate);
-    // Emulated devices have no limit that is not their own; a schedule that was kept, and a trace, set the rate themselves.
+    // Emulated devices have only limits of their own; a schedule that was kept, and a trace, determine the rate
+    // themselves.
     if is_met || e.trace.is_some() || e.virtual_time || e.emulated_live || e.in_process {
         return None;
     }
     fingerprint(cell, &total).map(|words| seen(words, false))
 }
 
-/// Limits from outside.
+/// Reports a limit from outside.
 pub(super) fn limit(cell: &Cell, say: &mut Say) {
     let Some(LimitSeen { words, is_read, .. }) = limit_seen(cell) else { return };
     if is_read {
@@ -99,7 +102,7 @@ pub(super) fn limit(cell: &Cell, say: &mut Say) {
             ),
         );
     } else if cell.key.place.is_none() && cell.key.offered_iops.is_none() {
-        // A method's findings say it once, and a missed rate has a verdict of its own.
+        // A method's findings report it once, and a missed rate has a verdict of its own.
         say(
             "LIMITED",
             Level::Warning,
@@ -110,7 +113,7 @@ pub(super) fn limit(cell: &Cell, say: &mut Say) {
     }
 }
 
-/// The limit of a control group that was reached.
+/// Describes the limit of a control group that was reached.
 fn reached(cell: &Cell, total: &Interval) -> Option<String> {
     let limits = cell.evidence.conditions.as_ref().map_or(&[][..], |c| &c.io_limits);
     let shares = limits.iter().map(|limit| (limit, share_of(cell, total, limit)));
@@ -126,7 +129,7 @@ fn reached(cell: &Cell, total: &Interval) -> Option<String> {
     })
 }
 
-/// What a cell reached of a limit, as a share.
+/// The cell's rate as a share of a limit.
 fn share_of(cell: &Cell, total: &Interval, limit: &IoLimit) -> f64 {
     let kind = if limit.is_of_reads { OpKind::Read } else { OpKind::Write };
     let amount = total
@@ -139,17 +142,17 @@ fn amount(per_s: f64, is_of_bytes: bool) -> String {
     if is_of_bytes { human::throughput(per_s) } else { format!("{}/s", human::count(per_s)) }
 }
 
-/// What a limiter leaves in the figures: a round rate that is far more even than random counts.
+/// Recognises a limiter by its effect on the figures: a round rate that is far more even than random counts.
 fn fingerprint(cell: &Cell, total: &Interval) -> Option<String> {
     let (interval_ns, rates) = cell.rates_iops();
     let of = Stationarity::of(cell);
-    // After a burst that ended, what the limiter allows in the long run.
+    // After a burst has ended, the rest shows the limiter's long-term rate.
     let first = of.shift.and_then(|shift| shift.at_ns).map_or(0, |at| at.div_ceil(interval_ns) + 1);
     let rates = rates.get(first as usize..)?;
     if rates.len() < INTERVALS_MIN {
         return None;
     }
-    // A limiter lets a target catch up: over longer times its rate is the more even.
+    // A limiter lets a target catch up, so its rate is more even over longer times.
     let each = rates.len() / INTERVALS_MIN;
     let seconds = (interval_ns * each as u64) as f64 / 1e9;
     let groups: Vec<f64> = rates.chunks_exact(each).map(describe::mean).collect();
@@ -181,8 +184,8 @@ fn fingerprint(cell: &Cell, total: &Interval) -> Option<String> {
     ))
 }
 
-/// The scale on which a rate is roundest, in words, and the probability that a rate is as round on any scale by chance. `ops`
-/// were counted, so a distance below one of them is not known.
+/// Describes the scale on which a rate is roundest, with the probability that a rate is as round on any scale by
+/// chance. `ops` operations were counted, so distances below 1 operation are not known.
 fn round_rate(iops: f64, bytes_per_op: f64, ops: f64) -> Option<(String, f64)> {
     let bytes_per_s = iops * bytes_per_op;
     let counted = (bytes_per_op / COUNTED_BYTES).ceil();
@@ -202,8 +205,8 @@ fn round_rate(iops: f64, bytes_per_op: f64, ops: f64) -> Option<(String, f64)> {
 
 const MIB: f64 = 1_048_576.0;
 
-/// The probability that a rate is as near to a round number by chance, weighted by how round the number is; 1 where none is
-/// near.
+/// Probability that a rate is as near to a round number by chance, weighted by the roundness of the number; 1 if no
+/// round number is near.
 fn chance(rate: f64, ops: f64) -> f64 {
     let digits = rate / 10_f64.powf(rate.log10().floor());
     let of_number = |&(round, share): &(f64, f64)| {

@@ -5,18 +5,17 @@ use crate::Interval;
 use crate::cell::Cell;
 use iodyno_units::human;
 
-/// Memory of the process answers within microseconds: an operation that took longer than this, ns, waited for
+/// Longest latency of memory in this process, ns. It answers within microseconds: a slower operation waited for
 /// something else.
 const MEMORY_NS_MAX: u64 = 5_000_000;
 
-/// From this share of all latency on, stalls determine the mean.
+/// Share of all latency from which stalls determine the mean.
 const STALLED_SHARE_MAX: f64 = 0.1;
 
-/// A larger share of I/O by others, relative to ours, disturbs. Below it is what a file system's journal
-/// writes.
+/// I/O of other programs, as a share of ours, from which it disturbs. Below it is a file system's journal.
 const FOREIGN_SHARE_MAX: f64 = 0.05;
 
-/// Whether other programs interfered.
+/// Reports interference by other programs.
 pub(super) fn others(cell: &Cell, total: &Interval, say: &mut Say) {
     let e = &cell.evidence;
     let longest_ns = total.iter().filter_map(|(_, s)| s.service.max_ns()).max().unwrap_or(0);
@@ -83,7 +82,7 @@ pub(super) fn others(cell: &Cell, total: &Interval, say: &mut Say) {
     }
 }
 
-/// The share of all latency that is of operations longer than [`MEMORY_NS_MAX`].
+/// Share of all latency spent in operations longer than [`MEMORY_NS_MAX`].
 fn stalled_share(total: &Interval) -> f64 {
     let (mut stalled, mut all) = (0.0, 0.0);
     for (_, stats) in total.iter() {

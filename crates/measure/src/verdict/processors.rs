@@ -1,4 +1,4 @@
-//! Whether the workers had a processor whenever they could have used one.
+//! Whether the workers had a processor whenever they needed one.
 
 use super::generator::{late_count, late_share};
 use super::{Level, Say};
@@ -6,18 +6,19 @@ use crate::cell::Cell;
 use crate::histogram::EXCEEDANCES_MIN;
 use iodyno_units::human;
 
-/// Closed loop: a worker that lacked a processor for this share of the window issued as much less.
+/// Closed loop: share of the window that a worker may lack a processor; its rate falls by that share.
 const CLOSED_SHARE_MAX: f64 = 0.05;
-/// Open loop: about as large a share of the operations is late, so the 99th percentile is that of the waits.
+/// Open loop: share of the window that a worker may lack a processor. About that share of operations is late, so at 1
+/// % the 99th percentile shows the waits.
 const OPEN_SHARE_MAX: f64 = 0.01;
-/// Below this share only the highest percentiles hold waits.
+/// Below this share only the highest percentiles include waits.
 const SHARE_MIN: f64 = 0.005;
-/// Late operations are reported from this share of all on.
+/// Share of operations from which late ones are reported.
 const LATE_SHARE_MIN: f64 = 0.01;
-/// A queue of slots that is this full on average has none free when many operations are due at once.
+/// Mean share of occupied slots from which none is free when many operations are due at once.
 const FULL_SHARE_MIN: f64 = 0.5;
 
-/// Waits for a processor, and late submissions by their cause.
+/// Reports waits for a processor, and late submissions by cause.
 pub(super) fn processors(cell: &Cell, say: &mut Say) {
     let worst = cell.resources.most_starved(cell.window_ns);
     let worst = worst.filter(|(_, share)| *share >= SHARE_MIN && !cell.evidence.virtual_time);
@@ -41,7 +42,7 @@ fn starved(cell: &Cell, worker: usize, share: f64, say: &mut Say) {
         ),
         (false, _) => (Level::Note, "the highest percentiles may hold these waits"),
     };
-    // On memory that MEMORY names, no other verdict is above a note.
+    // On memory (MEMORY), no other verdict is above a note.
     let level = if cell.evidence.is_memory() { Level::Note } else { level };
     let workers = cell.resources.run_delay.len();
     let who = if workers > 1 {
@@ -70,7 +71,7 @@ fn starved(cell: &Cell, worker: usize, share: f64, say: &mut Say) {
     );
 }
 
-/// The interval in which workers waited most, where it stands out.
+/// Describes the interval in which workers waited most, if it stands out.
 fn worst_interval(cell: &Cell) -> String {
     let waited = &cell.resources.starved_by_interval_ns;
     let total_ns: u64 = waited.iter().sum();
@@ -90,7 +91,7 @@ fn worst_interval(cell: &Cell) -> String {
     }
 }
 
-/// Operations that were submitted late: for want of a processor, or of a free slot.
+/// Reports operations that were submitted late for lack of a processor or of a free slot.
 fn late_submission(cell: &Cell, starved_share: f64, say: &mut Say) {
     let Some(lateness) = &cell.lateness else { return };
     let share = late_share(lateness);

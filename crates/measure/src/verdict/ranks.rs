@@ -1,17 +1,17 @@
-//! Whether the processes of a run measured together, and whether one of them held the others back.
+//! Whether the ranks of a run measured at the same time, and whether one of them slowed the others down.
 
 use super::{Level, Say, Verdict};
 use crate::cell::Cell;
 use crate::ranks::RankFigures;
 use iodyno_units::human;
 
-/// A larger share of the window during which not all ranks measured is too much.
+/// Largest share of the window during which not all ranks may be measuring.
 const APART_SHARE_MAX: f64 = 0.01;
-/// A rank with a lower rate than this share of the median rank's lags behind.
+/// Share of the median rank's rate below which a rank is a straggler.
 const LAGS_BELOW: f64 = 0.7;
-/// A larger share of operations that were submitted late has a rank's rate for a reason.
+/// Share of late operations from which they explain a rank's rate.
 const LATE_SHARE: f64 = 0.01;
-/// From this share of what workers can use on, or of what the generator reaches, the client is the limit.
+/// Share of the workers' processors, or of the generator's ceiling, from which the client is the limit.
 const BUSY_SHARE: f64 = 0.9;
 
 /// Judges the merged cell of several ranks.
@@ -41,7 +41,8 @@ pub(super) fn ranks(cell: &Cell, say: &mut Say) {
     }
 }
 
-/// The verdicts on each rank of a merged cell, in their order: by the same rules as those on all of them.
+/// Judges each rank of a merged cell by the same rules as all of them together; returns the verdicts in the order of
+/// the ranks.
 pub fn of_each_rank(cell: &Cell) -> Vec<Vec<Verdict>> {
     let ranks = &cell.evidence.ranks;
     let median = median_iops(ranks);
@@ -71,7 +72,7 @@ pub fn of_each_rank(cell: &Cell) -> Vec<Vec<Verdict>> {
     ranks.iter().map(of_rank).collect()
 }
 
-/// How long after the agreed instant a rank's last worker may have started.
+/// Longest possible time between the agreed start and the start of a rank's last worker, ns.
 fn apart_ns(rank: &RankFigures) -> u64 {
     rank.start_late_ns + rank.clock_bound_ns
 }
@@ -111,7 +112,7 @@ fn stragglers(ranks: &[RankFigures], say: &mut Say) {
     say("STRAGGLER", Level::Warning, words);
 }
 
-/// What is known about a rank that may have slowed it down.
+/// Explains why a rank may have been slow.
 fn why(rank: &RankFigures) -> String {
     let mut reasons = Vec::new();
     if rank.cpu_share >= BUSY_SHARE {
@@ -159,7 +160,7 @@ mod tests {
         RankFigures { rank: number, host, ops, window_ns, cpu_share: 0.3, ..RankFigures::default() }
     }
 
-    /// The verdicts on these ranks, with their words.
+    /// Verdicts on these ranks, with their texts.
     fn found(ranks_of: Vec<RankFigures>) -> Vec<(String, String)> {
         let evidence = Evidence { ranks: ranks_of, ..Evidence::default() };
         let cell = Cell { evidence, window_ns: 1_000_000_000, ..Cell::default() };
@@ -178,12 +179,12 @@ mod tests {
     #[test]
     fn equal_ranks_that_start_together_are_sound() {
         assert_eq!(codes((0..4).map(|n| rank(n, 1000 + u64::from(n))).collect()), [""; 0]);
-        // One process has no other to be compared with.
+        // A single process can't be compared with any other.
         let alone = RankFigures { start_late_ns: 900_000_000, cpu_share: 1.0, ..rank(0, 10) };
         assert_eq!(codes(vec![alone]), [""; 0]);
     }
 
-    /// The limit is 1 % of the window, of what is known to be late and what is not known of the clock together.
+    /// The limit is 1 % of the window, for the known delay plus the uncertainty of the clock.
     #[test]
     fn ranks_that_start_apart_are_skewed() {
         let late = |start_late_ns, clock_bound_ns| {
@@ -222,7 +223,7 @@ mod tests {
         assert!(all[0].1.contains(words), "{all:?}");
     }
 
-    /// Each rank is judged as all are, so that a table of them shows which ones are meant.
+    /// Each rank is judged by the same rules as all, so that a table shows which ones are meant.
     #[test]
     fn each_rank_has_its_own_verdicts() {
         let late = RankFigures { start_late_ns: 11_000_000, ..rank(1, 1000) };
@@ -239,7 +240,7 @@ mod tests {
         assert_eq!(of(&cell), [[""; 0]]);
     }
 
-    /// By the processors of half of the ranks, or by what their generators reach.
+    /// By the processors of half of the ranks, or by their generators' ceilings.
     #[test]
     fn busy_ranks_bound_the_rate() {
         let busy = |n| RankFigures { cpu_share: 0.95, ..rank(n, 1000) };

@@ -5,7 +5,7 @@ use crate::cell::{Cell, Ended};
 use crate::interval::Interval;
 use iodyno_units::human;
 
-/// Reports percentiles that can't be supported.
+/// Reports percentiles with too few samples.
 pub(super) fn samples(cell: &Cell, total: &Interval, say: &mut Say) {
     let shown = [(0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99"), (0.99999, "p99.999")];
     for (kind, stats) in total.iter() {
@@ -28,7 +28,7 @@ pub(super) fn samples(cell: &Cell, total: &Interval, say: &mut Say) {
             );
         }
     }
-    // A cell whose steady state was proven was measured for long enough, and states it itself.
+    // A cell whose steady state was proven has been measured for long enough, and reports that itself.
     let proven = cell.ended == Ended::Settled;
     if cell.window_ns > 0 && cell.window_ns < 1_000_000_000 && total.ops() > 0 && !proven {
         say(

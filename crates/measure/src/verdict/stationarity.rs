@@ -1,21 +1,21 @@
-//! Whether the throughput was stationary: a mean over a window in which it was not is of no one state of the target.
+//! Whether the throughput was stationary: otherwise the mean over the window describes no single state of the target.
 
 use super::{Level, Say};
 use crate::cell::{Cell, Ended, Role};
 use crate::stationarity::{Shift, Stall, Stationarity, Swing};
 use iodyno_units::human;
 
-/// Stalls below this share of the window change the mean by less than other runs do.
+/// Share of the window below which stalls change the mean by less than runs differ.
 const STALLED_SHARE_MIN: f64 = 0.03;
-/// From this number on stalls are a property of the target, which a mean and its interval include.
+/// Number of stalls from which they are a property of the target, included in the mean and its interval.
 const STALLS_MANY: usize = 10;
-/// But not where they are more than this share of the window.
+/// Share of the window above which even many stalls are reported as a warning.
 const STALLED_SHARE_MAX: f64 = 0.1;
-/// A swing may change the mean by this share by where in its period the window begins and ends.
+/// Change of the mean, as a share, that a swing may cause by where in its period the window begins and ends.
 const PHASE_SHARE_MAX: f64 = 0.02;
 
-/// Stalls, changes of the level and swings. A method judges the steady state over its rounds itself; its cells are told their
-/// stalls alone.
+/// Reports stalls, changes of the level, and swings. For the cells of a method only stalls are reported, because the
+/// method judges the steady state over its rounds.
 pub(super) fn stationarity(cell: &Cell, say: &mut Say) {
     let place = cell.key.place.as_ref();
     let is_preparation = place.is_some_and(|place| place.role == Role::Prepare);
@@ -33,7 +33,7 @@ pub(super) fn stationarity(cell: &Cell, say: &mut Say) {
         say("TREND", Level::Warning, trend(cell, shift));
     }
     if let Some(swing) = &found.swing {
-        // A sine over n periods and a part of one has a mean of at most 1/(n π) of its amplitude.
+        // The mean of a sine over n and a part of a period is at most 1/(n π) of its amplitude.
         let of_mean = swing.amplitude_share / (std::f64::consts::PI * swing.periods.max(1.0));
         let level = if of_mean > PHASE_SHARE_MAX { Level::Warning } else { Level::Note };
         say("PERIODIC", level, periodic(swing, level));
@@ -91,7 +91,7 @@ fn stalls(cell: &Cell, found: &Stationarity, say: &mut Say) {
     );
 }
 
-/// Whether the workers waited for a processor during half of a stall.
+/// Whether the workers lacked a processor during half of a stall.
 fn is_starved(cell: &Cell, stall: &Stall) -> bool {
     let interval_ns = cell.interval_ns.max(1);
     let places = (stall.from_ns / interval_ns) as usize..stall.to_ns.div_ceil(interval_ns) as usize;

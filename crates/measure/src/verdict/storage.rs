@@ -1,4 +1,4 @@
-//! Whether the I/O reached the storage of the bytes: by the known layers, and by counting.
+//! Whether the I/O reached the storage of the target's bytes: by the known layers, and by counting bytes.
 
 use super::{Level, Say};
 use crate::cell::Cell;
@@ -6,29 +6,30 @@ use crate::interval::{ClassStats, Interval};
 use crate::storage::{Reached, Storage, StorageEnd, Uncached};
 use iodyno_units::{OpKind, human};
 
-/// From this share on of a cell's bytes, a device answered for itself.
+/// Share of a cell's bytes on the device from which the device, not a cache, answered.
 const REACHED_SHARE_MIN: f64 = 0.95;
-/// Fewer bytes than this are not compared with a device's counters.
+/// Fewest bytes that are compared with a device's counters.
 const ISSUED_BYTES_MIN: u64 = 1 << 20;
-/// A range of which less than this was ever written is compared with what it could have read.
+/// Written share of a range below which unwritten parts are taken into account, since reads of them need not reach a
+/// device.
 const WRITTEN_SHARE_MIN: f64 = 0.999;
 
-/// Buffered writes are flushed one by one where there are this many flushes a write.
+/// Flushes per write from which buffered writes count as flushed one by one.
 const FLUSHED_SHARE_MIN: f64 = 0.95;
-/// Bytes of a page of the page cache.
+/// Size of a page of the page cache, bytes.
 const PAGE_BYTES: u32 = 4096;
 
-/// The largest share of what it moved that uncached I/O may leave in the page cache.
+/// Largest share of its bytes that uncached I/O may leave in the page cache.
 const KEPT_SHARE_MAX: f64 = 0.05;
 
-/// Whether uncached I/O is known to have left nothing in the page cache, or nearly so. Then what it read came from
+/// Whether uncached I/O is known to have left next to nothing in the page cache; then its reads came from the layers
 /// below.
 pub(super) fn is_uncached(cell: &Cell) -> bool {
     let kept = cell.evidence.uncached.as_ref().and_then(Uncached::kept_share);
     kept.is_some_and(|share| share <= KEPT_SHARE_MAX)
 }
 
-/// Whether uncached I/O was what it is called.
+/// Reports uncached I/O that was cached after all.
 fn uncached(cell: &Cell, say: &mut Say) {
     let Some(of) = &cell.evidence.uncached else { return };
     let counts = match (of.before_bytes, of.after_bytes, of.unwritten_bytes) {
@@ -56,7 +57,7 @@ fn uncached(cell: &Cell, say: &mut Say) {
     );
 }
 
-/// Whether the I/O reached the storage of the bytes.
+/// Reports whether the I/O reached the storage of the target's bytes.
 pub(super) fn storage(cell: &Cell, total: &Interval, say: &mut Say) {
     let e = &cell.evidence;
     let unknown = Storage::default();
@@ -91,8 +92,8 @@ pub(super) fn storage(cell: &Cell, total: &Interval, say: &mut Say) {
     unpreconditioned(cell, total, storage, say);
 }
 
-/// Whether the cell is of buffered writes that were flushed one by one: the page cache holds them, and a device has them when
-/// the flush is counted.
+/// Whether nearly every buffered write was followed by a flush: the page cache holds the writes, but the flush
+/// includes the device's time.
 pub(super) fn flushes_each_write(total: &Interval) -> bool {
     let ops = |kind| total.class(kind).map_or(0, ClassStats::ops);
     let writes = ops(OpKind::Write);
@@ -101,7 +102,7 @@ pub(super) fn flushes_each_write(total: &Interval) -> bool {
         && ops(OpKind::Flush) as f64 >= FLUSHED_SHARE_MIN * writes as f64
 }
 
-/// Why memory answered for the storage, and the remedy; None where it did not, as far as is known.
+/// Explains that memory answered for the storage, with the remedy; None if it did not, as far as is known.
 fn why_cached(
     cell: &Cell,
     total: &Interval,
@@ -125,8 +126,8 @@ fn why_cached(
     let reached = reached?;
     let reads_short =
         is_short(reached.device_read_bytes, reached.issued_read_bytes, e.written_share);
-    // Data that is rewritten before it is written back reaches a device once.
-    // What uncached writes handed over is on its way.
+    // Data that is overwritten before its write-back reaches a device only once.
+    // Bytes that uncached writes submitted may not have reached the device yet.
     let on_its_way = e.uncached.and_then(|of| of.unwritten_bytes).unwrap_or(0);
     let written = reached.device_written_bytes.saturating_add(on_its_way);
     let writes_short = is_short(written, reached.issued_written_bytes, None);
@@ -155,15 +156,15 @@ fn why_cached(
     })
 }
 
-/// Whether too few bytes reached a device, of a range of which this share was ever written.
+/// Whether too few bytes reached a device, given the share of the range that was ever written.
 fn is_short(device_bytes: u64, issued_bytes: u64, written_share: Option<f64>) -> bool {
     let written = written_share.filter(|share| *share < WRITTEN_SHARE_MIN).unwrap_or(1.0);
     issued_bytes >= ISSUED_BYTES_MIN
         && (device_bytes as f64) < REACHED_SHARE_MIN * written * issued_bytes as f64
 }
 
-/// `0 B of 1.2 GiB read (0 %) reached a device`. More than was issued is no share of it: the device's counters are those
-/// of all that goes to it.
+/// Formats the counts: `0 B of 1.2 GiB read (0 %) reached a device`. If the device moved more than the cell issued,
+/// no share is given, because the device's counters include all programs.
 fn counts(cell: &Cell, r: &Reached) -> String {
     let part = |what: &str, device: u64, issued: u64| {
         (issued > 0).then(|| {
@@ -184,7 +185,7 @@ fn counts(cell: &Cell, r: &Reached) -> String {
     }
     let parts = parts.join(" and ");
     let is_more = |(device, issued): (u64, u64)| issued > 0 && device > issued;
-    // The page cache writes whole pages back.
+    // Write-back writes whole pages.
     let pages = if cell.evidence.direct == Some(false) { pages_factor(cell) } else { 1.0 };
     let written_at_most = (written.1 as f64 * pages) as u64;
     let others = match (is_more(read), is_more((written.0, written_at_most))) {
@@ -198,13 +199,13 @@ fn counts(cell: &Cell, r: &Reached) -> String {
     )
 }
 
-/// Bytes of the pages that a write touches, by its own bytes.
+/// Bytes of the pages that a write touches, per byte of the write.
 fn pages_factor(cell: &Cell) -> f64 {
     let factor = |bytes: u32| {
         let pages = if bytes.is_multiple_of(PAGE_BYTES) {
             bytes / PAGE_BYTES
         } else {
-            // It begins anywhere in its first page.
+            // The write begins anywhere in its first page.
             bytes.div_ceil(PAGE_BYTES) + 1
         };
         f64::from(pages * PAGE_BYTES) / f64::from(bytes.max(1))
@@ -212,7 +213,7 @@ fn pages_factor(cell: &Cell) -> f64 {
     cell.key.blocks.iter().map(|(bytes, _)| factor(*bytes)).fold(1.0, f64::max)
 }
 
-/// Whether a flash device was written that had not been written over before.
+/// Reports writes to a flash device that was not preconditioned.
 fn unpreconditioned(cell: &Cell, total: &Interval, storage: &Storage, say: &mut Say) {
     let e = &cell.evidence;
     let written = total.class(OpKind::Write).map_or(0, |class| class.bytes);
@@ -220,7 +221,7 @@ fn unpreconditioned(cell: &Cell, total: &Interval, storage: &Storage, say: &mut 
     if written == 0 || e.virtual_time || e.fill.is_some() || cell.key.place.is_some() {
         return;
     }
-    // Bytes that a page cache holds back prove nothing about the device.
+    // Bytes held in a page cache prove nothing about the device.
     let is_device = storage.end == StorageEnd::Device && storage.page_cache.is_empty();
     if !is_device || storage.rotational == Some(true) {
         return;

@@ -6,12 +6,12 @@ use crate::coverage::FillProof;
 use crate::interval::{ClassStats, Interval};
 use iodyno_units::{OpKind, human};
 
-/// A direct target smaller than this fits into the DRAM or SLC cache of common devices.
+/// Size below which a direct target fits into the DRAM or SLC cache of common devices, bytes.
 const ACTIVE_BYTES_MIN: u64 = 1 << 30;
-/// Kernel workers that used less than this share of the CPU time carried out a stray request.
+/// Share of the CPU time below which kernel workers handled only stray requests.
 const WORKER_SHARE_MIN: f64 = 0.02;
 
-/// Whether the storage itself answered, and in the expected state.
+/// Reports targets that did not answer themselves, or were not in the expected state.
 pub(super) fn target(cell: &Cell, total: &Interval, say: &mut Say) {
     let e = &cell.evidence;
     let reads = total.class(OpKind::Read).map_or(0, ClassStats::ops);
@@ -72,7 +72,7 @@ pub(super) fn target(cell: &Cell, total: &Interval, say: &mut Say) {
         );
     }
     kernel_workers(cell, say);
-    // The behaviour of a small range on an emulated device is known: it is in the model.
+    // An emulated device models the behaviour of a small range.
     // MEMORY covers targets that are memory entirely.
     if e.in_process || e.virtual_time || e.is_memory() {
         return;
@@ -103,12 +103,12 @@ pub(super) fn target(cell: &Cell, total: &Interval, say: &mut Say) {
     }
 }
 
-/// In per cent, cut to two digits: 99.999 % is not all of it.
+/// In per cent, rounded down to two decimals: 99.999 % is not 100 %.
 fn floor_percent(share: f64) -> f64 {
     (share * 1e4).floor() / 1e2
 }
 
-/// Whether the kernel handed ring requests to its own threads.
+/// Reports ring requests that the kernel handed to its own threads.
 fn kernel_workers(cell: &Cell, say: &mut Say) {
     let (workers, theirs_ns) =
         (cell.evidence.kernel_workers, cell.evidence.kernel_workers_cpu_ns as f64);
@@ -127,7 +127,7 @@ fn kernel_workers(cell: &Cell, say: &mut Say) {
             ),
         );
     } else {
-        // On memory that MEMORY names, no other verdict is above a note.
+        // On memory (MEMORY), no other verdict is above a note.
         let level = if cell.evidence.is_memory() { Level::Note } else { Level::Warning };
         say(
             "KERNEL_WORKERS",

@@ -1,15 +1,16 @@
-//! Whether an emulated cell was measured in the state of the long run, or while a buffer or a cache still filled or emptied.
+//! Whether an emulated cell was measured in its long-run state, rather than while a buffer or a cache filled or
+//! emptied.
 
 use super::{Level, Say};
 use crate::cell::Cell;
 use crate::evidence::{StoreLevel, WarmUp};
 use iodyno_units::human;
 
-/// A store that gained or lost more than this share of what it took in was not at rest.
+/// Largest net change of a store at rest, as a share of its intake.
 const NET_SHARE_MAX: f64 = 0.02;
-/// From this fill on a store makes hosts wait.
+/// Fill from which a store makes hosts wait.
 const FULL_SHARE: f64 = 0.95;
-/// A window in which a store works this often through what it chooses from has the mean rate to a few per cent.
+/// Times that a store must work through its pending choice within a window, for a mean rate exact to a few per cent.
 const TURNS_MIN: f64 = 8.0;
 
 pub(super) fn transient(cell: &Cell, say: &mut Say) {
@@ -22,7 +23,7 @@ pub(super) fn transient(cell: &Cell, say: &mut Say) {
         say("TRANSIENT", Level::Warning, gave_up(warm_up, store));
         return;
     }
-    // The cells of a method that hand their devices on are parts of a longer course.
+    // Cells of a method that pass devices on to each other are parts of a longer course.
     if cell.key.place.is_some() && cell.evidence.warm_up.is_none() {
         return;
     }
@@ -42,12 +43,12 @@ pub(super) fn transient(cell: &Cell, say: &mut Say) {
     }
 }
 
-const SKEWED: &str = "the flash started as uniformly random writes leave it, and these are skewed: after days of them collection \
-    copies more or less than here, which this model doesn't construct. Figures of reads alone, or of uniform writes in a part \
-    of the device (--active), have no such doubt";
+const SKEWED: &str = "writes are skewed, but the flash started in the steady state of uniform writes. In the long run (days of \
+    writing) garbage collection copies another amount of data. Uniform writes in a part of the device (--active) start in \
+    their own steady state";
 
-/// Whether a store that is full worked less than [`TURNS_MIN`] times through what it chooses from. One that is not keeps up:
-/// its own rate has no effect on that of hosts.
+/// Whether a full store worked through its choice less than [`TURNS_MIN`] times. A store that is not full keeps up,
+/// and its own rate has no effect on hosts.
 fn is_short_for(level: &StoreLevel) -> bool {
     let is_full = level.end_bytes as f64 >= FULL_SHARE * level.capacity_bytes as f64;
     is_full && (level.taken_bytes as f64) < TURNS_MIN * level.choice_bytes as f64
@@ -68,7 +69,7 @@ fn whole_seconds(ns: f64) -> String {
     human::duration_ns((ns as u64).next_multiple_of(1_000_000_000))
 }
 
-/// Gain over the window as a share of what was taken in.
+/// Net change over the window as a share of the intake.
 fn net_share(level: &StoreLevel) -> f64 {
     let gain = level.end_bytes as f64 - level.start_bytes as f64;
     if gain == 0.0 { 0.0 } else { gain / (level.taken_bytes as f64).max(gain.abs()) }

@@ -1,15 +1,14 @@
-//! Whether the storage gave back what had been written: which reads were verified, which were not, and which
-//! were wrong.
+//! Whether the storage returned the content written: reads that were verified, not verified, or wrong.
 
 use super::{Level, Say};
 use crate::cell::Cell;
 use crate::verification::{Finding, KeptMap, Verification, Writer};
 use iodyno_units::human;
 
-/// Writers that a text names.
+/// Most writers named in a text.
 const WRITERS_SHOWN: usize = 3;
 
-/// Reports the reads that were verified, those that were not, and those that were wrong.
+/// Reports reads that were verified, not verified, or wrong.
 pub(super) fn verification(cell: &Cell, say: &mut Say) {
     let Some(v) = cell.evidence.verification.as_ref() else { return };
     if v.checked == 0 {
@@ -59,7 +58,7 @@ pub(super) fn verification(cell: &Cell, say: &mut Say) {
     }
 }
 
-/// `is_new` means that the target was new in this cell, with nothing on it.
+/// Describes the verified units. `is_new`: the target was created empty for this cell.
 fn verified(v: &Verification, is_new: bool) -> String {
     let latest = if v.whole == 0 {
         ", and each of the latest write".to_owned()
@@ -91,7 +90,7 @@ fn unverified(v: &Verification) -> String {
     )
 }
 
-/// `12 stale (at byte 4096, 8192 …), 3 torn (at byte 0)`.
+/// Formats findings: `12 stale (at byte 4096, 8192 …), 3 torn (at byte 0)`.
 fn findings(v: &Verification, which: impl Fn(Finding) -> bool) -> String {
     let found = v.found.iter().filter(|(of, found)| which(**of) && found.reads > 0);
     let words = found.map(|(of, found)| {
@@ -106,7 +105,7 @@ fn writers(writers: &[Writer], others: u64, is_new: bool) -> String {
     let mut latest: Vec<&Writer> = writers.iter().collect();
     latest.sort_unstable_by_key(|w| core::cmp::Reverse(w.stamp));
     let shown = latest.iter().take(WRITERS_SHOWN).map(|w| match (w.layout, began(w.stamp)) {
-        // A target that is new in each cell gives its content a stamp that is no time.
+        // On a target created for each cell, the stamp of content is not a time.
         (0 | 2, None) if is_new => "this cell".to_owned(),
         (0 | 2, Some(time)) => format!("the run of {time}"),
         (1, _) => format!("a run with seed {} (layout 1)", w.stamp),
@@ -121,7 +120,7 @@ fn writers(writers: &[Writer], others: u64, is_new: bool) -> String {
     words.join(", ")
 }
 
-/// The UTC time of a stamp in seconds; None where it is no time of this century.
+/// UTC time of a stamp, to the second; None if it is not a time of this century.
 fn began(stamp: u64) -> Option<String> {
     let seconds = stamp / 1_000_000_000;
     if !(946_684_800..4_102_444_800).contains(&seconds) {
@@ -133,7 +132,7 @@ fn began(stamp: u64) -> Option<String> {
     Some(format!("{year}-{month:02}-{date:02} {hour:02}:{minute:02}:{second:02} UTC"))
 }
 
-/// Year, month and day of the month of a day since 1970 (Hinnant's algorithm).
+/// Year, month and day of the month for a day counted from 1970 (Hinnant's algorithm).
 fn civil(day: u64) -> (u64, u64, u64) {
     let shifted = day + 719_468;
     let (era, of_era) = (shifted / 146_097, shifted % 146_097);

@@ -1,5 +1,5 @@
-//! A simulated target under a closed loop, of which the truth is known. The corpus of traps (`iodyno/tests/corpus`) has
-//! it too.
+//! A simulated target under a closed loop, with known properties. The corpus of traps (`iodyno/tests/corpus`) uses it
+//! too.
 
 use iodyno_measure::{Cell, Interval};
 use iodyno_units::{OpKind, rng};

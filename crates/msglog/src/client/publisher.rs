@@ -1,5 +1,5 @@
-//! A publisher: holds each message until the server says that it is persisted, and sends again what is not when it had to
-//! connect again. It neither loses nor doubles a message, if it has a name.
+//! A publisher: holds each message until the server reports it persisted, and resends the others after a reconnect.
+//! With a name, it neither loses nor duplicates a message.
 
 use super::{ClientError, Connection, unexpected};
 use crate::message::MessageKind;
@@ -8,35 +8,35 @@ use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
 
-/// Pauses between attempts to connect: the first, and the longest.
+/// First and longest pause between attempts to connect.
 const RETRY: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
 
-/// For how long a publisher tries again where the log is full: retention or compaction may be about to make space.
+/// Longest time of retrying while the log is full: retention or compaction may be about to make space.
 const FULL_PATIENCE: Duration = Duration::from_millis(500);
 
-/// What happens to a message for which there is no space.
+/// Behaviour if there is no space for a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtLimit {
-    /// [`Publisher::publish`] waits until others are persisted.
+    /// [`Publisher::publish`] waits until other messages are persisted.
     Block,
-    /// It is dropped, and counted.
+    /// The message is dropped and counted.
     Drop,
 }
 
-/// How a publisher behaves.
+/// Options of a publisher.
 #[derive(Clone, Debug)]
 pub struct PublisherOptions {
-    /// Its name. Without one, a message whose connection breaks may be stored twice.
+    /// Name. Without one, a message may be stored twice if its connection breaks.
     pub name: String,
-    /// What the server's token file holds; empty where it has none.
+    /// Content of the server's token file; empty if it has none.
     pub token: Vec<u8>,
-    /// Bytes of messages that it holds, at most; one message may go beyond it.
+    /// Most bytes of messages held; a single message may exceed it.
     pub held_bytes_max: usize,
-    /// What happens beyond it.
+    /// Behaviour beyond that limit.
     pub at_limit: AtLimit,
-    /// For how long it tries to connect again.
+    /// Longest time of trying to reconnect.
     pub patience: Duration,
-    /// Called when it begins to try again, with the reason.
+    /// Called with the reason when it begins to retry.
     pub on_retry: fn(&ClientError),
 }
 
@@ -74,7 +74,7 @@ impl Held {
     }
 }
 
-/// See the file. `dial` connects.
+/// A publisher; see the module's description. `dial` connects to the server.
 #[derive(Debug)]
 pub struct Publisher<S, D> {
     dial: D,
@@ -82,25 +82,25 @@ pub struct Publisher<S, D> {
     connection: Option<Connection<S>>,
     held: VecDeque<Held>,
     held_bytes: usize,
-    /// Of the connection: all below are sent.
+    /// Sequences below this one were sent on the current connection.
     sent: u64,
     next_sequence: u64,
     persisted: u64,
     dropped: u64,
     reconnects: u64,
-    /// It has been connected before: what the server has is known.
+    /// Whether it has connected before: then the log's last sequence is checked at a reconnect.
     was_open: bool,
-    /// Since when it can't go on, and the next pause.
+    /// Start of the current failure, and the next pause; None while all is well.
     failing: Option<(Instant, Duration)>,
-    /// It was reported that it tries again.
+    /// Whether `on_retry` was called for the current failure.
     has_told: bool,
 }
 
 impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
-    /// Connects, and learns which of its messages are persisted: it goes on behind them.
+    /// Connects, and continues after the last persisted message of its name.
     ///
     /// # Errors
-    /// No server answers for as long as its patience lasts, or it refuses.
+    /// The server refuses, or can't be reached within `patience`.
     pub fn open(dial: D, options: PublisherOptions) -> Result<Self, ClientError> {
         let mut publisher = Self {
             dial,
@@ -127,36 +127,36 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
         self.next_sequence
     }
 
-    /// Messages up to this sequence are persisted, as far as the server's answers were taken.
+    /// Last sequence known to be persisted, from the replies received so far.
     pub fn persisted(&self) -> u64 {
         self.persisted
     }
 
-    /// Messages that are not persisted yet.
+    /// Number of messages that are not persisted yet.
     pub fn held(&self) -> usize {
         self.held.len()
     }
 
-    /// Messages that were dropped at the limit.
+    /// Number of messages dropped at the limit.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// How often it had to connect again.
+    /// Number of reconnects.
     pub fn reconnects(&self) -> u64 {
         self.reconnects
     }
 
-    /// The connection, if it has one.
+    /// Current connection; None while disconnected.
     pub fn connection(&self) -> Option<&Connection<S>> {
         self.connection.as_ref()
     }
 
-    /// Publishes a message: its sequence, or none where it was dropped. It is held, and sent with others; see
-    /// [`Publisher::flush`].
+    /// Publishes a message. Returns its sequence; None if it was dropped. The message is held, and sent together with
+    /// others: see [`Publisher::flush`].
     ///
     /// # Errors
-    /// The server refuses, or is gone for longer than the publisher's patience. The message is held nevertheless.
+    /// The server refuses, or can't be reached within `patience`. The message is still held.
     pub fn publish(
         &mut self,
         kind: MessageKind,
@@ -186,7 +186,7 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
         Ok(Some(sequence))
     }
 
-    /// Sends what is not sent yet.
+    /// Sends all messages that are not sent yet.
     ///
     /// # Errors
     /// As [`Publisher::publish`].
@@ -206,7 +206,7 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
         Ok(())
     }
 
-    /// Waits until the server says that more messages are persisted. What is published must be sent before.
+    /// Waits until the server reports further messages as persisted. Messages must be sent before.
     ///
     /// # Errors
     /// As [`Publisher::publish`].
@@ -234,7 +234,7 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
         }
     }
 
-    /// Gathers the messages that this connection has not had.
+    /// Gathers the messages that were not sent on this connection.
     fn send_new(&mut self) -> Result<(), ClientError> {
         let Some(connection) = &mut self.connection else {
             return Err(io::Error::from(io::ErrorKind::NotConnected).into());
@@ -259,10 +259,10 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
         }
     }
 
-    /// Connects again behind an error that may pass.
+    /// Reconnects after an error that may pass.
     fn after(&mut self, error: ClientError) -> Result<(), ClientError> {
         self.connection = None;
-        // A server that refuses each time can be reached each time.
+        // A server that refuses each time can still be reached each time, so time is counted since the last progress.
         let failing = self.failing.map_or(Duration::ZERO, |(since, _)| since.elapsed());
         if self.patience(&error).is_none_or(|patience| failing >= patience) {
             return Err(error);
@@ -272,7 +272,7 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
         self.connect()
     }
 
-    /// For how long it tries again after an error.
+    /// Longest time of retrying after an error; None: no retry.
     fn patience(&self, error: &ClientError) -> Option<Duration> {
         let is_full = matches!(error, ClientError::Server(error) if error.code == ErrorCode::Full);
         match error.may_pass() {
@@ -282,20 +282,20 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
         }
     }
 
-    /// Reports, once, that it tries again.
+    /// Calls `on_retry`, once per failure.
     fn tell(&mut self, error: &ClientError) {
         if !std::mem::replace(&mut self.has_told, true) {
             (self.options.on_retry)(error);
         }
     }
 
-    /// It connected first, or something was persisted.
+    /// Ends a failure: the first connection was made, or a message was persisted.
     fn goes_on(&mut self) {
         self.failing = None;
         self.has_told = false;
     }
 
-    /// Connects, as often as its patience allows since something was persisted, and sends what is not persisted.
+    /// Connects, retrying while its patience lasts, and sends all messages that are not persisted.
     fn connect(&mut self) -> Result<(), ClientError> {
         loop {
             self.connection = None;
@@ -312,7 +312,7 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
         }
     }
 
-    /// Each pause without success is longer than the one before.
+    /// Waits before a retry, each time longer than before.
     fn pause(&mut self) {
         if let Some((_, pause)) = &mut self.failing {
             std::thread::sleep(*pause);
@@ -328,7 +328,7 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
             other => return Err(unexpected(&other)),
         };
         if self.options.name.is_empty() {
-            // Its sequences are the connection's own.
+            // Without a name, sequences begin anew with each connection.
             self.persisted = 0;
             for (held, sequence) in self.held.iter_mut().zip(1..) {
                 held.sequence = sequence;

@@ -1,5 +1,5 @@
-//! A filter applied to a message, by SQL's logic of three values: a comparison with what is missing is unknown (`None`),
-//! and so is its negation; a message matches where the whole is true.
+//! Applies a filter to a message, with SQL's three-valued logic: a comparison with a missing value is unknown
+//! (`None`), and so is its negation; a message matches if the whole is true.
 
 use super::number::Number;
 use super::{Comparison, Condition, Effort, Header, Literal, Operand, Step};
@@ -8,10 +8,10 @@ use core::cell::OnceCell;
 use core::cmp::Ordering;
 use serde_json::Value as Json;
 
-/// Steps for each byte of a body that is parsed.
+/// Steps per byte of a body that is parsed.
 const STEPS_OF_JSON: usize = 4;
 
-/// False where the effort is spent.
+/// Whether the condition holds; false if the effort is spent.
 pub(super) fn holds(
     condition: &Condition,
     number: u64,
@@ -24,9 +24,9 @@ pub(super) fn holds(
 struct Subject<'a> {
     number: u64,
     message: &'a Message<'a>,
-    /// None where it is no JSON.
+    /// Parsed body; None if it is not JSON.
     body: OnceCell<Option<Json>>,
-    /// When it is spent, all is unknown.
+    /// Once spent, every comparison is unknown.
     effort: &'a Effort,
 }
 
@@ -43,13 +43,13 @@ impl Subject<'_> {
 enum Value<'a> {
     Bool(bool),
     Number(Number),
-    /// UTF-8, but for keys.
+    /// UTF-8, except for keys, which may be any bytes.
     Text(&'a [u8]),
-    /// An object of JSON: it is there, and compares with nothing.
+    /// A JSON object: not null, but not comparable with any value.
     Object,
 }
 
-/// Whether any is true; unknown if none is, and one is unknown.
+/// OR: true if any is true; otherwise unknown if any is unknown.
 fn any(all: impl IntoIterator<Item = Option<bool>>) -> Option<bool> {
     let mut result = Some(false);
     for one in all {
@@ -115,7 +115,7 @@ impl Comparison {
     }
 }
 
-/// None for values of different types; but text that is a number compares with numbers as one.
+/// Compares two values; None if their types differ. Text that is a number compares with numbers as a number.
 fn compare(left: Value<'_>, right: Value<'_>, effort: &Effort) -> Option<Ordering> {
     effort.spend(1).ok()?;
     let number = |text: &[u8]| {
@@ -146,7 +146,7 @@ impl Literal {
 }
 
 impl Operand {
-    /// Whether the test holds for any of its values. Unknown without values.
+    /// Whether the test holds for any of the operand's values. Unknown if it has none.
     fn any<'a>(
         &'a self,
         subject: &'a Subject<'_>,
@@ -159,7 +159,8 @@ impl Operand {
         }
     }
 
-    /// Its value. None if it has none, or several: to compare each of many with each of many others would take too long.
+    /// The operand's only value. None if it has none, or several: comparing many values with many others would take
+    /// too long.
     fn single<'a>(&'a self, subject: &'a Subject<'_>) -> Option<Value<'a>> {
         let mut found = None;
         let has_several = self.any(subject, &mut |value| Some(found.replace(value).is_some()));
@@ -186,8 +187,8 @@ impl Header {
     }
 }
 
-/// Whether the test holds for any of the values at a path: in an array, an element that the path names by its index, or else
-/// each. Unknown where there is none.
+/// Whether the test holds for any value at a path. In an array that is the element named by its index, or else any
+/// element. Unknown if there is no value.
 fn any_at<'a>(
     json: &'a Json,
     steps: &[Step],
@@ -199,7 +200,7 @@ fn any_at<'a>(
             any_at(items.get(*index)?, rest, effort, test)
         }
         (Json::Array(items), steps) => {
-            // Elements without a value do not count.
+            // Elements without a value are ignored.
             let mut result = None;
             for item in items {
                 effort.spend(1).ok()?;

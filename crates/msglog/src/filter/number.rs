@@ -1,4 +1,4 @@
-//! Numbers of filters and of JSON: compared as what they are, so that large integers differ where floats would not.
+//! Numbers of filters and of JSON. Comparison is exact: large integers differ even if their floats are equal.
 
 use core::cmp::Ordering;
 use core::fmt;
@@ -6,13 +6,13 @@ use core::fmt;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Number {
     Whole(i128),
-    /// Finite.
+    /// A finite number.
     Real(f64),
 }
 
 impl Number {
-    /// The number that all of a text is, in JSON's notation; a plus sign, leading zeroes, and a point at either end do
-    /// no harm. None also for numbers beyond the range of an f64.
+    /// Parses all of a text as a number in JSON's notation; a plus sign, leading zeroes, and a point at either end
+    /// are also accepted. None for other text, and for numbers beyond the range of an f64.
     pub(super) fn of_text(text: &str) -> Option<Self> {
         if let Ok(whole) = text.parse() {
             return Some(Self::Whole(whole));
@@ -31,7 +31,7 @@ impl Number {
         whole.map(Self::Whole).or_else(real)
     }
 
-    /// Exact.
+    /// Compares exactly.
     pub(super) fn compare(self, other: Self) -> Ordering {
         match (self, other) {
             (Self::Whole(a), Self::Whole(b)) => a.cmp(&b),
@@ -43,7 +43,7 @@ impl Number {
 }
 
 fn compare_exactly(whole: i128, real: f64) -> Ordering {
-    /// 2^127, the first float above all i128.
+    /// 2^127, the smallest float above every i128.
     const ABOVE: f64 = 1.701_411_834_604_692_3e38;
     if real >= ABOVE {
         return Ordering::Less;
@@ -59,7 +59,7 @@ impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Whole(whole) => whole.fmt(f),
-            // With a point or an exponent, so that it is read as what it is.
+            // With a point or an exponent, so that it is parsed as a real number again.
             Self::Real(real) => write!(f, "{real:?}"),
         }
     }

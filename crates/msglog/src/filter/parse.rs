@@ -15,7 +15,8 @@
 //! literal   = text | number | TRUE | FALSE
 //! ```
 //!
-//! Words are in capitals or not. Once a part is begun, what can't follow is an error: nothing is tried twice.
+//! Keywords may be in upper or lower case. Once an alternative has begun to match, an error is final: there is no
+//! backtracking.
 
 use super::number::Number;
 use super::{
@@ -30,7 +31,7 @@ use winnow::error::{ErrMode, ModalResult, ParserError};
 use winnow::stream::{LocatingSlice, Location, Stateful, Stream};
 use winnow::token::{one_of, take_till, take_while};
 
-/// The text, and how deep the parser is in parentheses and NOT.
+/// Text to parse, with the depth of nesting in parentheses and NOT.
 type Input<'a> = Stateful<LocatingSlice<&'a str>, u32>;
 type Parsed<T> = ModalResult<T, Fault>;
 
@@ -67,7 +68,7 @@ struct Fault {
 impl ParserError<Input<'_>> for Fault {
     type Inner = Self;
 
-    /// Of an alternative that is not taken: nothing is kept of it.
+    /// For an alternative that does not match, no details are kept.
     fn from_input(_: &Input<'_>) -> Self {
         Self::default()
     }
@@ -86,7 +87,7 @@ impl Fault {
         ErrMode::Cut(Self { span, message: message.into(), help: Some(help.into()) })
     }
 
-    /// Something else stands where `expected` could.
+    /// Error: something other than `expected` was found.
     fn unexpected(input: &mut Input<'_>, expected: &str) -> ErrMode<Self> {
         let _ = spaces(input);
         let (at, rest) = (input.current_token_start(), rest(input));
@@ -112,7 +113,7 @@ fn spaces(input: &mut Input<'_>) -> Parsed<()> {
     take_while(0.., char::is_whitespace).void().parse_next(input)
 }
 
-/// `parser` behind spaces.
+/// Skips spaces, then applies `parser`.
 fn token<'a, T>(
     parser: impl Parser<Input<'a>, T, ErrMode<Fault>>,
 ) -> impl Parser<Input<'a>, T, ErrMode<Fault>> {
@@ -131,7 +132,7 @@ fn keyword<'a>(wanted: &'static str) -> impl Parser<Input<'a>, (), ErrMode<Fault
     word.verify(move |found: &str| found.eq_ignore_ascii_case(wanted)).void()
 }
 
-/// As `parser`, and an error if it does not match.
+/// Applies `parser`; no match is an error.
 fn expect<'a, T>(
     expected: &'static str,
     mut parser: impl Parser<Input<'a>, T, ErrMode<Fault>>,
@@ -168,7 +169,7 @@ fn negation(input: &mut Input<'_>) -> Parsed<Condition> {
     comparison(input)
 }
 
-/// Parses what stands within a parenthesis, or behind NOT.
+/// Parses the content of parentheses, or the operand of NOT.
 fn nested<'a>(
     parser: fn(&mut Input<'a>) -> Parsed<Condition>,
     input: &mut Input<'a>,
@@ -235,7 +236,7 @@ fn negated(is_not: bool, condition: Condition) -> Condition {
     if is_not { Condition::Not(Box::new(condition)) } else { condition }
 }
 
-/// An operand that is compared with another.
+/// Parses an operand that is compared with `other`.
 fn operand_beside(other: &Operand, input: &mut Input<'_>) -> Parsed<Operand> {
     match spanned_operand(input)? {
         (Operand::Literal(found), span) => compared_with(other, found, span).map(Operand::Literal),
@@ -243,7 +244,7 @@ fn operand_beside(other: &Operand, input: &mut Input<'_>) -> Parsed<Operand> {
     }
 }
 
-/// The value that a literal stands for beside another operand: beside `time`, a text is a time.
+/// Interprets a literal compared with another operand: if that is `time`, text is parsed as a time.
 fn compared_with(other: &Operand, literal: Literal, span: Range<usize>) -> Parsed<Literal> {
     let (Operand::Header(header), Literal::Text(text)) = (other, &literal) else {
         return Ok(literal);
@@ -317,7 +318,7 @@ fn literal(input: &mut Input<'_>) -> Parsed<Literal> {
         .parse_next(input)
 }
 
-/// Text in quotes of either kind. The same quote within it is written twice.
+/// Parses text in single or double quotes. The same quote within it is doubled.
 fn quoted(input: &mut Input<'_>) -> Parsed<String> {
     let (quote, span) = one_of(['\'', '"']).with_span().parse_next(input)?;
     let mut text = String::new();

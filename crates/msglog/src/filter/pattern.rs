@@ -1,29 +1,30 @@
-//! Patterns of LIKE, split at their `%`. What stands between two of them is searched for from left to right, each as early
-//! as it can be: since it always has the same number of characters, no place has to be tried again.
+//! Patterns of LIKE, split at their `%`. The segments between are searched for from left to right, each at its
+//! earliest match: a segment always has the same number of characters, so no backtracking is needed.
 
 use super::{Effort, TooCostly};
 use core::fmt;
 
-/// See the file.
+/// A parsed pattern; see the module's description.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Pattern {
-    /// Between the `%`: one more than there are of these. The first stands at the text's start and the last at its end.
+    /// Segments between the `%`, one more than there are `%`. The first must match at the text's start and the last
+    /// at its end.
     segments: Vec<Segment>,
 }
 
-/// Texts with one `_` between each two.
+/// Literal texts, with one `_` between neighbours.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Segment {
     texts: Vec<Box<str>>,
     characters: usize,
 }
 
-/// A pattern that ends in a backslash.
+/// Error: the pattern ends in a backslash.
 #[derive(Debug)]
 pub(super) struct EndsInBackslash;
 
 impl Pattern {
-    /// `%` stands for any characters, `_` for one, and a backslash before either for itself.
+    /// Parses a pattern. `%` matches any characters and `_` matches one; a backslash before either makes it literal.
     pub(super) fn parse(text: &str) -> Result<Self, EndsInBackslash> {
         let mut segments = vec![Segment::default()];
         let (mut part, mut rest) = (String::new(), text.chars());
@@ -36,7 +37,7 @@ impl Pattern {
             match c {
                 '%' => {
                     end(&mut part, &mut segments);
-                    // Two `%` are as one.
+                    // Consecutive `%` are equivalent to one.
                     if segments.len() == 1 || segments.last().is_some_and(|it| it.characters > 0) {
                         segments.push(Segment::default());
                     } else if let Some(last) = segments.last_mut() {
@@ -72,7 +73,7 @@ impl Pattern {
         Ok(last.rest_behind(&rest[start..], effort)?.is_some_and(str::is_empty))
     }
 
-    /// Bytes of memory.
+    /// Estimated memory, bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         let of_text = |bytes: usize| size_of::<Box<str>>() + bytes + 16;
         let of_segment = |it: &Segment| {
@@ -83,7 +84,7 @@ impl Pattern {
     }
 }
 
-/// Where the last so many characters begin. None: there are fewer.
+/// Byte offset of the last `characters` characters. None if there are fewer.
 fn back(text: &str, characters: usize) -> Option<usize> {
     match characters {
         0 => Some(text.len()),
@@ -91,14 +92,14 @@ fn back(text: &str, characters: usize) -> Option<usize> {
     }
 }
 
-/// Where so many characters end.
+/// Byte offset after the first `characters` characters. None if there are fewer.
 fn ahead(text: &str, characters: usize) -> Option<usize> {
     let mut ends = text.char_indices().map(|(at, c)| at + c.len_utf8());
     if characters == 0 { Some(0) } else { ends.nth(characters - 1) }
 }
 
 impl Segment {
-    /// What follows it, where a text begins with it.
+    /// Matches at the start of a text, and returns the rest. None if it does not match.
     fn rest_behind<'a>(
         &self,
         text: &'a str,
@@ -120,9 +121,9 @@ impl Segment {
         Ok(Some(rest))
     }
 
-    /// What follows its first place in a text.
+    /// Finds the first match in a text, and returns the rest after it.
     fn find<'a>(&self, text: &'a str, effort: &Effort) -> Result<Option<&'a str>, TooCostly> {
-        // The longest text of it is looked for; what stands around that is compared then.
+        // Searches for the longest of its texts, then compares the surroundings.
         let longest = self.texts.iter().enumerate().max_by_key(|(_, text)| text.len());
         let (at, needle) = longest.map_or((0, ""), |(at, text)| (at, &**text));
         let before = at + self.texts[..at].iter().map(|it| it.chars().count()).sum::<usize>();

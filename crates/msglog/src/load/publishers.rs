@@ -1,37 +1,37 @@
-//! Publishers of a load: when messages are due, and which of them they hold until they are persisted.
+//! Publishers of a load: the due times of messages, and the messages held until they are persisted.
 
 use iodyno_workload::{LogLoad, WhenFull};
 use std::collections::VecDeque;
 
-/// Messages that follow one another.
+/// Consecutive messages.
 #[derive(Clone, Copy, Debug)]
 struct Run {
-    /// By a rate: the number of the first in the schedule. Otherwise the time at which all of them were due, ns.
+    /// With a rate, the number of the first message in the schedule. Otherwise the time at which all were due, ns.
     first: u64,
     count: u64,
 }
 
-/// See the file.
+/// All publishers of a load; see the module's description.
 #[derive(Debug)]
 pub(super) struct Publishers {
-    /// Between two messages, ns; None: as many as the log takes.
+    /// Time between two messages, ns; None: as fast as the log accepts them.
     gap_ns: Option<f64>,
     room: u64,
     drops: bool,
     start_ns: u64,
-    /// Messages of the schedule that were published, dropped or not.
+    /// Messages of the schedule handled so far, published or dropped.
     seen: u64,
-    /// Published, and not persisted.
+    /// Published but not persisted.
     held: VecDeque<Run>,
     held_count: u64,
     pub(super) dropped: u64,
-    /// Since when the publishers wait, ns.
+    /// Start of the publishers' current wait for room, ns; None if they don't wait.
     blocked_since_ns: Option<u64>,
     pub(super) blocked_ns: u64,
 }
 
 impl Publishers {
-    /// `room` where the load gives none.
+    /// Creates the publishers. `room` is the most messages held if the load sets no limit.
     pub(super) fn new(load: &LogLoad, room: u64) -> Self {
         Self {
             gap_ns: load.rate_per_s.map(|rate| 1e9 / rate),
@@ -51,23 +51,23 @@ impl Publishers {
         self.start_ns = start_ns;
     }
 
-    /// When a message of the schedule is due, ns.
+    /// Due time of a message of the schedule, ns.
     fn due_ns(&self, number: u64, gap_ns: f64) -> u64 {
         self.start_ns + (number as f64 * gap_ns) as u64
     }
 
-    /// Messages of the schedule that are due at `now_ns`.
+    /// Number of messages of the schedule due at `now_ns`.
     fn due(&self, now_ns: u64, gap_ns: f64) -> u64 {
         let Some(passed_ns) = now_ns.checked_sub(self.start_ns) else { return 0 };
         let mut due = (passed_ns as f64 / gap_ns) as u64 + 1;
-        // Of two roundings, the one by which a message is due decides.
+        // `due_ns` rounds differently from the division above; `due_ns` decides.
         while due > 0 && self.due_ns(due - 1, gap_ns) > now_ns {
             due -= 1;
         }
         due
     }
 
-    /// Publishes what is due, as far as there is room; the messages that are held then.
+    /// Publishes due messages as far as there is room; returns the number of messages then held.
     pub(super) fn publish(&mut self, now_ns: u64) -> u64 {
         let room = self.room - self.held_count;
         let Some(gap_ns) = self.gap_ns else {
@@ -100,20 +100,20 @@ impl Publishers {
         self.held_count
     }
 
-    /// Messages that are due and not persisted, held or not.
+    /// Number of messages due and not persisted, held or waiting for room.
     pub(super) fn backlog(&self, now_ns: u64) -> u64 {
         let waiting =
             self.gap_ns.map_or(0, |gap_ns| self.due(now_ns, gap_ns).saturating_sub(self.seen));
         self.held_count + if self.drops { 0 } else { waiting }
     }
 
-    /// When the next message is due, ns; None: when one is persisted.
+    /// Due time of the next message, ns; None: once a message is persisted.
     pub(super) fn next_due_ns(&self) -> Option<u64> {
         let gap_ns = self.gap_ns?;
         (self.held_count < self.room).then(|| self.due_ns(self.seen, gap_ns))
     }
 
-    /// Due time of message number `index` of those held, ns, where the schedule gives it; otherwise the time of its run.
+    /// Due time of held message `index`, ns; without a schedule, the time of its run.
     pub(super) fn due_of_held_ns(&self, mut index: u64) -> u64 {
         for run in &self.held {
             if index < run.count {
@@ -127,7 +127,8 @@ impl Publishers {
         self.start_ns
     }
 
-    /// The oldest `count` are persisted at `now_ns`: `each` gets a time that passed for messages, ns, and their number.
+    /// Marks the oldest `count` messages as persisted at `now_ns`. `each` gets a latency, ns, and the number of
+    /// messages with it.
     pub(super) fn persisted(&mut self, count: u64, now_ns: u64, mut each: impl FnMut(u64, u64)) {
         let mut left = count;
         while left > 0 {
@@ -154,7 +155,7 @@ impl Publishers {
         self.held_count -= count - left;
     }
 
-    /// The load ends: a wait that lasts counts up to then.
+    /// Ends the load; a wait in progress counts up to `end_ns`.
     pub(super) fn end(&mut self, end_ns: u64) {
         if let Some(since_ns) = self.blocked_since_ns.take() {
             self.blocked_ns += end_ns.saturating_sub(since_ns);

@@ -1,4 +1,5 @@
-//! A worker of a load that replays: it begins at a persisted chunk, reads on from there, and then begins elsewhere.
+//! A replaying worker of a load: starts at the first chunk of a random segment, reads on from there, then starts
+//! elsewhere.
 
 use super::{LoadOfTarget, issue};
 use crate::chunk::{Chunk, ChunkHeader};
@@ -9,20 +10,20 @@ use iodyno_workload::{Next, Outcome};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// At the end of what is persisted it looks again after this time, ns.
+/// Interval at which it retries at the end of the persisted log, ns.
 const LOOK_NS: u64 = 100_000;
 
-/// See the file.
+/// A replaying worker; see the module's description.
 #[derive(Debug)]
 pub struct Reader {
     of: Arc<LoadOfTarget>,
     rng: Generator,
-    /// Place of the next read, or where a replay begins.
+    /// Position of the next read; None before a replay.
     position: Option<u64>,
-    /// Reads of this replay that are left.
+    /// Reads left in this replay.
     left: u32,
     in_flight: bool,
-    /// What a check of the bytes found: place of the chunk that follows, and messages.
+    /// Result of checking the bytes: position of the next chunk, and number of messages.
     checked: Option<(u64, u64)>,
     measured_ns: (u64, u64),
     found: MessageLog,
@@ -48,17 +49,17 @@ impl Reader {
     }
 
     pub(super) fn next(&mut self, now_ns: u64) -> Next<u64> {
-        // The place of the next chunk is known when this one has been read.
+        // The position of the next chunk is known only when this one has been read.
         if self.in_flight {
             return Next::WaitUntil(now_ns + 50_000_000);
         }
-        // In this order: meanwhile the writer may go on, and what is durable stays above what is kept.
+        // `oldest` is loaded first: if the writer advances in between, the durable position stays above it.
         let oldest = self.of.oldest_position.load(Ordering::Acquire);
         let durable = self.of.durable_position();
         let (layout, chunk_bytes) = (&self.of.layout, u64::from(self.of.layout.chunk_bytes));
         let goes_on = self.position.filter(|&at| self.left > 0 && at >= oldest);
         let at = goes_on.unwrap_or_else(|| {
-            // Segments begin with a chunk; other places are found from there.
+            // Every segment begins with a chunk; other positions are found by reading on.
             let segments = layout.segment(oldest)..=layout.segment(durable.saturating_sub(1));
             let count = (segments.end() + 1).saturating_sub(*segments.start());
             let segment = segments.start() + below(&mut self.rng, count);
@@ -77,7 +78,7 @@ impl Reader {
         issue(Op { offset_bytes, len_bytes: len_bytes as u32, kind, fua: false }, 0)
     }
 
-    /// The bytes of a read: whole chunks of the log from its place on.
+    /// Checks the bytes of a read: whole chunks of the log from its position on.
     pub(super) fn check(&mut self, _op: &Op, bytes: &[u8]) -> bool {
         let Some(at) = self.position.filter(|_| self.of.shape.returns_bytes) else { return true };
         let layout = &self.of.layout;
@@ -104,7 +105,7 @@ impl Reader {
         true
     }
 
-    /// Whether the writer has begun to overwrite what was read.
+    /// Whether the writer has begun to overwrite the range that was read.
     fn was_dropped(&self) -> bool {
         let oldest = self.of.oldest_position.load(Ordering::Acquire);
         self.position.is_some_and(|at| at < oldest)
@@ -120,7 +121,7 @@ impl Reader {
             return;
         }
         let Some(at) = self.position else { return };
-        // Where no bytes move, chunks are full.
+        // If the target returns no bytes, full chunks are assumed.
         let (next, messages) = self.checked.take().unwrap_or_else(|| {
             let bytes = u64::from(op.len_bytes);
             (at + bytes, bytes / self.of.record_bytes() as u64)

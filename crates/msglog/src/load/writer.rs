@@ -1,4 +1,4 @@
-//! The worker of a load that writes the log: fills chunks with what publishers hold, writes and flushes them by the rule of
+//! The writing worker of a load: fills chunks with the publishers' messages, writes and flushes them by the rule of
 //! group commit, and records when messages are persisted.
 
 use super::publishers::Publishers;
@@ -14,9 +14,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// While it waits for one of its own operations it asks again after this time, ns.
+/// Interval at which it asks again while it waits for its own operations, ns.
 const WAIT_NS: u64 = 50_000_000;
-/// Tokens of the two descriptions, which are written before all chunks.
+/// Tokens of the two descriptions, which are written before any chunk.
 const DESCRIPTION_TOKENS: [u64; 2] = [u64::MAX - 1, u64::MAX];
 
 /// A chunk that is not persisted yet.
@@ -29,22 +29,22 @@ struct Pending {
     is_last_of_segment: bool,
 }
 
-/// See the file.
+/// The writing worker; see the module's description.
 #[derive(Debug)]
 pub struct Writer {
     of: Arc<LoadOfTarget>,
     publishers: Publishers,
     commit: Commit,
-    /// Messages that fit into a chunk of full length.
+    /// Messages in a full chunk.
     per_chunk: u32,
-    /// Place of the next chunk, and of the first segment that has not been entered.
+    /// Position of the next chunk.
     tail: u64,
     next_message: u64,
     checksum: u32,
-    /// Chunks whose writes were issued and that are not persisted, from number `first_pending` on.
+    /// Chunks issued for writing but not persisted, from number `first_pending` on.
     pending: VecDeque<Pending>,
     first_pending: u64,
-    /// Messages in them.
+    /// Messages in `pending`.
     pending_messages: u64,
     descriptions: usize,
     descriptions_written: usize,
@@ -63,7 +63,7 @@ impl Writer {
             Durability::Each => 1,
             _ => load.batch.unwrap_or(u32::MAX).min(fits.max(1) as u32),
         };
-        // As many as two groups have: one is flushed while the other fills.
+        // Room for two groups: one is flushed while the other fills.
         let group = u64::from(per_chunk) * u64::from(load.commit_chunks.max(shape.depth));
         Self {
             publishers: Publishers::new(load, 2 * group),
@@ -108,7 +108,7 @@ impl Writer {
         let is_end_chunk = self.fits(left_bytes) == 0;
         let waiting = match waiting_messages {
             0 => Waiting::None,
-            // A chunk that says that the rest of a segment is unused goes with any message.
+            // A chunk that marks the rest of a segment as unused is written as soon as any message waits.
             _ if is_end_chunk => Waiting::Full,
             n if n >= u64::from(self.per_chunk.min(self.fits(left_bytes))) => Waiting::Full,
             _ => Waiting::Partial,
@@ -119,7 +119,7 @@ impl Writer {
                 self.commit.flush_begins();
                 issue(Op::FLUSH, 0)
             }
-            // With something in flight its completion ends the wait, otherwise the next message.
+            // With operations in flight, a completion ends the wait; otherwise the next message does.
             Step::Wait => {
                 let due_ns = match waiting {
                     Waiting::None if self.pending.is_empty() => self.publishers.next_due_ns(),
@@ -134,13 +134,13 @@ impl Writer {
         let at = self.descriptions;
         self.descriptions += 1;
         let offset_bytes = self.of.on_target(DESCRIPTION_OFFSETS[at]);
-        // A block of the target may be larger than a description: what follows it is zero.
+        // A block of the target may be larger than a description: the rest is zeroed.
         let len_bytes = self.of.shape.align_bytes.max(4096);
         let kind = OpKind::Write;
         issue(Op { offset_bytes, len_bytes, kind, fua: false }, DESCRIPTION_TOKENS[at])
     }
 
-    /// Messages that fit into the next chunk.
+    /// Number of messages that fit into the next chunk.
     fn fits(&self, left_bytes: u64) -> u32 {
         let limit_bytes = left_bytes.min(self.of.layout.chunk_bytes.into()) as usize;
         (limit_bytes.saturating_sub(CHUNK_HEADER_BYTES) / self.of.record_bytes()) as u32
@@ -181,7 +181,8 @@ impl Writer {
         issue(op, self.commit.write_begins(waiting))
     }
 
-    /// The bytes of a chunk. Chunks are filled in their order, since each names the checksum of the one before.
+    /// Fills the buffer of a write. Must be called in the order of chunks, because each names its predecessor's
+    /// checksum.
     pub(super) fn fill(&mut self, token: u64, bytes: &mut [u8]) {
         if DESCRIPTION_TOKENS.contains(&token) {
             let description = self.of.layout.describe(EpochStart { epoch: 1, position: 0 });
@@ -268,7 +269,7 @@ impl Writer {
         (self.measured_from_ns..self.measured_to_ns).contains(&now_ns)
     }
 
-    /// Ends all intervals before `now_ns`.
+    /// Closes all intervals that ended before `now_ns`.
     fn roll(&mut self, now_ns: u64) {
         let interval_ns = self.of.shape.interval_ns.max(1);
         let to_ns = now_ns.min(self.measured_to_ns);

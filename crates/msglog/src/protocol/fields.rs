@@ -1,50 +1,50 @@
-//! Fields of a frame: how numbers and texts are taken from bytes and put into them.
+//! Decoding and encoding of a frame's fields.
 
 use thiserror::Error;
 
-/// Bytes that are no frame of this protocol.
+/// Error of decoding a frame.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Malformed {
-    /// Its length can't be.
+    /// The length is 0 or too large.
     #[error("a frame of {length} bytes: 1 to {bytes_max} are allowed")]
     Length {
-        /// As it says.
+        /// Length as stated.
         length: usize,
-        /// The longest here.
+        /// Largest length allowed here.
         bytes_max: usize,
     },
-    /// Its kind is unknown here.
+    /// The kind is unknown.
     #[error("a frame of the unknown kind {0}")]
     Kind(u8),
-    /// It ends within a field.
+    /// The frame ends within a field.
     #[error("a frame of kind {kind} ends within `{field}`")]
     Short {
         /// The frame's kind.
         kind: u8,
-        /// The field.
+        /// Name of the field.
         field: &'static str,
     },
-    /// Bytes follow its last field.
+    /// Bytes follow the last field.
     #[error("a frame of kind {kind} has {bytes} bytes behind its last field")]
     Long {
         /// The frame's kind.
         kind: u8,
-        /// How many.
+        /// Number of extra bytes.
         bytes: usize,
     },
-    /// A field has a value that it can't have.
+    /// A field has an invalid value.
     #[error("in a frame of kind {kind}, `{field}` is {found}")]
     Value {
         /// The frame's kind.
         kind: u8,
-        /// The field.
+        /// Name of the field.
         field: &'static str,
-        /// What is there.
+        /// The value found.
         found: String,
     },
 }
 
-/// Takes the fields of a frame, one after the other.
+/// Decodes the fields of a frame in order.
 pub(super) struct Fields<'a> {
     kind: u8,
     rest: &'a [u8],
@@ -91,25 +91,25 @@ impl<'a> Fields<'a> {
         self.array(field)
     }
 
-    /// Bytes behind a length of one byte.
+    /// Bytes with a length of one byte before them.
     pub(super) fn short_bytes(&mut self, field: &'static str) -> Result<&'a [u8], Malformed> {
         let len = self.u8(field)?;
         self.bytes(field, len.into())
     }
 
-    /// Bytes behind a length of two bytes.
+    /// Bytes with a length of two bytes before them.
     pub(super) fn long_bytes(&mut self, field: &'static str) -> Result<&'a [u8], Malformed> {
         let len = self.u16(field)?;
         self.bytes(field, len.into())
     }
 
-    /// A text behind a length of one byte.
+    /// Text with a length of one byte before it.
     pub(super) fn short_text(&mut self, field: &'static str) -> Result<&'a str, Malformed> {
         let bytes = self.short_bytes(field)?;
         self.text(field, bytes)
     }
 
-    /// A text behind a length of two bytes.
+    /// Text with a length of two bytes before it.
     pub(super) fn long_text(&mut self, field: &'static str) -> Result<&'a str, Malformed> {
         let bytes = self.long_bytes(field)?;
         self.text(field, bytes)
@@ -119,17 +119,17 @@ impl<'a> Fields<'a> {
         core::str::from_utf8(bytes).map_err(|_| self.wrong(field, &"no UTF-8"))
     }
 
-    /// All that is left.
+    /// Takes all remaining bytes.
     pub(super) fn rest(&mut self) -> &'a [u8] {
         core::mem::take(&mut self.rest)
     }
 
-    /// The error of a value that a field can't have.
+    /// Error for an invalid value of a field.
     pub(super) fn wrong(&self, field: &'static str, found: &dyn ToString) -> Malformed {
         Malformed::Value { kind: self.kind, field, found: found.to_string() }
     }
 
-    /// Nothing may follow.
+    /// Returns `value` if no bytes are left.
     pub(super) fn end<T>(self, value: T) -> Result<T, Malformed> {
         match self.rest.len() {
             0 => Ok(value),
@@ -138,7 +138,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Puts fields behind others. Texts that are too long for their length are cut there, at a whole character.
+/// Appends fields. A text that is too long for its length field is cut at a whole character.
 pub(super) trait Put {
     fn u8(&mut self, value: u8);
     fn u16(&mut self, value: u16);
@@ -188,7 +188,7 @@ impl Put for Vec<u8> {
     }
 }
 
-/// The beginning of a text: whole characters, of at most so many bytes.
+/// Beginning of a text: whole characters, at most `bytes_max` bytes.
 pub(super) fn cut(text: &str, bytes_max: usize) -> &str {
     let mut end = text.len().min(bytes_max);
     while !text.is_char_boundary(end) {

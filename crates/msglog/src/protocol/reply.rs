@@ -1,4 +1,4 @@
-//! What a server sends.
+//! Replies of a server.
 
 use super::fields::{Fields, Malformed, Put as _, cut};
 use super::put_frame;
@@ -17,67 +17,68 @@ const SNAPSHOT: u8 = 71;
 const VALUE: u8 = 72;
 const SNAPSHOT_END: u8 = 73;
 const STATUS: u8 = 74;
-/// Bytes of a message's frame up to its topic: length, kind, four numbers, the message's kind, and the topic's length.
+/// Bytes of a message's frame before its topic: length, kind, four numbers, the message's kind, and the topic's
+/// length.
 const MESSAGE_BYTES: usize = 4 + 1 + 4 * 8 + 2;
 
 /// A reply of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply<'a> {
-    /// To a hello.
+    /// Answer to a hello.
     Welcome(Welcome),
-    /// What ended the connection; nothing follows.
+    /// Reason why the connection ends; nothing follows.
     Error {
-        /// Its kind.
+        /// Kind of error.
         code: ErrorCode,
-        /// The sequence or message that it concerns; 0 for none.
+        /// Sequence or message number at fault; 0 for none.
         number: u64,
-        /// In words.
+        /// Text for people.
         text: &'a str,
     },
     /// The publisher is open.
     Publisher {
-        /// Its number in the log; 0 without a name.
+        /// Number of the publisher in the log; 0 without a name.
         number: u64,
-        /// Sequence of its last persisted message; 0 before the first.
+        /// Sequence of the publisher's last persisted message; 0 before the first.
         persisted: u64,
     },
-    /// The publisher's messages up to this sequence are persisted.
+    /// All of the publisher's messages up to a sequence are persisted.
     Persisted {
-        /// The last of them.
+        /// Last persisted sequence.
         sequence: u64,
     },
     /// A stream of messages begins.
     Stream {
-        /// No message before this number is in it.
+        /// Lowest number that a message of the stream can have.
         first: u64,
     },
-    /// A message, persisted.
+    /// A persisted message.
     Message {
-        /// Its number in the log.
+        /// Number of the message in the log.
         number: u64,
-        /// The message.
+        /// Content and headers.
         message: Message<'a>,
     },
-    /// The stream ends here.
+    /// The stream has ended.
     StreamEnd {
-        /// The bookmark behind it: number of the next message.
+        /// Bookmark: the last message's number plus 1.
         next: u64,
     },
     /// A snapshot of the current values begins.
     Snapshot {
-        /// Its bookmark: it holds all messages below this number, and none from it on.
+        /// Bookmark: the snapshot includes all messages below this number, and none from it on.
         next: u64,
     },
     /// A current value.
     Value {
-        /// Number of its message.
+        /// Number of the value's message.
         number: u64,
-        /// The message, without its publisher.
+        /// The message, with publisher 0.
         message: Message<'a>,
     },
-    /// The snapshot is whole.
+    /// The snapshot is complete.
     SnapshotEnd {
-        /// Number of its values.
+        /// Number of values sent.
         count: u64,
     },
     /// The server's state.
@@ -90,13 +91,13 @@ pub enum Reply<'a> {
 /// The server's answer to a hello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Welcome {
-    /// The version that both speak.
+    /// Version of the protocol that both sides speak.
     pub version: u16,
-    /// The log's identifier: bookmarks of one log mean nothing in another.
+    /// Identifier of the log: bookmarks are valid only in the log that they come from.
     pub log_id: u64,
-    /// When messages count as persisted.
+    /// Condition under which messages count as persisted.
     pub durability: Durability,
-    /// Bytes of a message, at most: topic, key and body together.
+    /// Most bytes of topic, key and body together.
     pub message_bytes_max: u32,
     /// Number of the next message to be persisted.
     pub next: u64,
@@ -106,39 +107,39 @@ pub struct Welcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u16)]
 pub enum ErrorCode {
-    /// Bytes that are no frame, or a frame where it may not be.
+    /// Bytes that are not a frame, or a frame that is not allowed here.
     Malformed = 1,
     /// The server does not speak the client's version.
     Version = 2,
     /// The token is missing or wrong.
     Token = 3,
-    /// The server has as many connections as it takes.
+    /// The limit of connections is reached.
     Connections = 4,
-    /// The sequence is not the next.
+    /// The sequence is not the publisher's next one.
     Sequence = 5,
     /// The message can't be stored: its topic, key or whole is too long.
     Message = 6,
-    /// All of the log is younger than what it must keep, or holds current values.
+    /// Every segment holds messages within their retention, or current values.
     Full = 7,
-    /// A write or a flush of the log has failed.
+    /// A write or a flush of the log has failed, and nothing more can be persisted.
     Broken = 8,
-    /// Messages that were requested, or that were next for a slow subscriber, are no longer kept.
+    /// Messages that were requested, or are next for a slow subscriber, are no longer kept.
     Gone = 9,
-    /// The requested message is not there yet: the bookmark is of another log.
+    /// The requested message does not exist yet: the bookmark is from another log.
     Ahead = 10,
-    /// The filter can't be read.
+    /// The filter is not valid.
     Filter = 11,
-    /// A stream or snapshot runs on this connection already.
+    /// The connection already has a stream or snapshot.
     Busy = 12,
     /// Another connection has opened this publisher.
     Replaced = 13,
-    /// The log has as many publishers as it takes.
+    /// The limit of publishers is reached.
     Publishers = 14,
-    /// The server stops.
+    /// The server is stopping.
     Stops = 15,
-    /// The target can't be read.
+    /// Reading the target failed.
     Target = 16,
-    /// The memory that the server has for its clients is spent.
+    /// The server's memory for clients is spent.
     Memory = 17,
 }
 
@@ -163,35 +164,35 @@ impl ErrorCode {
         (Self::Memory, "memory"),
     ];
 
-    /// Its name in the protocol's document.
+    /// Name in the protocol's documentation.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(code, _)| *code == self).map_or("", |(_, name)| name)
     }
 
-    /// Whether a client that connects again later may go on.
+    /// Whether the condition may pass, so that a client can try again later.
     pub fn may_pass(self) -> bool {
         matches!(self, Self::Connections | Self::Full | Self::Broken | Self::Stops | Self::Memory)
     }
 }
 
-/// An error that owns its words.
+/// An error with its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerError {
-    /// Its kind.
+    /// Kind of error.
     pub code: ErrorCode,
-    /// The sequence or message that it concerns; 0 for none.
+    /// Sequence or message number at fault; 0 for none.
     pub number: u64,
-    /// In words.
+    /// Text for people.
     pub text: String,
 }
 
 impl ServerError {
-    /// An error.
+    /// Creates an error.
     pub fn new(code: ErrorCode, number: u64, text: impl Into<String>) -> Self {
         Self { code, number, text: text.into() }
     }
 
-    /// As it is sent.
+    /// Converts it to a reply.
     pub fn as_reply(&self) -> Reply<'_> {
         Reply::Error { code: self.code, number: self.number, text: &self.text }
     }
@@ -205,7 +206,7 @@ impl fmt::Display for ServerError {
 
 impl core::error::Error for ServerError {}
 
-/// Appends the frame of a message. Replays send nothing else: its fixed fields are put at once.
+/// Appends the frame of a message. Streams consist of these alone, so the fixed fields are copied in one piece.
 fn put_message(out: &mut Vec<u8>, kind: u8, number: u64, message: &Message<'_>) {
     let topic = cut(message.topic, u8::MAX.into()).as_bytes();
     let key = &message.key[..message.key.len().min(u16::MAX.into())];
@@ -246,7 +247,7 @@ fn take_message<'a>(fields: &mut Fields<'a>) -> Result<(u64, Message<'a>), Malfo
 }
 
 impl<'a> Reply<'a> {
-    /// Appends it as a frame.
+    /// Appends the reply as a frame.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::Welcome(welcome) => put_frame(out, WELCOME, |out| {
@@ -278,10 +279,10 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// The reply of a frame.
+    /// Decodes a frame as a reply.
     ///
     /// # Errors
-    /// It is none.
+    /// The frame is not a valid reply.
     pub fn decode(kind: u8, fields: &'a [u8]) -> Result<Self, Malformed> {
         let mut fields = Fields::new(kind, fields);
         let reply = match kind {

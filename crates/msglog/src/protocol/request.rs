@@ -1,4 +1,4 @@
-//! What a client sends.
+//! Requests of a client.
 
 use super::fields::{Fields, Malformed, Put as _};
 use super::{MAGIC, NAME_BYTES_MAX, put_frame};
@@ -14,83 +14,83 @@ const STATUS: u8 = 6;
 /// A request of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request<'a> {
-    /// The first of a connection.
+    /// First frame of a connection.
     Hello {
-        /// The version that the client speaks.
+        /// Version of the protocol that the client speaks.
         version: u16,
-        /// What the server's token file holds; empty where it has none.
+        /// Content of the server's token file; empty if it has none.
         token: &'a [u8],
     },
-    /// The connection publishes by this name from now on.
+    /// Opens a publisher, under whose name the connection then publishes.
     OpenPublisher {
-        /// Without a name, resends after a reconnect are not recognized.
+        /// Name; empty for none, but then messages resent after a reconnect are not recognised.
         name: &'a str,
     },
     /// A message.
     Publish(Published<'a>),
-    /// Messages of the log, and those to come.
+    /// Requests a stream of messages, stored and future.
     Read {
-        /// The first.
+        /// Start of the stream.
         start: Start,
-        /// Where it ends.
+        /// End of the stream.
         end: End,
-        /// Only of this topic; empty for all.
+        /// Only messages of this topic; empty for all.
         topic: &'a str,
-        /// Only those that match; empty for all.
+        /// Only messages that match this filter; empty for all.
         filter: &'a str,
     },
-    /// The current values.
+    /// Requests a snapshot of the current values.
     Query {
-        /// Only of this topic; empty for all.
+        /// Only values of this topic; empty for all.
         topic: &'a str,
-        /// Only those that match; empty for all.
+        /// Only values that match this filter; empty for all.
         filter: &'a str,
     },
-    /// The server's state.
+    /// Requests the server's state.
     Status,
 }
 
-/// A message as a client publishes it.
+/// A message to publish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Published<'a> {
-    /// Its place among the messages of its publisher, from 1, without gaps.
+    /// Sequence number among the publisher's messages, from 1, without gaps.
     pub sequence: u64,
     /// [`MessageKind::Publish`] or [`MessageKind::Delete`].
     pub kind: MessageKind,
-    /// Its topic.
+    /// Topic of the message.
     pub topic: &'a str,
-    /// Its key; empty for none.
+    /// Key; empty for none.
     pub key: &'a [u8],
-    /// Its content.
+    /// Content.
     pub body: &'a [u8],
 }
 
-/// Where a stream of messages begins.
+/// Start of a stream of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// With the next message that is persisted.
+    /// The next message to be persisted.
     Now,
-    /// With this number.
+    /// The message with this number.
     Message(u64),
-    /// With the first that was published at this time or later, ns since 1970.
+    /// The first message of this time or later, ns since 1970.
     TimeNs(u64),
-    /// With the oldest that is kept.
+    /// The oldest message that is kept.
     Oldest,
 }
 
-/// Where a stream of messages ends.
+/// End of a stream of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Never: it is a subscription.
+    /// No end: a subscription.
     Never,
-    /// Behind what is persisted when the request arrives.
+    /// After the messages persisted when the request arrives.
     Now,
-    /// Before this number.
+    /// Before the message with this number.
     Message(u64),
 }
 
 impl<'a> Request<'a> {
-    /// Appends it as a frame.
+    /// Appends the request as a frame.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match *self {
             Self::Hello { version, token } => put_frame(out, HELLO, |out| {
@@ -135,10 +135,10 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// The request of a frame.
+    /// Decodes a frame as a request.
     ///
     /// # Errors
-    /// It is none.
+    /// The frame is not a valid request.
     pub fn decode(kind: u8, fields: &'a [u8]) -> Result<Self, Malformed> {
         let mut fields = Fields::new(kind, fields);
         let request = match kind {

@@ -1,21 +1,21 @@
-//! Current values by key, in leaves that a snapshot shares: to take one copies a reference for each leaf, and the first
-//! change of a leaf after it copies that leaf.
+//! Current values by key, in leaves shared with snapshots: a snapshot copies a reference to each leaf, and the first
+//! change of a leaf after that copies the leaf.
 
 use super::Value;
 use core::ops::Bound;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Values of a leaf, at most.
+/// Most values of a leaf.
 const LEAF_VALUES: usize = 256;
 
-/// Bytes of memory of a value in a leaf, without what it refers to.
+/// Memory of a value in a leaf, without the data that it refers to, bytes.
 const ENTRY_BYTES: u64 = 128;
 
-/// Some values that follow one another.
+/// A range of consecutive keys with their values.
 pub type Leaf = Arc<BTreeMap<Arc<[u8]>, Value>>;
 
-/// A leaf to be changed. One that a snapshot holds is copied, and that is counted.
+/// Returns a leaf for changing. A leaf that a snapshot holds is copied, and its size is added to `copied_bytes`.
 fn unshared<'a>(leaf: &'a mut Leaf, copied_bytes: &mut u64) -> &'a mut BTreeMap<Arc<[u8]>, Value> {
     if Arc::strong_count(leaf) > 1 {
         *copied_bytes += leaf.len() as u64 * ENTRY_BYTES;
@@ -23,7 +23,7 @@ fn unshared<'a>(leaf: &'a mut Leaf, copied_bytes: &mut u64) -> &'a mut BTreeMap<
     Arc::make_mut(leaf)
 }
 
-/// See the file. Each leaf stands at a lower bound of its keys; no leaf is empty.
+/// Values by key; see the module's description. Each leaf is filed under a lower bound of its keys; no leaf is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Values {
     leaves: BTreeMap<Arc<[u8]>, Leaf>,
@@ -34,7 +34,7 @@ fn up_to(key: &[u8]) -> (Bound<&[u8]>, Bound<&[u8]>) {
 }
 
 impl Values {
-    /// The bound of the leaf that a key belongs to; None where there is none.
+    /// Bound of the leaf that a key belongs to; None if there are no leaves.
     fn bound(&self, key: &[u8]) -> Option<&Arc<[u8]>> {
         let before = self.leaves.range::<[u8], _>(up_to(key)).next_back();
         before.or_else(|| self.leaves.first_key_value()).map(|(bound, _)| bound)
@@ -44,7 +44,7 @@ impl Values {
         self.leaves.range::<[u8], _>(up_to(key)).next_back()?.1.get(key)
     }
 
-    /// The value that was there before. Bytes of leaves that are copied are added up.
+    /// Inserts a value and returns the one it replaces. Adds the bytes of copied leaves to `copied`.
     pub(super) fn insert(&mut self, key: &[u8], value: Value, copied: &mut u64) -> Option<Value> {
         let before = self.leaves.range_mut::<[u8], _>(up_to(key)).next_back();
         if let Some((_, leaf)) = before {
@@ -66,7 +66,7 @@ impl Values {
             let upper = values.split_off(&middle);
             self.leaves.insert(middle, Arc::new(upper));
         }
-        // One before all leaves is the first one's new bound.
+        // A key before all leaves becomes the first leaf's new bound.
         self.leaves.insert(bound.min(key), leaf);
         None
     }
@@ -93,7 +93,7 @@ impl Values {
         self.leaves.values().map(|leaf| leaf.len()).sum()
     }
 
-    /// In the order of their keys.
+    /// Values in the order of their keys.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Arc<[u8]>, &Value)> {
         self.leaves.values().flat_map(|leaf| leaf.iter())
     }
@@ -112,7 +112,7 @@ mod tests {
         Value { number, time_ns: 0, body: Arc::default(), segment: 0 }
     }
 
-    /// The oracle is one map, and of a snapshot the map at its time.
+    /// The oracle is a single map; for a snapshot, the map as it was at that time.
     #[test]
     fn values_are_those_of_one_map_and_snapshots_keep_theirs() {
         let rng = &mut stream(1, "values", 0);

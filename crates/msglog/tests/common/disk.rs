@@ -1,5 +1,5 @@
-//! A disk in memory, with a volatile cache. It reads what was written, and after a power cut what was flushed and any
-//! sectors of what was not.
+//! A disk in memory with a volatile cache. Reads return the latest writes; after a power cut, flushed data and any
+//! subset of the unflushed sectors.
 
 use iodyno_msglog::Storage;
 use iodyno_msglog::storage::Buffer;

@@ -1,4 +1,4 @@
-//! Histories of a log on a disk with a volatile cache. Tests are in the files that use it.
+//! Histories of a log on a disk with a volatile cache, for the test files that include this module.
 
 #![allow(dead_code)]
 

@@ -1,52 +1,51 @@
-//! The check of one unit, and the diagnosis of one that does not hold what was written there.
+//! Checks one unit, and diagnoses a unit that does not hold the expected content.
 
 use super::{MAGIC_1, Mark, SECTOR_BYTES, fill_version, is_whole, u32_at, u64_at};
 use core::fmt;
 
-/// A unit is damaged, and not foreign, if at least this share of its bytes is that of some write: one in so
-/// many.
+/// A unit counts as damaged rather than foreign if at least 1 in this many of its bytes match a write.
 const OURS_MIN: usize = 4;
 
-/// The writer of a part of a torn unit; None where the part is all zeroes.
+/// Writer and generation of a part of a torn unit; None if the part is all zeroes.
 pub type Part = Option<(u64, u32)>;
 
-/// Why a unit does not hold what was written there.
+/// Why a unit does not hold the expected content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Flaw {
     /// All zeroes: never written, discarded, or lost.
     Zeroed,
-    /// Something else than verifiable content.
+    /// Something other than verifiable content.
     Foreign {
-        /// Its first bytes.
+        /// First bytes of the unit.
         first_bytes: [u8; 8],
     },
     /// Verifiable content that was written for another address.
     Misdirected {
-        /// Its header.
+        /// Header of the misdirected content.
         mark: Mark,
-        /// Its offset in the unit: 0, but for content that was shifted by some sectors.
+        /// Offset of that header in the unit, bytes: 0 unless the content was shifted by some sectors.
         at_byte: usize,
     },
-    /// Each sector is of some write of this unit, or zeroes, but they are of several writes.
+    /// Each sector is zero or belongs to a write of this unit, but not all to the same write.
     Torn {
         /// Writer and generation of the first part.
         head: Part,
         /// Writer and generation of the rest.
         tail: Part,
-        /// Where the second part starts, in bytes from the unit's start.
+        /// Start of the second part, in bytes from the unit's start.
         at_byte: usize,
     },
     /// Some bytes differ from what was written.
     Damaged {
-        /// The first that differs, from the unit's start.
+        /// First byte that differs, from the unit's start.
         first_byte: usize,
-        /// How many differ.
+        /// Number of bytes that differ.
         bytes: usize,
     },
-    /// It holds content in units of another length, in part: the beginning of a longer unit, or whole shorter ones
-    /// that were written over a part of it. The rest can't be checked.
+    /// Part of the unit holds content in units of another length: the beginning of a longer unit, or whole shorter
+    /// ones that were written over a part of it. The rest can't be checked.
     OtherLength {
-        /// That unit's header; of several shorter ones, the latest.
+        /// Header of the unit of another length; of several shorter ones, the latest.
         mark: Mark,
     },
 }
@@ -102,11 +101,11 @@ impl core::error::Error for Flaw {}
 /// unit are checked as units of that length; the first one's mark is returned.
 ///
 /// # Errors
-/// The flaw; of several shorter units, that of the first that bears traces of verifiable content and is not
-/// whole, or else of the first that bears none.
+/// The flaw. Of several shorter units: the flaw of the first one that is not whole but bears traces of verifiable
+/// content, or else of the first without any.
 ///
 /// # Panics
-/// If the unit is no multiple of 512 bytes.
+/// If the unit's length is 0 or not a multiple of 512 bytes.
 pub fn check(unit: &[u8], offset_bytes: u64) -> Result<Mark, Flaw> {
     assert!(!unit.is_empty() && unit.len().is_multiple_of(SECTOR_BYTES), "{} bytes", unit.len());
     let Some(mark) = Mark::read(unit) else { return Err(diagnose(unit, offset_bytes)) };
@@ -140,7 +139,7 @@ pub fn check(unit: &[u8], offset_bytes: u64) -> Result<Mark, Flaw> {
     Err(diagnose(unit, offset_bytes))
 }
 
-/// The flaw of a unit that has no header, or a wrong checksum.
+/// Diagnoses a unit that has no header, or a wrong checksum.
 #[cold]
 fn diagnose(unit: &[u8], offset_bytes: u64) -> Flaw {
     if unit.iter().all(|&byte| byte == 0) {
@@ -157,7 +156,7 @@ fn diagnose(unit: &[u8], offset_bytes: u64) -> Flaw {
     }
     let expected: Vec<Vec<u8>> =
         writes.iter().map(|w| w.content(unit.len(), offset_bytes)).collect();
-    // The write of each sector: Some(None) for zeroes, None where there is none.
+    // The write of each sector: Some(None) for zeroes, None if no candidate matches.
     let sectors: Vec<Option<Part>> = unit
         .chunks_exact(SECTOR_BYTES)
         .enumerate()
@@ -173,7 +172,7 @@ fn diagnose(unit: &[u8], offset_bytes: u64) -> Flaw {
         .collect();
     if let Some(parts) = sectors.iter().copied().collect::<Option<Vec<Part>>>() {
         let change = parts.iter().position(|part| *part != parts[0]);
-        // Sectors of one write whose checksum is wrong are impossible: it is in the last of them.
+        // Not all sectors can be of one write: the last holds the checksum, which would be right.
         if let Some(change) = change {
             let (head, tail) = (parts[0], parts[change]);
             return Flaw::Torn { head, tail, at_byte: change * SECTOR_BYTES };
@@ -194,7 +193,7 @@ fn diagnose(unit: &[u8], offset_bytes: u64) -> Flaw {
     }
 }
 
-/// A write that the unit may be of, in whole or in part.
+/// A write that may have produced the unit, in whole or in part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Write {
     version: u8,
@@ -210,8 +209,8 @@ impl Write {
     }
 }
 
-/// The writes that the header and the ends of sectors name: a header with our magic number or for this address,
-/// and values that two of them share, as chance does not.
+/// Lists the writes named by the header and by the ends of sectors. Trusted are a header with our magic number or for
+/// this address, and values that two of them share, which chance rules out.
 fn possible_writes(unit: &[u8], offset_bytes: u64) -> Vec<Write> {
     let head = Mark::of_version(unit, if unit.starts_with(&MAGIC_1) { 1 } else { 2 });
     let has_header = head.offset_bytes == offset_bytes
@@ -238,7 +237,7 @@ fn possible_writes(unit: &[u8], offset_bytes: u64) -> Vec<Write> {
         })
         .filter(|write| write.writer != 0)
         .collect();
-    // A single sector is trusted where the header is ours.
+    // A single sector is trusted if the header is ours.
     if !has_header {
         named.push(of_head);
         let all = named.clone();
@@ -252,7 +251,7 @@ fn possible_writes(unit: &[u8], offset_bytes: u64) -> Vec<Write> {
     writes
 }
 
-/// The latest of the whole shorter units that lie within a unit, each at its own address.
+/// Returns the latest of the whole shorter units within the unit, each at its own address.
 fn latest_shorter(unit: &[u8], offset_bytes: u64) -> Option<Mark> {
     let at = (0..unit.len()).step_by(SECTOR_BYTES);
     let marks = at.filter_map(|at| {
@@ -264,13 +263,12 @@ fn latest_shorter(unit: &[u8], offset_bytes: u64) -> Option<Mark> {
         let is_here = mark.offset_bytes == offset_bytes + at as u64;
         (fits && is_here && is_whole(&unit[at..at + len_bytes])).then_some(mark)
     });
-    // The writer of version 1 is a seed, and older than any stamp.
+    // In version 1 the writer is a seed, and older than any stamp.
     let rank = |m: &Mark| (m.version, if m.version == 1 { 0 } else { m.writer }, m.generation);
     marks.max_by_key(rank)
 }
 
-/// A header for another address at the start of some sector: content that was written elsewhere, or that
-/// was shifted.
+/// Finds a header for another address at the start of any sector: misdirected or shifted content.
 fn shifted(unit: &[u8], offset_bytes: u64) -> Option<Flaw> {
     unit.chunks_exact(SECTOR_BYTES).enumerate().find_map(|(i, sector)| {
         let at_byte = i * SECTOR_BYTES;

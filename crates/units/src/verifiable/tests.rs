@@ -1,4 +1,4 @@
-//! The diagnosis of every kind of wrong unit, drawn at random, and the layout's bytes.
+//! Tests the diagnosis of random units of every kind of flaw, and pins the layout's bytes.
 
 use super::*;
 use proptest::prelude::*;
@@ -23,7 +23,7 @@ fn the_layout_is_pinned() {
     }
     let found = (u64_at(&two, 32), u32_at(&two, 508), u32_at(&two, 1020));
     assert_eq!(found, (0xc085_2a2c_8a75_70f7, PINNED_2.0, PINNED_2.1), "{found:#x?}");
-    // Content of version 1 is still read: these bytes were made by the program that wrote it.
+    // Content of version 1 must stay readable: the program that wrote it made these bytes.
     let mut one = vec![0; 512];
     fill_version(&mut one, 0x1234_5000, 42, 7, 1);
     assert_eq!((u64_at(&one, 32), u32_at(&one, 508)), (0xc085_2a2c_8a75_70f7, 0x29db_8bfa));
@@ -61,8 +61,8 @@ fn shorter_units_are_checked_each_and_longer_ones_are_not() {
     assert!(!is_written_here(&long[..2048], 8192) && !is_written_here(&[0; 4096], 8192));
 }
 
-/// A longer unit of which only the first half was written, in a shorter one, is not a damaged longer one; and a
-/// flaw in one of several shorter units is not hidden behind one that was never written.
+/// A whole short unit before zeroes or foreign bytes is diagnosed by these, not as a damaged long unit. A flaw in one
+/// of several short units is not hidden by an unwritten one.
 #[test]
 fn one_shorter_unit_beside_what_was_never_written_is_whole() {
     for len in [512, 1024, 2048] {
@@ -95,7 +95,7 @@ fn shorter_units_over_a_part_of_a_longer_one_are_not_damage() {
             matches!(found, Err(Flaw::OtherLength { mark }) if (mark.len_bytes, mark.writer) == (512, 5)),
             "{found:?}"
         );
-        // One of them in the wrong place is.
+        // A shorter unit in the wrong place is damage.
         let mut long = unit(4096, 8192, 3, 9);
         let short = unit(512, 512, 5, 2);
         long[sector as usize * 512..][..512].copy_from_slice(&short);
@@ -113,7 +113,7 @@ fn random(len: usize, key: u64) -> Vec<u8> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Each flaw is distinguished from the others, on units of every length, at every address, by every writer.
+    /// Distinguishes each flaw from the others, on units of every length, address and writer.
     #[test]
     fn each_way_to_be_wrong_has_its_name(
         sectors in 1_usize..=8,

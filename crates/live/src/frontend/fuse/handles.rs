@@ -1,4 +1,4 @@
-//! Open files of volumes, by the handles that the kernel gets. Handle 0 is the status's.
+//! Open files of volumes, by the handles that the kernel uses. Handle 0 is the status file.
 
 use crate::served::Attached;
 use fuser::FileHandle;
@@ -19,7 +19,7 @@ impl Handles {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A file was opened.
+    /// Registers an opened file.
     pub(super) fn add(&self, attached: Attached) -> FileHandle {
         let mut open = self.lock();
         open.last += 1;
@@ -32,7 +32,7 @@ impl Handles {
         self.lock().attached.get(&handle.0).cloned()
     }
 
-    /// It was closed.
+    /// Removes a closed file.
     pub(super) fn remove(&self, handle: FileHandle) {
         self.lock().attached.remove(&handle.0);
     }

@@ -1,16 +1,17 @@
-//! The folder that a server mounts: whether another server's mount is on it, or one that a killed server left.
+//! The folder that a server mounts: detects another server's mount on it, or one left by a killed server.
 
 use rustix::io::Errno;
 use std::io;
 use std::path::Path;
 
-/// File system and source in the kernel's table of mounts: as `fusermount3` enters them, and as root's call does.
+/// File system and source of our mounts in the kernel's table: as entered by `fusermount3`, and by root's system
+/// call.
 const OURS: [(&str, &str); 2] = [("fuse.iodyno", "iodyno"), ("fuse", "iodyno")];
 
-/// Checks that a folder is there, and that no server has it.
+/// Checks that the folder exists, and that no server has mounted on it.
 ///
 /// # Errors
-/// What is there, and the remedy.
+/// The obstacle and its remedy.
 pub(super) fn check(folder: &Path) -> io::Result<()> {
     let found = match std::fs::metadata(folder) {
         Err(e) if e.raw_os_error() == Some(Errno::NOTCONN.raw_os_error()) => {
@@ -35,7 +36,7 @@ pub(super) fn check(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a table of mounts has one of a server at a path.
+/// Whether a table of mounts has a server's mount at a path.
 fn has_mount(mounts: &str, path: &Path) -> bool {
     // Fields: ID, parent, device, root, mount point, options, optional ones, `-`, file system, source.
     let is_ours = |line: &str| {
@@ -47,7 +48,7 @@ fn has_mount(mounts: &str, path: &Path) -> bool {
     mounts.lines().any(|line| is_ours(line).unwrap_or(false))
 }
 
-/// A path with the kernel's octal escapes replaced.
+/// Replaces the kernel's octal escapes in a path.
 fn plain(point: &str) -> String {
     [(r"\040", " "), (r"\011", "\t"), (r"\012", "\n"), (r"\134", "\\")]
         .iter()

@@ -1,5 +1,5 @@
-//! Structures and numbers of the kernel's interface, as in `linux/ublk_cmd.h`; bytes are laid out by hand, in
-//! this machine's order, so nothing depends on padding.
+//! Structures and numbers of the kernel's interface, as in `linux/ublk_cmd.h`. Bytes are laid out explicitly, in this
+//! machine's byte order, so nothing depends on padding.
 
 /// Commands to `/dev/ublk-control`: `_IOWR('u', number, struct ublksrv_ctrl_cmd)`.
 pub(super) const ADD: u32 = control(0x04);
@@ -14,28 +14,28 @@ pub(super) const COMMIT_AND_FETCH: u32 = encoded(0x21, IO_COMMAND_BYTES);
 const CONTROL_COMMAND_BYTES: u32 = 32;
 const IO_COMMAND_BYTES: u32 = 16;
 pub(super) const DEVICE_BYTES: usize = 64;
-/// Up to and with the discard parameters.
+/// Length up to and including the discard parameters, bytes.
 pub(super) const PARAMETERS_BYTES: usize = 60;
-/// One entry of the table of requests.
+/// Length of an entry in the table of requests, bytes.
 pub(super) const REQUEST_BYTES: usize = 24;
 
-/// Flags of a device: commands are encoded as above, and bytes go by `pread` and `pwrite`.
+/// Flags of a device: commands are encoded as above, and data is transferred by `pread` and `pwrite`.
 const IOCTL_ENCODE: u64 = 1 << 6;
 const USER_COPY: u64 = 1 << 7;
 
-/// Offset of a request's bytes in the character device: the tag is in bits 25 to 40 above the base. (Queues
-/// follow from bit 41 on; there is one here.)
+/// Offset of a request's bytes in the character device: the tag is in bits 25 to 40 above the base. (Bits from 41 on
+/// hold the queue, which is always 0 here.)
 pub(super) const fn bytes_at(tag: u16) -> u64 {
     0x8000_0000 + ((tag as u64) << 25)
 }
 
-/// Operations.
+/// Operations of a request.
 pub(super) const READ: u32 = 0;
 pub(super) const WRITE: u32 = 1;
 pub(super) const FLUSH: u32 = 2;
 pub(super) const DISCARD: u32 = 3;
 pub(super) const WRITE_ZEROES: u32 = 5;
-/// It has to be durable before it is answered.
+/// Flag: the write must be durable before it is answered.
 pub(super) const FUA: u32 = 1 << 13;
 
 const SECTOR_BYTES: u64 = 512;
@@ -44,16 +44,16 @@ const fn control(number: u32) -> u32 {
     encoded(number, CONTROL_COMMAND_BYTES)
 }
 
-/// `_IOWR('u', number, …)`.
+/// Computes `_IOWR('u', number, …)`.
 const fn encoded(number: u32, bytes: u32) -> u32 {
     (3 << 30) | (bytes << 16) | ((b'u' as u32) << 8) | number
 }
 
-/// `struct ublksrv_ctrl_cmd`, in the 80 bytes that a wide ring entry has.
+/// `struct ublksrv_ctrl_cmd`, in the 80 bytes of a wide ring entry.
 pub(super) fn control_command(device: u32, address: u64, len: usize, data: u64) -> [u8; 80] {
     let mut bytes = [0; 80];
     bytes[0..4].copy_from_slice(&device.to_ne_bytes());
-    // No queue is meant.
+    // No particular queue.
     bytes[4..6].copy_from_slice(&u16::MAX.to_ne_bytes());
     bytes[6..8].copy_from_slice(&(len as u16).to_ne_bytes());
     bytes[8..16].copy_from_slice(&address.to_ne_bytes());
@@ -61,7 +61,7 @@ pub(super) fn control_command(device: u32, address: u64, len: usize, data: u64) 
     bytes
 }
 
-/// `struct ublksrv_ctrl_dev_info` of a new device: one queue, any number.
+/// `struct ublksrv_ctrl_dev_info` of a new device: one queue, a number chosen by the kernel.
 pub(super) fn device(depth: u16, request_bytes_max: u32) -> [u8; DEVICE_BYTES] {
     let mut bytes = [0; DEVICE_BYTES];
     bytes[0..2].copy_from_slice(&1_u16.to_ne_bytes());
@@ -72,28 +72,28 @@ pub(super) fn device(depth: u16, request_bytes_max: u32) -> [u8; DEVICE_BYTES] {
     bytes
 }
 
-/// The number that the kernel assigned to the device.
+/// Number that the kernel assigned to the device.
 pub(super) fn device_number(bytes: &[u8; DEVICE_BYTES]) -> u32 {
     u32::from_ne_bytes([bytes[12], bytes[13], bytes[14], bytes[15]])
 }
 
-/// The flags that the kernel accepted.
+/// Whether the kernel accepted both flags.
 pub(super) fn copies(bytes: &[u8; DEVICE_BYTES]) -> bool {
     let flags: [u8; 8] = std::array::from_fn(|i| bytes[24 + i]);
     u64::from_ne_bytes(flags) & USER_COPY != 0
 }
 
-/// `struct ublk_params`: basic ones and those of discards.
+/// `struct ublk_params`: the basic parameters and the discard parameters.
 pub(super) fn parameters(
     size_bytes: u64,
     request_bytes_max: u32,
     properties: super::DeviceFlags,
 ) -> [u8; PARAMETERS_BYTES] {
     const BASIC_AND_DISCARD: u32 = 0b11;
-    // Kernels flush what may have a volatile cache; a protected one answers at once.
+    // Kernels flush devices that may have a volatile cache; a protected cache answers at once.
     const VOLATILE_CACHE: u32 = 1 << 2;
     const FUA_ATTRIBUTE: u32 = 1 << 3;
-    // The limit of one operation; the kernel splits longer ones.
+    // Limit of one operation; the kernel splits longer ones.
     const DISCARD_SECTORS_MAX: u32 = 1 << 21;
     let attributes = u32::from(properties.read_only)
         | u32::from(properties.rotational) << 1
@@ -107,18 +107,18 @@ pub(super) fn parameters(
     put(4, BASIC_AND_DISCARD);
     put(8, attributes);
     put(16, request_bytes_max / SECTOR_BYTES as u32);
-    // Discards: their alignment stays 0.
+    // Discards; their alignment stays 0.
     put(44, 4096);
     put(48, DISCARD_SECTORS_MAX);
     put(52, DISCARD_SECTORS_MAX);
-    // Shifts of the logical and the physical block, the optimal and the minimal request.
+    // Shifts of the logical and physical block size, and of the optimal and minimal request size.
     bytes[12..16].copy_from_slice(&[9, 12, 12, 12]);
     bytes[24..32].copy_from_slice(&(size_bytes / SECTOR_BYTES).to_ne_bytes());
     bytes[56..58].copy_from_slice(&1_u16.to_ne_bytes());
     bytes
 }
 
-/// `struct ublksrv_io_cmd` of the one queue.
+/// `struct ublksrv_io_cmd` for the only queue.
 pub(super) fn io_command(tag: u16, result: i32) -> [u8; 16] {
     let mut bytes = [0; 16];
     bytes[2..4].copy_from_slice(&tag.to_ne_bytes());
@@ -135,7 +135,7 @@ pub(super) struct Request {
     pub(super) len_bytes: u32,
 }
 
-/// `struct ublksrv_io_desc`.
+/// Decodes `struct ublksrv_io_desc`.
 pub(super) fn request(bytes: &[u8; REQUEST_BYTES]) -> Request {
     let word = |at: usize| u32::from_ne_bytes(std::array::from_fn(|i| bytes[at + i]));
     let start = u64::from_ne_bytes(std::array::from_fn(|i| bytes[8 + i]));
@@ -152,7 +152,7 @@ pub(super) fn request(bytes: &[u8; REQUEST_BYTES]) -> Request {
 mod tests {
     use super::*;
 
-    /// The values of the header's macros.
+    /// The expected values are those of the header's macros.
     #[test]
     fn numbers_are_the_kernels() {
         assert_eq!(ADD, 0xC020_7504);

@@ -1,5 +1,5 @@
-//! Commands to `/dev/ublk-control` that add, start, stop and delete devices: through a ring of wide entries,
-//! one at a time.
+//! Commands to `/dev/ublk-control` that add, start, stop and delete devices, one at a time through a ring with wide
+//! entries.
 
 use super::{DeviceFlags, abi};
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
@@ -10,15 +10,16 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Requests that the kernel may have in flight on a device.
+/// Most requests of the kernel in flight on a device.
 pub(super) const DEPTH: u16 = 128;
-/// The largest request.
+/// Largest request, bytes.
 pub(super) const REQUEST_BYTES_MAX: u32 = 512 << 10;
-/// The character device appears a moment after its command, and disappears a moment after its last user.
+/// Attempts and pauses between them: the character device appears a moment after its command, and disappears a moment
+/// after its last user.
 const TRIES: u32 = 500;
 const BETWEEN_TRIES: Duration = Duration::from_millis(10);
 
-/// A device of the kernel.
+/// A ublk device of the kernel.
 pub(super) struct Device {
     control: File,
     ring: IoUring<squeue::Entry128, cqueue::Entry>,
@@ -33,7 +34,7 @@ impl std::fmt::Debug for Device {
 }
 
 impl Device {
-    /// A new one, without size.
+    /// Adds a new device, without size.
     pub(super) fn add() -> io::Result<Self> {
         let control = OpenOptions::new().read(true).write(true).open("/dev/ublk-control")?;
         let ring = IoUring::builder().build(2)?;
@@ -73,12 +74,12 @@ impl Device {
         self.command(abi::SET_PARAMETERS, &mut parameters, 0)
     }
 
-    /// Makes the block device appear. Its queue must be served already.
+    /// Makes the block device appear. Its queue must already be served.
     pub(super) fn start(&mut self) -> io::Result<()> {
         self.command(abi::START, &mut [], u64::from(std::process::id()))
     }
 
-    /// Removes the block device, when what is in flight is done.
+    /// Removes the block device, after its operations in flight are done.
     pub(super) fn stop(&mut self) -> io::Result<()> {
         self.command(abi::STOP, &mut [], 0)
     }
@@ -94,7 +95,7 @@ impl Device {
         let bytes = abi::control_command(self.number, address, buffer.len(), data);
         let fd = types::Fd(self.control.as_raw_fd());
         let entry = opcode::UringCmd80::new(fd, command).cmd(bytes).build();
-        // SAFETY: the buffer outlives the command, which is waited for below.
+        // SAFETY: the buffer outlives the command, whose completion is awaited below.
         unsafe { self.ring.submission().push(&entry) }.map_err(io::Error::other)?;
         loop {
             match self.ring.submit_and_wait(1) {
@@ -111,7 +112,7 @@ impl Device {
 }
 
 impl Drop for Device {
-    /// One that could not be started leaves nothing behind.
+    /// Deletes a device that could not be started.
     fn drop(&mut self) {
         if self.added {
             let _ = self.delete();

@@ -16,10 +16,10 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::FileExt as _;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The ring's user data for the mailbox's eventfd; requests carry their tag.
+/// The ring's user data for the mailbox's eventfd; requests use their tag.
 const WAKER: u64 = u64::MAX;
 
-/// Completions, for the thread that may report them to the kernel.
+/// Completions for the thread that may report them to the kernel.
 #[derive(Debug)]
 pub(crate) struct Mailbox {
     done: Mutex<Vec<(u16, i32, Vec<u8>)>>,
@@ -33,7 +33,7 @@ impl Mailbox {
         done.push((tag, result, bytes));
         drop(done);
         if first {
-            // It can't overflow: it is read before the next signal.
+            // It can't overflow, because it is read before the next signal.
             let _ = rustix::io::write(&self.waker, &1_u64.to_ne_bytes());
         }
     }
@@ -49,13 +49,13 @@ struct Table {
     bytes: usize,
 }
 
-// SAFETY: it is memory that only the kernel writes, and no request of it while it is read here.
+// SAFETY: only the kernel writes this memory, and it does not write a request while it is read here.
 unsafe impl Send for Table {}
 
 impl Table {
     fn of(device: &File) -> io::Result<Self> {
         let bytes = usize::from(DEPTH) * abi::REQUEST_BYTES;
-        // SAFETY: a new mapping, anywhere.
+        // SAFETY: a new mapping, at an address chosen by the kernel.
         let start = unsafe {
             let flags = MapFlags::SHARED | MapFlags::POPULATE;
             mmap(std::ptr::null_mut(), bytes, ProtFlags::READ, flags, device, 0)?
@@ -63,11 +63,11 @@ impl Table {
         Ok(Self { start: start.cast(), bytes })
     }
 
-    /// A request that the kernel has passed.
+    /// Reads a request that the kernel has passed.
     fn request(&self, tag: u16) -> Request {
         assert!(tag < DEPTH);
         let at = usize::from(tag) * abi::REQUEST_BYTES;
-        // SAFETY: it lies in the mapping; the kernel changes it only when it hands over the next one.
+        // SAFETY: it lies in the mapping; the kernel changes it only when it passes the next request.
         let bytes =
             unsafe { self.start.add(at).cast::<[u8; abi::REQUEST_BYTES]>().read_volatile() };
         abi::request(&bytes)
@@ -76,12 +76,12 @@ impl Table {
 
 impl Drop for Table {
     fn drop(&mut self) {
-        // SAFETY: the mapping is its own, and nothing points into it.
+        // SAFETY: the mapping is owned, and nothing points into it.
         let _ = unsafe { munmap(self.start.cast_mut().cast(), self.bytes) };
     }
 }
 
-/// The queue of a volume; see the module.
+/// The queue of a volume; see the module's description.
 pub(super) struct Queue {
     device: File,
     table: Table,
@@ -152,7 +152,7 @@ impl Queue {
         opcode::UringCmd16::new(fd, command).cmd(bytes).build().user_data(u64::from(tag))
     }
 
-    /// Submits a request to the machine. An error is answered at once, with its errno.
+    /// Submits a request to the machine. On an error it must be answered at once, with this errno.
     fn begin(&self, tag: u16) -> Result<(), i32> {
         let request = self.table.request(tag);
         let Request { offset_bytes, len_bytes, fua, .. } = request;
@@ -188,7 +188,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Copies a read's bytes to the kernel; gives the request's result.
+    /// Copies a read's bytes to the kernel; returns the request's result.
     fn give(&self, tag: u16, result: i32, bytes: &[u8]) -> i32 {
         if result <= 0 || bytes.is_empty() {
             return result;
@@ -200,7 +200,7 @@ impl Queue {
     }
 }
 
-/// There is space for every request and the eventfd, but what is committed in a burst comes on top.
+/// Queues an entry. The ring has space for every request and the eventfd, but commits in a burst may exceed it.
 fn push(ring: &mut IoUring, entry: &squeue::Entry) {
     // SAFETY: entries point to nothing but files, which outlive the ring.
     while unsafe { ring.submission().push(entry) }.is_err() {

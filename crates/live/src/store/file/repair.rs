@@ -1,4 +1,4 @@
-//! Repair of units whose write the host cut short, and the closing of a generation of sums.
+//! Repairs units whose write was cut short by the host, and closes generations of checksums.
 
 use super::super::error::WriteError;
 use super::super::generation::Generations;
@@ -11,12 +11,12 @@ use std::ops::Range;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-/// The possible content of a unit whose sum may not be its own.
+/// Possible content of a unit whose checksum may not match.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Doubt {
-    /// The host cut the write within it.
+    /// The host cut the write within the unit.
     Torn,
-    /// One of these sums is its own; with any other it was corrupt before, and stays so.
+    /// The content matches one of these sums; otherwise it was corrupt before, and stays so.
     Either([u32; 2]),
 }
 
@@ -30,8 +30,9 @@ impl Doubt {
 }
 
 impl File {
-    /// A write of these units has failed, under their lock: each gets the sum of its content, unless that was
-    /// corrupt before. `entries` are those that were to be written, `written_bytes` of the data are.
+    /// Repairs these units after a failed write, under their lock: each gets the sum of its content, unless it was
+    /// corrupt before. `entries` are the entries that should have been written; `written_bytes` of the data were
+    /// written.
     #[cold]
     pub(super) fn resume(&self, units: &Range<u64>, written_bytes: usize, entries: &[u8]) {
         for (i, unit) in units.clone().enumerate() {
@@ -50,7 +51,7 @@ impl File {
         self.doubts.store(doubtful.len(), Ordering::Relaxed);
     }
 
-    /// The possible content of a unit, if that is doubtful.
+    /// Possible content of a unit; None if there is no doubt.
     #[inline]
     pub(super) fn doubt_of(&self, unit: u64) -> Option<Doubt> {
         if self.doubts.load(Ordering::Relaxed) == 0 {
@@ -59,7 +60,7 @@ impl File {
         held(&self.doubtful).get(&unit).copied()
     }
 
-    /// Nothing is doubtful about these units.
+    /// Removes the doubt about these units.
     #[cold]
     pub(super) fn trust(&self, units: &Range<u64>) {
         let mut doubtful = held(&self.doubtful);
@@ -67,8 +68,8 @@ impl File {
         self.doubts.store(doubtful.len(), Ordering::Relaxed);
     }
 
-    /// Gives a doubtful unit the sum of its content, under its lock, if the host permits it. A corrupt unit
-    /// keeps a sum that is not its own.
+    /// Writes the sum of a doubtful unit's content, under its lock, if the host permits it. A corrupt unit keeps a
+    /// sum that does not match.
     #[cold]
     fn resolve(&self, unit: u64, generation: u64) {
         let mut bytes = [0; UNIT];
@@ -94,10 +95,10 @@ impl File {
         }
     }
 
-    /// A write is about to begin, under its lock; gives the generation.
+    /// Prepares for a write, under its lock; returns the current generation.
     #[inline]
     pub(super) fn begin_write(&self) -> io::Result<u64> {
-        // In this order: a thread that has the next generation sees that the one before is over.
+        // In this order: a thread that sees the next generation also sees that the previous one is over.
         let generation = self.generation.load(Ordering::SeqCst);
         if !self.is_dirty.load(Ordering::SeqCst) {
             let mut generations = held(&self.generations);
@@ -112,18 +113,17 @@ impl File {
         Ok(generation)
     }
 
-    /// Every write that has ended matches its first sum: a version older than that is refused from now on, also
-    /// by a server that opens the file later. `ended`: nothing more will be written.
+    /// Closes the generation: every write that has ended matches its first sum. From then on an older version is
+    /// refused, also by a server that opens the file later. `ended`: nothing more will be written.
     pub(in super::super) fn close_generation(&self, ended: bool) -> Result<(), WriteError> {
-        // Locked before the test: while another flush closes a generation, this one must not take it for
-        // closed.
+        // Locked before the test: while another flush is closing a generation, it is not closed yet.
         let _closing = held(&self.closing);
         if !self.is_dirty.load(Ordering::SeqCst) && !ended {
             return Ok(());
         }
         self.is_dirty.store(false, Ordering::SeqCst);
         let generation = self.generation.fetch_add(1, Ordering::SeqCst);
-        // Writes that began in it have ended once each lock was free.
+        // Once each lock was free, all writes that began in the generation have ended.
         for lock in &self.locks {
             drop(lock.read().unwrap_or_else(PoisonError::into_inner));
         }
