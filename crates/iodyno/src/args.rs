@@ -60,16 +60,23 @@ impl Cli {
 }
 
 const MORE: &str = "\
-Begin with `iodyno run four-corners`. `iodyno COMMAND --help` has all flags and examples, `iodyno --help` the exit codes.";
+Start with `iodyno run four-corners`. `iodyno COMMAND --help` lists all flags and examples, `iodyno --help` the exit codes.";
 
 const EXIT_CODES: &str = "\
-Exit codes: 0 done; 1 a fault of iodyno; 2 bad input (command line, workload, target name, run id); \
-3 refused, for it would destroy something; 4 the target or an engine failed, too many operations did, the target stopped answering, \
-or verified content was not what had been written; \
-5 the notebook can't be used, or did not take all of a run that was made and printed; 6 a threshold (--require) was not held, or size: nothing meets the demand; 7 compare: something is slower; \
-8 compare: nothing is shown to be slower, but not everything could be judged (with --strict, or where \
-nothing at all could be compared), replay: the record was cut off; 9 a method failed: its steady state was not reached, or a stage measured \
-nothing (the figures are kept); 130 interrupted (what was measured is kept).";
+Exit codes:
+    0 done
+    1 a fault of iodyno itself
+    2 bad input: command line, workload, target name or run id
+    3 refused, because data would be destroyed
+    4 the target or an engine failed, too many operations failed, the target stopped answering, or
+      verification found data that differs from what was written
+    5 the notebook can't be used, or did not store all of a run whose results were printed
+    6 a threshold (--require) was missed; size: nothing meets the demand
+    7 compare: something is slower
+    8 compare: nothing is proven slower, but not everything could be judged (only with --strict, or if
+      nothing could be compared); replay: the record was cut off
+    9 a method failed: no steady state, or a stage measured nothing (results are kept)
+  130 interrupted (results so far are kept)";
 
 /// When to use colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
