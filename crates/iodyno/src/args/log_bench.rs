@@ -104,7 +104,7 @@ pub struct LogBench {
     /// Measure for this long after the ramp
     #[arg(long, value_name = "TIME", value_parser = parse_duration_ns, default_value = "10s", help_heading = "Limits")]
     pub time: u64,
-    /// Warm up for this long before the measurement; results exclude it
+    /// Warm up for this long before the measurement (excluded from results)
     #[arg(long, value_name = "TIME", value_parser = parse_duration_ns, default_value = "1s", help_heading = "Limits")]
     pub ramp: u64,
     /// Repeat the measurement N times, 1 to 1000
@@ -118,13 +118,14 @@ pub struct LogBench {
     /// Choose the I/O engine: uring, libaio, psync or mmap [default: by target]
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub engine: Option<EngineKind>,
-    /// Run all threads on these processors, such as `0-3,8` [default: all]
+    /// Run all threads on these processors, such as `0-3,8`
     #[arg(long, value_name = "LIST", help_heading = "Engine")]
     pub cpus: Option<Processors>,
 
     /// Overwrite the data on this target: NAME is its device name, path, serial number or URI; may be repeated
     ///
-    /// Lifts a refusal because of data. A target that is mounted or in use is refused regardless.
+    /// Required if the target holds data that iodyno did not write, or is open elsewhere. A target that is mounted,
+    /// swap space or held exclusively is refused regardless.
     #[arg(long, value_name = "NAME", help_heading = "Safety")]
     pub destroy: Vec<String>,
 

@@ -212,7 +212,7 @@ pub struct Replay {
     /// Choose the I/O engine: uring, libaio, psync or mmap [default: by target]
     #[arg(long, value_name = "NAME", requires = "on", help_heading = "Engine")]
     pub engine: Option<EngineKind>,
-    /// Run all threads on these processors, such as `0-3,8` [default: all]
+    /// Run all threads on these processors, such as `0-3,8`
     #[arg(long, value_name = "LIST", requires = "on", help_heading = "Engine")]
     pub cpus: Option<Processors>,
 
@@ -221,7 +221,8 @@ pub struct Replay {
     pub read_only: bool,
     /// Overwrite the data on this target: NAME is its device name, path, serial number or URI; may be repeated
     ///
-    /// Lifts a refusal because of data. A target that is mounted or in use is refused regardless.
+    /// Required if the target holds data that iodyno did not write, or is open elsewhere. A target that is mounted,
+    /// swap space or held exclusively is refused regardless.
     #[arg(long, value_name = "NAME", requires = "on", help_heading = "Safety")]
     pub destroy: Vec<String>,
 

@@ -51,8 +51,8 @@ pub struct Run {
     pub workload: String,
     /// Verify the content of each target in one full read; run no workload and write nothing
     ///
-    /// Reports intact data and the run that wrote it, and data that is stale, zeroed, foreign, torn, misdirected or
-    /// damaged; any of these exits with 4. The content must be that of `--content verifiable`.
+    /// The content must come from `--content verifiable`. Reports which data is intact and which run wrote it.
+    /// Exits with 4 if data is stale, zeroed, foreign, torn, misdirected or damaged.
     #[arg(long, conflicts_with_all = ["workload", "content", "rate", "vary", "ops", "bytes", "repeat",
         "destroy", "require", "read", "pattern", "zipf", "hot", "fsync", "dsync", "fill", "with",
         "find_rate"])]
@@ -61,7 +61,7 @@ pub struct Run {
     ///
     ///   scratch:                        temporary file here, 1 GiB if it fits
     ///   scratch:256MiB                  temporary file of this size
-    ///   scratch:4GiB@/mnt/disk          temporary file in this folder
+    ///   scratch:4GiB@/mnt/disk          temporary file in /mnt/disk
     ///   data.bin?size=8GiB              file
     ///   /dev/nvme1n1                    block device
     ///   ram:4GiB                        memory
@@ -136,7 +136,8 @@ pub struct Run {
     pub active: Option<ActiveRange>,
     /// Write each target end to end before the measurement, 1 to 3 times (1 without a number)
     ///
-    /// Then no read hits a block that was never written, and an SSD is not fresh.
+    /// Covers the range of --active. Afterwards, no read hits a block that was never written, and an SSD is not
+    /// fresh.
     #[arg(long, value_name = "PASSES", num_args = 0..=1, default_missing_value = "1",
         value_parser = clap::value_parser!(u8).range(1..=3), conflicts_with = "read_only",
         help_heading = "Workload")]
@@ -168,8 +169,7 @@ pub struct Run {
     /// (`4KiB,64KiB`), read (`100%,70%,0%`), rate, think, fsync (`0,1,8`), fill, engine (`uring,libaio`), targets.
     #[arg(long, value_name = "AXIS=VALUES", help_heading = "Method")]
     pub vary: Vec<String>,
-    /// With --vary, set the order of cells: given, random (by --seed), or abba (forwards, then backwards) [default:
-    /// given]
+    /// With --vary, order the cells: given, random (by --seed) or abba (there and back) [default: given]
     #[arg(long, value_name = "ORDER", requires = "vary", help_heading = "Method")]
     pub order: Option<Order>,
     /// Search for the highest rate that meets a latency limit, such as 'p99<1ms' or 'read.p99.9<2ms'
@@ -205,7 +205,7 @@ pub struct Run {
     /// Measure for this long after the ramp, such as `30s` or `5m`
     #[arg(long, value_name = "TIME", value_parser = limit_ns, help_heading = "Limits")]
     pub time: Option<u64>,
-    /// Warm up for this long before the measurement; results exclude it
+    /// Warm up for this long before the measurement (excluded from results)
     #[arg(long, value_name = "TIME", value_parser = limit_ns, help_heading = "Limits")]
     pub ramp: Option<u64>,
     /// End after N operations on each target
@@ -223,7 +223,7 @@ pub struct Run {
     /// The run names the engine, and -v explains the choice. Set it if runs are to be compared.
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub engine: Option<EngineKind>,
-    /// Run all threads on these processors, such as `0-3,8` [default: all]
+    /// Run all threads on these processors, such as `0-3,8`
     #[arg(long, value_name = "LIST", help_heading = "Engine")]
     pub cpus: Option<Processors>,
     /// Run all threads on the processors of this NUMA node, and allocate memory there
@@ -255,7 +255,8 @@ pub struct Run {
     pub read_only: bool,
     /// Overwrite the data on this target: NAME is its device name, path, serial number or URI; may be repeated
     ///
-    /// Lifts a refusal because of data. A target that is mounted or in use is refused regardless.
+    /// Required if the target holds data that iodyno did not write, or is open elsewhere. A target that is mounted,
+    /// swap space or held exclusively is refused regardless.
     #[arg(long, value_name = "NAME", help_heading = "Safety")]
     pub destroy: Vec<String>,
 

@@ -113,8 +113,8 @@ pub struct FaultFlags {
     ///   power-cut             switch the power off and on at once
     ///   lose                  remove the device
     ///   replace               replace the device with an empty one
-    ///   hang                  answer no requests
-    ///   slow x10              be ten times slower
+    ///   hang                  stop answering requests
+    ///   slow x10              make each operation ten times slower
     ///   delay 5ms             add 5 ms to each operation
     ///   error 1% reads        fail 1 % of the reads
     ///   latent 1GiB..+64KiB   make a range unreadable until it is rewritten
