@@ -30,20 +30,19 @@ pub use size::Size;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// A dynamometer for block storage: measures what storage really does, and says how far the
-/// numbers can be trusted.
+/// Benchmark block storage, and report how far the numbers can be trusted.
 #[derive(Debug, Parser)]
 #[command(name = "iodyno", version, max_term_width = 100, after_help = MORE,
     after_long_help = EXIT_CODES)]
 pub struct Cli {
-    /// What to do.
+    /// Command to execute.
     #[command(subcommand)]
     pub command: Command,
-    /// Results store; one SQLite file. Default: iodyno/notebook.sqlite in the XDG data folder.
+    /// Keep results in this SQLite file [default: iodyno/notebook.sqlite in $XDG_DATA_HOME or ~/.local/share]
     #[arg(long, global = true, value_name = "FILE", env = NOTEBOOK_VARIABLE, value_hint = ValueHint::FilePath,
         value_parser = OsStringValueParser::new().map(PathBuf::from))]
     pub notebook: Option<PathBuf>,
-    /// Colours and symbols: `auto` looks at the terminal.
+    /// Choose when to use colours and symbols
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub color: When,
 }
@@ -61,191 +60,212 @@ impl Cli {
 }
 
 const MORE: &str = "\
-Begin with `iodyno run four-corners`. `iodyno COMMAND --help` has all flags and examples, `iodyno --help` the exit codes.";
+Start with `iodyno run four-corners`. `iodyno COMMAND --help` lists all flags and examples, `iodyno --help` the exit codes.";
 
 const EXIT_CODES: &str = "\
-Exit codes: 0 done; 1 a fault of iodyno; 2 bad input (command line, workload, target name, run id); \
-3 refused, for it would destroy something; 4 the target or an engine failed, too many operations did, the target stopped answering, \
-or verified content was not what had been written; \
-5 the notebook can't be used, or did not take all of a run that was made and printed; 6 a threshold (--require) was not held, or size: nothing meets the demand; 7 compare: something is slower; \
-8 compare: nothing is shown to be slower, but not everything could be judged (with --strict, or where \
-nothing at all could be compared), replay: the record was cut off; 9 a method failed: its steady state was not reached, or a stage measured \
-nothing (the figures are kept); 130 interrupted (what was measured is kept).";
+Exit codes:
+    0 done
+    1 a fault of iodyno itself
+    2 bad input: command line, workload, target name or run id
+    3 refused, because data would be destroyed
+    4 the target or an engine failed, too many operations failed, the target stopped answering, or
+      verification found data that differs from what was written
+    5 the notebook can't be used, or did not store all of a run whose results were printed
+    6 a threshold (--require) was missed; size: nothing meets the demand
+    7 compare: something is slower
+    8 compare: nothing is proven slower, but not everything could be judged (only with --strict, or if
+      nothing could be compared); replay: the record was cut off
+    9 a method failed: no steady state, or a stage measured nothing (results are kept)
+  130 interrupted (results so far are kept)";
 
 /// When to use colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum When {
-    /// When the output is a terminal and NO_COLOR is not set.
+    /// If the output is a terminal and NO_COLOR is not set
     Auto,
-    /// Always.
+    /// Even if the output is a file or a pipe
     Always,
-    /// Never.
+    /// Plain text
     Never,
 }
 
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run a workload on one or more targets.
+    /// Run a workload or a method on one or more targets
     #[command(after_help = EXAMPLES)]
     Run(Box<Run>),
-    /// Make a workload file of a job file of fio, a parameter file of vdbench (.vdb), or a command line of sysbench,
-    /// diskspd or `amps_bio_perf_test`, or say why that can't be.
+    /// Convert a job of another benchmark tool into a workload file
+    ///
+    /// Takes a job file of fio, a parameter file of vdbench (`.vdb`), or a command line of fio, sysbench, diskspd
+    /// or `amps_bio_perf_test`. If a job can't be converted exactly, the command fails with the reason.
     Convert(Convert),
-    /// Say what a target is, whether writing to it is safe, and what would be measured.
+    /// Inspect a target: what it is, whether it is safe to write, and what a run would measure
     Check(Check),
-    /// Erase a target by the best means that it has, so that it is as if it had never been written, and
-    /// check that it worked.
+    /// Erase a target to its never-written state, and verify the result
     Purge(Purge),
-    /// Say where the time of an I/O to an emulated device goes, and which resource is the limit.
+    /// Explain where the time of an I/O to an emulated device goes, and which resource is the bottleneck
     Explain(Explain),
-    /// Serve emulated storage to other programs, over NBD: bytes are kept, latency is the model's, and
-    /// it fails on command.
+    /// Serve emulated storage to other programs over NBD
+    ///
+    /// Stores the data that clients write, completes each request with the latency of the model, and injects faults
+    /// on command (`iodyno fault`).
     Serve(Box<Serve>),
-    /// Keep messages in a log on any target: make one, serve it, publish, subscribe, replay, and query the current values.
+    /// Store messages in a durable log on any target: create, serve, publish, subscribe, replay, query
     Log(Log),
     /// Inject a fault into served storage.
     Fault(FaultFlags),
-    /// Say what served storage did so far.
+    /// Print the statistics and active faults of served storage
     Status(Status),
-    /// Replay a trace (fio's iolog, blkparse, perf, biosnoop, published CSVs, our own) on any target, or say what it does; or run a
-    /// record of served storage again in virtual time: the same events, or it says so.
+    /// Replay a recorded trace on a target, or summarise it
+    ///
+    /// Reads traces of fio (iolog), blkparse, perf, biosnoop and iodyno, and published CSV traces. A record of
+    /// `serve --record` is executed again in virtual time, and the command checks that the same events follow.
     #[command(after_help = replay::EXAMPLES)]
     Replay(Box<Replay>),
     /// List the runs in the notebook, oldest first.
     Ls {
-        /// One JSON document on standard output.
+        /// Print one JSON document on standard output
         #[arg(long)]
         json: bool,
     },
-    /// Show a run again: an id, the start of one, `last`, or `last~1` for the one before.
+    /// Show the results of a run
     Show {
-        /// The run.
+        /// Run to show: an id, the start of an id, `last`, or `last~1` for the run before the last
         run: String,
-        /// Hold it against this threshold, as `run --require` does, rather than against its own; may be
-        /// given again.
+        /// Check the run against this threshold instead of its own, as `run --require` does; may be repeated
         #[arg(long, value_name = "THRESHOLD")]
         require: Vec<Threshold>,
-        /// One JSON document on standard output.
+        /// Print one JSON document on standard output
         #[arg(long)]
         json: bool,
-        /// One JSON document with the series by interval.
+        /// Print one JSON document that includes the time series
         #[arg(long)]
         series: bool,
-        /// What the text shows.
+        /// Level of detail of the text.
         #[command(flatten)]
         shown: Shown,
     },
-    /// Take up a run of a method that was cut short: nothing that was finished is measured again.
+    /// Continue an interrupted run of a method
+    ///
+    /// Finished steps are not measured again.
     Resume {
-        /// The run: an id, the start of one, or `last`.
+        /// Run to continue: an id, the start of an id, or `last`
         run: String,
-        /// Destroy what this target holds now. Names given when the run began don't count. May be repeated
+        /// Overwrite the data on this target: NAME is its device name, path, serial number or URI; may be repeated
+        ///
+        /// Names that were given to the original run do not count.
         #[arg(long, value_name = "NAME")]
         destroy: Vec<String>,
-        /// One JSON document on standard output, and nothing else there.
+        /// Print one JSON document on standard output, and nothing else there
         #[arg(long)]
         json: bool,
-        /// No live progress on standard error.
+        /// Print no live progress on standard error
         #[arg(long, short)]
         quiet: bool,
-        /// What the text shows.
+        /// Level of detail of the text.
         #[command(flatten)]
         shown: Shown,
     },
-    /// Compare runs: is B faster or slower than A, or the same, or can't these runs tell?
+    /// Compare runs A and B: is B faster, slower, the same, or is the result inconclusive?
     Compare(Compare),
-    /// Draw a run as a page: one HTML file that opens offline and holds the run itself. Several runs are
+    /// Write an HTML report of one or more runs
+    ///
+    /// The page is one file, works offline and contains the data of its runs. If there are several runs, each is
     /// compared with the first.
     Report(Report),
-    /// Read the runs out of a report into the notebook.
+    /// Import the runs in a report into the notebook
     Import(Import),
-    /// Put the shards of a run together (`run --shard`): from these notebooks into the notebook.
+    /// Merge the shards of a run (`run --shard`) into one run in the notebook
     Merge {
-        /// Notebooks of shards.
+        /// Notebooks that contain the shards
         #[arg(required = true)]
         notebooks: Vec<PathBuf>,
     },
-    /// Write a run in another form, to standard output or into a folder.
+    /// Export a run in another format, such as CSV, OpenMetrics or fio's JSON
     Export(Export),
-    /// Run a published study again in virtual time, and show its figures beside the printed ones.
+    /// Repeat a published study in virtual time, and show its results next to the printed ones
     Study(Study),
-    /// Say how many devices and adapters of which kind meet a demand, found by simulation; or how many
-    /// devices a pair of adapters can use fully.
+    /// Find how many devices and adapters meet a demand, by simulation
+    ///
+    /// With --saturate, finds how many devices a pair of adapters can drive at full speed.
     #[command(after_help = size::EXAMPLES)]
     Size(Box<Size>),
-    /// List what the catalog holds, or show one entry.
+    /// List the catalog (workloads, methods, devices and others), or show one entry
     Catalog {
-        /// The entry.
+        /// Entry to show
         name: Option<String>,
-        /// One JSON document on standard output.
+        /// Print one JSON document on standard output
         #[arg(long)]
         json: bool,
     },
-    /// Print a shell's completions.
+    /// Print the completion script of a shell
     Completions {
-        /// The shell.
+        /// Shell that will read the script
         shell: clap_complete::Shell,
     },
-    /// Write the man pages into a folder.
+    /// Write the man pages into a folder
     Man {
-        /// The folder; made if absent.
+        /// Destination folder, created if absent
         folder: PathBuf,
     },
 }
 
-/// What the text of a run shows beside its figures, their verdict, and all that speaks against them.
+/// Level of detail of a run's text. Results, their verdict and all warnings are always shown.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub struct Shown {
-    /// Every note in words; otherwise those that repeat are codes with their counts.
+    /// Print every note in words [default: repeated notes as codes with counts]
     #[arg(long, conflicts_with = "json", help_heading = "Output")]
     pub notes: bool,
-    /// The notes in words, what was in effect (engine, clock, state), each of many targets, and each point of a
-    /// table over two axes.
+    /// Print more detail, including --notes
+    ///
+    /// Adds what was in effect (engine, clock, state), each target if there are many, and each point of a table
+    /// over two axes.
     #[arg(long, short, conflicts_with = "json", help_heading = "Output")]
     pub verbose: bool,
 }
 
-/// Forms of export.
+/// Export formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// The document of `show --json --series`.
+    /// The JSON document of `show --json --series`
     Json,
-    /// One row a cell and kind of operation.
+    /// CSV with one row per cell and kind of operation
     Csv,
-    /// One row an interval and kind of operation.
+    /// CSV with one row per interval and kind of operation
     CsvSeries,
-    /// HdrHistogram's percentile distribution.
+    /// Percentile distribution of HdrHistogram
     Hgrm,
-    /// fio's JSON output, for existing plotters and parsers.
+    /// JSON output of fio, for existing plotters and parsers
     FioJson,
-    /// The text that sysbench 1.0 prints of its fileio test: a report for each cell.
+    /// Output of sysbench 1.0's fileio test, one report per cell
     Sysbench,
-    /// fio's JSON output with the histogram of each latency.
+    /// JSON+ output of fio: fio-json with the histogram of each latency
     #[value(name = "fio-json+")]
     FioJsonPlus,
-    /// fio's terse output, version 3.
+    /// Terse output of fio, version 3
     FioTerse,
-    /// OpenMetrics, for Prometheus: counts, latency histograms and verdicts of each cell.
+    /// OpenMetrics for Prometheus: counts, latency histograms and verdicts per cell
     #[value(name = "openmetrics")]
     OpenMetrics,
-    /// fio's log files: bandwidth, IOPS, latency and histograms by interval. Needs -o.
+    /// Log files of fio: bandwidth, IOPS, latency and histograms per interval; requires --out
     FioLogs,
 }
 
 /// Flags of `export`.
 #[derive(Debug, Args)]
 pub struct Export {
-    /// The run: an id, the start of one, or `last`.
+    /// Run to export: an id, the start of an id, or `last`
     pub run: String,
-    /// Which form.
+    /// Choose the format
     #[arg(long, value_name = "FORM")]
     pub format: Format,
-    /// Write files into this folder, made if absent: the logs of fio-logs, or of fio-json a file for each job, as
-    /// fio-plot reads them.
+    /// Write files into this folder, created if absent [default: standard output]
+    ///
+    /// Required for fio-logs. With fio-json, writes one file per job, named as fio-plot expects.
     #[arg(long, short, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
-    /// Of fio-logs: each column of a histogram holds 2^N of fio's bins, 0 to 6.
+    /// For fio-logs, combine 2^N of fio's histogram bins into one column, N from 0 to 6
     #[arg(long, value_name = "N", default_value_t = 0,
         value_parser = clap::value_parser!(u8).range(0..=i64::from(COARSENESS_MAX)))]
     pub log_hist_coarseness: u8,
@@ -254,17 +274,20 @@ pub struct Export {
 /// Flags of `convert`.
 #[derive(Debug, Args)]
 pub struct Convert {
-    /// The job file of fio or parameter file of vdbench (`.vdb`); or a command line of fio, sysbench, diskspd or
-    /// `amps_bio_perf_test` in quotes, fio's also last of all: `iodyno convert fio --name=a --rw=randread`.
+    /// Job to convert: a job file of fio, a parameter file of vdbench (`.vdb`), or a command line in quotes
+    ///
+    /// Command lines can be of fio, sysbench, diskspd or `amps_bio_perf_test`. A command line of fio can also
+    /// follow all other flags without quotes: `iodyno convert fio --name=a --rw=randread`.
     pub job: String,
-    /// Where to write the workload; of several jobs, a folder, made if absent, for a file of each. Default: standard
-    /// output.
+    /// Write the workload to this file [default: standard output]
+    ///
+    /// If there are several jobs, FILE is a folder, created if absent, and gets one file per job.
     #[arg(long, short, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Only the job of this name.
+    /// Convert only the job with this name
     #[arg(long, value_name = "NAME")]
     pub section: Option<String>,
-    /// Write no workload: print what the jobs may not do as expected.
+    /// Print only warnings about what the jobs may do unexpectedly; write no workload
     #[arg(long, conflicts_with = "out")]
     pub lint: bool,
 }
@@ -272,13 +295,13 @@ pub struct Convert {
 /// Flags of `check`.
 #[derive(Debug, Args)]
 pub struct Check {
-    /// The target, as `run --on` takes it.
+    /// Target to inspect, as for `run --on`
     #[arg(value_parser = target)]
     pub target: TargetName,
-    /// What a later `run` would be told to destroy.
+    /// Inspect as if `run --destroy NAME` were given; may be repeated
     #[arg(long, value_name = "NAME")]
     pub destroy: Vec<String>,
-    /// One JSON document on standard output.
+    /// Print one JSON document on standard output
     #[arg(long)]
     pub json: bool,
 }
@@ -286,20 +309,24 @@ pub struct Check {
 /// Flags of `purge`.
 #[derive(Debug, Args)]
 pub struct Purge {
-    /// The target, as `run --on` takes it. Commands that erase a whole device are never sent for a
-    /// partition, a file, or a part that `?size=` names.
+    /// Target to erase, as for `run --on`
+    ///
+    /// Commands that erase a whole device are never sent for a partition, a file, or a target limited by `?size=`.
     #[arg(value_parser = target)]
     pub target: TargetName,
-    /// How: nvme-sanitize-block, nvme-sanitize-crypto, nvme-format, nvme-format-crypto, ata-erase,
-    /// ata-erase-enhanced, discard or anew (memory, and files that are made for one run). Default: the first of
-    /// these that the target has.
+    /// Choose the erase method [default: the first below that the target supports]
+    ///
+    /// Methods: nvme-sanitize-block, nvme-sanitize-crypto, nvme-format, nvme-format-crypto, ata-erase,
+    /// ata-erase-enhanced, discard, and anew (for memory, and for files that are created for one run).
     #[arg(long, value_name = "METHOD")]
     pub method: Option<Method>,
-    /// Name the target again, by its device name, path or serial number: needed for every device and
-    /// export, and for files that iodyno did not make. What is in use is not purged by any name.
+    /// Confirm the erase: NAME is the target's device name, path, serial number or URI
+    ///
+    /// Required for every device and NBD export, and for files that iodyno did not create. A target in use is never
+    /// erased.
     #[arg(long, value_name = "NAME")]
     pub destroy: Vec<String>,
-    /// One JSON document on standard output.
+    /// Print one JSON document on standard output
     #[arg(long)]
     pub json: bool,
 }
@@ -307,33 +334,36 @@ pub struct Purge {
 /// Flags of `study`.
 #[derive(Debug, Args)]
 pub struct Study {
-    /// A study of the catalog, or the path of a file (with a `/` or ending in `.toml`).
+    /// Study to repeat: a name in the catalog, or a file (a path with a `/` or ending in `.toml`)
     pub study: String,
-    /// One JSON document on standard output, and nothing else there.
+    /// Print one JSON document on standard output, and nothing else there
     #[arg(long)]
     pub json: bool,
-    /// A tenth of the operations: faster, with standard errors about three times as large.
+    /// Simulate a tenth of the operations: faster, with about three times the standard error
     #[arg(long)]
     pub quick: bool,
-    /// Only this table or figure of the paper, by its name in the results; may be given again.
+    /// Simulate only this table or figure of the paper, by its name in the results; may be repeated
     #[arg(long, value_name = "NAME")]
     pub figure: Vec<String>,
-    /// Seed of all random streams.
+    /// Set the seed of all random streams
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Draw it as a page: each table and figure of the paper with ours beside it. study-NAME.html here, or
-    /// this file.
+    /// Write an HTML report: each printed table and figure next to the simulated one
+    ///
+    /// Without FILE, writes study-NAME.html in the current folder.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
     pub report: Option<Option<PathBuf>>,
-    /// With --report: lay this run over the figures (an id, the start of one, `last`, a name); may be
-    /// given again.
+    /// Overlay a run on the figures of --report; may be repeated
+    ///
+    /// RUN is an id, the start of an id, `last`, or a name.
     #[arg(long, value_name = "RUN", requires = "report")]
     pub with: Vec<String>,
-    /// Cells that are simulated at once, 1 to 1024. Default: one for each processor, and more make nothing
-    /// faster. The figures do not depend on it.
+    /// Simulate N cells in parallel, 1 to 1024 [default: the number of processors]
+    ///
+    /// More threads than processors are not faster. Results do not depend on N.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
-    /// No live progress on standard error.
+    /// Print no live progress on standard error
     #[arg(long, short)]
     pub quiet: bool,
 }
@@ -341,26 +371,30 @@ pub struct Study {
 /// Flags of `compare`.
 #[derive(Debug, Args)]
 pub struct Compare {
-    /// The runs to compare with: an id, the start of one, `last`, `last~1`, the name of runs
-    /// (`run --name`) for all of that name, or several of these with commas.
+    /// Baseline: an id, the start of an id, `last`, `last~1`, or a name; or several of these, separated by commas
+    ///
+    /// A name (`run --name`) stands for all runs with that name.
     pub a: String,
-    /// The runs that are judged, in the same way.
+    /// Runs to judge against the baseline, in the same form as A
     pub b: String,
-    /// A shift smaller than this does not matter; above 0%. Take at least the noise that a
-    /// comparison of runs of the same thing shows.
+    /// Treat differences smaller than this as the same; must be above 0%
+    ///
+    /// Choose at least the noise: the difference between repeated runs of the same configuration.
     #[arg(long, value_name = "SHARE", value_parser = threshold_share, default_value = "2%")]
     pub threshold: f64,
-    /// What is compared; may be given again: iops, bandwidth, mean, p50, p99, p99.9 and so on, of each
-    /// kind of operation or of one (read.p99). Default: iops and p99.
+    /// Compare this metric; may be repeated [default: iops and p99]
+    ///
+    /// Metrics are iops, bandwidth, mean and percentiles (p50, p99, p99.9), of each kind of operation, or of one
+    /// (read.p99).
     #[arg(long, value_name = "METRIC")]
     pub metric: Vec<Metric>,
-    /// Of runs on several targets: the cells of each target too, and not only the merged ones.
+    /// Also compare the cells of each target, not only the merged ones
     #[arg(long)]
     pub each_target: bool,
-    /// Exit with 8 if not everything could be judged: what is inconclusive, what only one side has.
+    /// Exit with 8 if a comparison is inconclusive, or if a cell exists on one side only
     #[arg(long)]
     pub strict: bool,
-    /// One JSON document on standard output.
+    /// Print one JSON document on standard output
     #[arg(long)]
     pub json: bool,
 }
@@ -369,33 +403,36 @@ pub struct Compare {
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("form"))]
 pub struct Report {
-    /// The run: an id, the start of one, `last`, `last~1`. Of several each is compared with the first; then
-    /// a name stands for all runs of that name (`run --name`).
+    /// Run: an id, the start of an id, `last`, or `last~1`; may be repeated
+    ///
+    /// If there are several, each is compared with the first, and a name (`run --name`) stands for all runs with
+    /// that name.
     #[arg(required = true, value_name = "RUN")]
     pub runs: Vec<String>,
-    /// Where to write it; `-` is standard output. Default: iodyno-ID.html here, other forms on standard
-    /// output.
+    /// Write to this file, or to standard output with `-` [default: iodyno-ID.html; --markdown and --csv: standard
+    /// output]
     #[arg(long, short, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Each figure as an SVG file in this folder; made if absent.
+    /// Write each figure as an SVG file into this folder, created if absent
     #[arg(long, value_name = "FOLDER")]
     pub svg: Option<PathBuf>,
-    /// Markdown instead of HTML; its figures are those of --svg, as figures/NAME.svg.
+    /// Write Markdown instead of HTML, with links to the figures of --svg (figures/NAME.svg)
     #[arg(long, group = "form")]
     pub markdown: bool,
-    /// The data behind all figures and tables instead, as CSV.
+    /// Write the data of all figures and tables as CSV instead of HTML
     #[arg(long, group = "form")]
     pub csv: bool,
-    /// The document of `show --json --series`, or of `compare --json`, instead.
+    /// Print the document of `show --json --series`, or of `compare --json` if there are several runs, instead of
+    /// HTML
     #[arg(long, group = "form")]
     pub json: bool,
-    /// Grids of two axes also as columns on a plane, as SNIA's test specification draws them.
+    /// Also draw tables over two axes as 3-D columns, as in SNIA's test specification
     #[arg(long)]
     pub columns: bool,
-    /// Leave the runs themselves out: a smaller page, which nothing can be read back from.
+    /// Leave out the data of the runs: a smaller page, which `iodyno import` can't read
     #[arg(long)]
     pub without_data: bool,
-    /// Of several runs: a shift smaller than this does not matter; above 0%.
+    /// When comparing runs, treat differences smaller than this as the same; must be above 0%
     #[arg(long, value_name = "SHARE", value_parser = threshold_share, default_value = "2%")]
     pub threshold: f64,
 }
@@ -403,7 +440,7 @@ pub struct Report {
 /// Flags of `import`.
 #[derive(Debug, Args)]
 pub struct Import {
-    /// A page that `iodyno report` wrote.
+    /// Report to import, written by `iodyno report`
     pub file: PathBuf,
 }
 
@@ -418,35 +455,35 @@ fn threshold_share(text: &str) -> Result<f64, String> {
 /// Flags of `explain`.
 #[derive(Debug, Args)]
 pub struct Explain {
-    /// Emulated storage as `run --on` takes it, with or without `model:`: a device of the catalog,
-    /// the path of a file, several in a server: `exflash-400g*4@x3850-x6`.
+    /// Emulated storage: a device of the catalog, a device file, or several devices in a server
+    ///
+    /// Takes what `run --on` takes, with or without `model:`, such as `exflash-400g*4@x3850-x6`.
     #[arg(value_parser = emulated)]
     pub device: TargetName,
-    /// A workload, which is run in virtual time. Without one: what the device is made of, and a few
-    /// predictions.
+    /// Workload to simulate [default: none; list the parts of the device and a few predictions]
     pub workload: Option<String>,
-    /// Workers on each volume, in place of the workload's own.
+    /// Set the workers per volume, 1 to 1024 [default: the workload's]
     #[arg(long, value_name = "N", requires = "workload",
         value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_THREADS)))]
     pub threads: Option<u32>,
-    /// Outstanding I/Os of each worker.
+    /// Set the outstanding I/Os per worker, 1 to 65536 [default: the workload's]
     #[arg(long, value_name = "N", requires = "workload",
         value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_DEPTH)))]
     pub depth: Option<u32>,
-    /// Block size, or several with shares: `4KiB`, `4KiB:60,8KiB:40`.
+    /// Set the block size, such as `4KiB`, or a mix, such as `4KiB:60,8KiB:40` (60 % of 4 KiB)
     #[arg(long, value_name = "SIZE", requires = "workload", value_parser = Block::parse_list)]
     pub block: Option<std::vec::Vec<Block>>,
-    /// Part of the target that is used: `0%..50%`, `8GiB`.
+    /// Use only this part of each volume, such as `0%..50%`, or `8GiB` for the first 8 GiB
     #[arg(long, value_name = "RANGE", requires = "workload")]
     pub active: Option<ActiveRange>,
-    /// Addresses by Zipf's law with this exponent, above 0 and at most 5.
+    /// Choose addresses by Zipf's law with exponent THETA, above 0 and at most 5
     #[arg(long, value_name = "THETA", requires = "workload", value_parser = Pattern::zipf)]
     pub zipf: Option<Pattern>,
-    /// A share of the operations on a share of the range: `90/10`.
+    /// Concentrate the load: `90/10` sends 90 % of the operations to the first 10 % of the range
     #[arg(long, value_name = "OPS/RANGE", requires = "workload", value_parser = Pattern::hot,
         conflicts_with = "zipf")]
     pub hot: Option<Pattern>,
-    /// One JSON document on standard output.
+    /// Print one JSON document on standard output
     #[arg(long)]
     pub json: bool,
 }

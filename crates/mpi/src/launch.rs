@@ -9,28 +9,28 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 const HELP: &str = "\
-iodyno on many hosts: one measurement by several processes (ranks) of an MPI job, or a sweep that they share.
+Run one measurement, or the cells of a sweep, by several processes (ranks) of an MPI job.
 
 Usage: iodyno-mpi [FLAGS] run|resume|study ...
        mpirun -n 8 --hostfile hosts iodyno-mpi run ...
        srun -n 64 iodyno-mpi run ...
 
-With --hosts, --hostfile or --ranks it starts mpirun with itself; otherwise it is a rank of the job that started it. All
-other flags are those of `iodyno run`, `resume` and `study`; three of `run` are for ranks: --on-host, --shared, --overlap.
+With --hosts, --hostfile or --ranks, starts the ranks through mpirun. Otherwise, runs as a rank of the job that started it.
+Takes all flags of `iodyno run`, `resume` and `study`. Three flags of `run` are for ranks: --on-host, --shared, --overlap.
 
-  --hosts HOST:RANKS,...   hosts, each with its number of ranks (default 1)
-  --hostfile FILE          the same from a file, in the form of your mpirun
-  --ranks N                so many ranks: on this host, or over the hosts named
-  --mpi-bin PROGRAM        what starts ranks (default mpirun)
-  --mpi-args 'WORDS'       more words for it; may be repeated
-  --allow-run-as-root      passed on to it
-  --patience TIME          a rank that is silent for longer ends the run (default 10s)
-  --terminals out,err,120  what output reaches in the end, which a launcher hides from ranks, and its columns: colours
-                           and the progress line go by it. Given by itself where it starts mpirun
-  -h, --help               this text
-  -V, --version            the version
+  --hosts HOST:RANKS,...   start this many ranks on each host [default: 1 per host]
+  --hostfile FILE          take the hosts from this file, in the format of your mpirun
+  --ranks N                start N ranks in total, on this host or on those of --hosts or --hostfile
+  --mpi-bin PROGRAM        start the ranks with this program [default: mpirun]
+  --mpi-args 'ARGS'        pass these arguments to mpirun; may be repeated
+  --allow-run-as-root      pass --allow-run-as-root to mpirun
+  --patience TIME          end the run if a rank is silent for this long [default: 10s]
+  --terminals out,err,120  say which outputs are terminals, and their columns, since launchers hide this from ranks;
+                           controls colours and the progress line; automatic if iodyno-mpi starts mpirun
+  -h, --help               print this text
+  -V, --version            print the version
 
-Each rank has the workload's --threads. See docs/many-hosts.md.
+Each rank has --threads workers per target. See docs/many-hosts.md.
 ";
 
 /// Request of a command line.

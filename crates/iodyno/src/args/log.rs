@@ -14,7 +14,7 @@ pub(crate) const SOCKET: &str = "unix:iodyno-log.sock";
 /// Flags of `log`.
 #[derive(Debug, Args)]
 pub struct Log {
-    /// What to do.
+    /// Command to execute.
     #[command(subcommand)]
     pub command: LogCommand,
 }
@@ -22,27 +22,29 @@ pub struct Log {
 /// Commands of `log`.
 #[derive(Debug, Subcommand)]
 pub enum LogCommand {
-    /// Measure a log on any target: messages a second, how long they take to be persisted, and what publishers hold.
+    /// Measure a log on any target: messages per second, time until persisted, and backlog of publishers
     #[command(after_help = log_bench::EXAMPLES)]
     Bench(Box<LogBench>),
-    /// Make a log on a target.
+    /// Create an empty log on a target
     Create(LogCreate),
-    /// Read a log, and say what is there: where it ends, and what is damaged. Writes nothing.
+    /// Check a log for its end and for damage; write nothing
     Check(LogCheck),
-    /// Serve a log to publishers and subscribers. SIGTERM or Ctrl-C end it within 2 s and the time of the last write; it ends by
-    /// itself, with exit code 4, when its target fails.
+    /// Serve a log to publishers and subscribers
+    ///
+    /// SIGTERM and Ctrl-C end the server within 2.5 s plus the time of the last write and flush. If the target
+    /// fails, the server exits with 4.
     Serve(Box<LogServe>),
-    /// Publish messages: the arguments, or the lines of standard input. Ends when all of them are persisted.
+    /// Publish the arguments, or the lines of standard input, and wait until all are persisted
     Publish(LogPublish),
-    /// Print messages as they are persisted, until interrupted.
+    /// Print messages as they are persisted, until interrupted
     Subscribe(LogRead),
-    /// Print the messages that are there.
+    /// Print the stored messages, and exit
     Replay(LogReplay),
-    /// Print the current value of each key.
+    /// Print the current value of each key
     Query(LogQuery),
-    /// Print the state of a server, as JSON.
+    /// Print the state of a server as JSON
     Status {
-        /// The server.
+        /// Address of the server.
         #[command(flatten)]
         client: LogClient,
     },
@@ -51,19 +53,21 @@ pub enum LogCommand {
 /// Flags of `log create`.
 #[derive(Debug, Args)]
 pub struct LogCreate {
-    /// A file, which is made with --size; a block device; or an NBD export. It must be empty.
+    /// Target of the log, which must be empty: a file (created with --size), block device or NBD export
     #[arg(value_parser = target)]
     pub target: TargetName,
-    /// Size of the file. Default: all of what is there.
+    /// Set the size of the log [default: all of the file or device]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub size: Option<u64>,
-    /// Size of a segment, the unit in which old messages are dropped. Default: a 64th of the target, 1 MiB to 1 GiB.
+    /// Set the size of a segment [default: 1/64 of the target, from 1MiB to 1GiB]
+    ///
+    /// When space is needed, old messages are dropped by the segment.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub segment: Option<u64>,
-    /// Size of a chunk, the largest write, and space for the largest message: 4 KiB to 16 MiB.
+    /// Set the maximum size of a write, 4 KiB to 16 MiB; a message must fit into one
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "64KiB")]
     pub chunk: u64,
-    /// Overwrite what the target of this name holds.
+    /// Overwrite the data on this target: NAME is its device name, path, serial number or URI
     #[arg(long, value_name = "NAME")]
     pub destroy: Vec<String>,
 }
@@ -71,10 +75,10 @@ pub struct LogCreate {
 /// Flags of `log check`.
 #[derive(Debug, Args)]
 pub struct LogCheck {
-    /// The target of the log.
+    /// Target that holds the log
     #[arg(value_parser = target)]
     pub target: TargetName,
-    /// One JSON document on standard output.
+    /// Print one JSON document on standard output
     #[arg(long)]
     pub json: bool,
 }
@@ -82,71 +86,82 @@ pub struct LogCheck {
 /// Flags of `log serve`.
 #[derive(Debug, Args)]
 pub struct LogServe {
-    /// The target of the log; or `ram:SIZE`, or an emulated device in real time, `live:DEVICE`: a log that is gone with its
-    /// server.
+    /// Target that holds the log; or a temporary one, `ram:SIZE` or `live:DEVICE`
+    ///
+    /// `live:` is an emulated device in real time. A log on `ram:` or `live:` is lost when the server ends.
     #[arg(value_parser = target)]
     pub target: TargetName,
-    /// With `live:`: bytes of the device to use, which are kept in memory. Default: all of them, or half of the free
-    /// memory.
+    /// With `live:`, use only this much of the device, in memory [default: all, or half of the free memory]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub size: Option<u64>,
-    /// Listen at this address: `127.0.0.1:9250`. May be given again. One that other machines reach needs --tls, or
-    /// --insist-on-plain. Without --tcp and --unix: `--unix iodyno-log.sock`.
+    /// Listen at this TCP address, such as `127.0.0.1:9250`; may be repeated
+    ///
+    /// An address that other machines can reach requires --tls or --insist-on-plain.
     #[arg(long, value_name = "ADDRESS")]
     pub tcp: Vec<SocketAddr>,
-    /// Listen on this Unix socket, which only its owner may use; may be given again.
+    /// Listen on this Unix socket, for its owner only; may be repeated [default: iodyno-log.sock]
+    ///
+    /// The default applies only without --tcp.
     #[arg(long, value_name = "PATH", value_parser = socket)]
     pub unix: Vec<PathBuf>,
-    /// When messages count as persisted, and publishers are told so.
+    /// Choose when a message counts as persisted and is acknowledged
     #[arg(long, value_name = "WHEN", default_value = "batch")]
     pub durability: LogDurability,
-    /// Keep messages for this long at least, such as 24h: where all of the target holds younger ones, publishers are
-    /// refused. Default: the oldest are dropped when space is needed.
+    /// Keep messages for at least this long, such as 24h [default: drop the oldest when space is needed]
+    ///
+    /// If the log is full of younger messages, publishers get an error.
     #[arg(long, value_name = "AGE", value_parser = parse_duration_ns)]
     pub retain: Option<u64>,
-    /// Disconnect clients that take nothing of what waits for them for this time, or that leave a request unfinished. A
-    /// subscriber goes on by its bookmark.
+    /// Disconnect clients that receive nothing for this long while data waits, or leave a request unfinished
+    ///
+    /// A subscriber can reconnect and continue at its bookmark.
     #[arg(long, value_name = "TIME", value_parser = parse_duration_ns, default_value = "5m")]
     pub stall: u64,
-    /// Memory that clients may hold together, beyond half a MiB and three chunks for each: large requests, filters, values that
-    /// snapshots keep, and what is read ahead. A client for which there is none is served slower, or told so.
+    /// Limit the memory for requests, filters, snapshots and read-ahead of all clients together
+    ///
+    /// Each client also has half a MiB and three chunks of its own. When the memory is used up, clients are served
+    /// more slowly or get an error.
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "1GiB")]
     pub memory: u64,
-    /// Serve a log of which parts are damaged: what they held is left out.
+    /// Serve a damaged log without the messages that are lost
     #[arg(long)]
     pub accept_damage: bool,
-    /// Clients must show what this file holds, without the end of its line.
+    /// Require clients to present the token in this file (the end of its line does not count)
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
-    /// Require TLS over TCP: the server's chain and key, and the authority that signed the clients' certificates:
-    /// `cert.pem,key.pem,ca.pem`.
+    /// Require TLS over TCP, with these files: certificate chain, private key, CA of clients (optional)
+    ///
+    /// Example: `cert.pem,key.pem,ca.pem`. With a CA, clients need a certificate that it signed.
     #[arg(long, value_name = "FILES", value_delimiter = ',')]
     pub tls: Vec<PathBuf>,
-    /// Listen without TLS on addresses that other machines reach.
+    /// Allow TCP without TLS on addresses that other machines can reach
     #[arg(long)]
     pub insist_on_plain: bool,
-    /// Serve the log although the target of this name is refused, such as where a message looks like a file system.
+    /// Serve the log although its target is refused; NAME is its device name, path, serial number or URI
+    ///
+    /// For example, if a message looks like the header of a file system. This overwrites nothing.
     #[arg(long, value_name = "NAME")]
     pub destroy: Vec<String>,
 }
 
-/// How a client finds its server.
+/// Address of a log's server, and access to it.
 #[derive(Clone, Debug, Args)]
 pub struct LogClient {
-    /// The server: `unix:PATH`, or HOST:PORT.
+    /// Connect to the server at `unix:PATH` or HOST:PORT
     #[arg(long, value_name = "ADDRESS", default_value = SOCKET)]
     pub at: String,
-    /// Show the server what this file holds, without the end of its line.
+    /// Present the token in this file to the server (the end of its line does not count)
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
-    /// Use TLS: the authority that signed the server's certificate, and this client's chain and key where the server
-    /// requires them: `ca.pem,cert.pem,key.pem`.
+    /// With TLS, use these files: CA of the server, and if it requires them the client's certificate chain and key
+    ///
+    /// Example: `ca.pem,cert.pem,key.pem`.
     #[arg(long, value_name = "FILES", value_delimiter = ',')]
     pub tls: Vec<PathBuf>,
-    /// With --tls: the name in the server's certificate. Default: the host of --at.
+    /// With --tls, expect this name in the certificate of the server [default: the host of --at]
     #[arg(long, value_name = "NAME", requires = "tls")]
     pub tls_name: Option<String>,
-    /// Send the token to another machine without TLS.
+    /// Allow sending the token to another machine without TLS
     #[arg(long)]
     pub insist_on_plain: bool,
 }
@@ -154,48 +169,49 @@ pub struct LogClient {
 /// Flags of `log publish`.
 #[derive(Debug, Args)]
 pub struct LogPublish {
-    /// The server.
+    /// Address of the server.
     #[command(flatten)]
     pub client: LogClient,
-    /// Bodies of messages. Without any, each line of standard input is one.
+    /// Bodies of the messages [default: the lines of standard input]
     pub messages: Vec<String>,
-    /// Their topic.
+    /// Set the topic of the messages
     #[arg(long, value_name = "TOPIC", default_value = "messages")]
     pub topic: String,
-    /// Their key: the last of them is the key's current value.
+    /// Set the key of the messages; the last message becomes the current value of the key
     #[arg(long, value_name = "KEY")]
     pub key: Option<String>,
-    /// Each message is a key, a tab, and its body.
+    /// Read each message as a key, a tab and a body
     #[arg(long, conflicts_with = "key")]
     pub keyed: bool,
-    /// Each message is a key, whose current value is removed.
+    /// Read each message as a key, and remove its current value
     #[arg(long, conflicts_with_all = ["key", "keyed"])]
     pub delete: bool,
-    /// The publisher's name: the server knows which of its messages it has, and none is stored twice.
+    /// Set the publisher's name, by which the server recognises repeated messages and stores each once
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// Leave out as many messages as were persisted by this name: the same input again, after an interruption, goes on where
-    /// that one ended.
+    /// Skip the messages that were persisted under --name
+    ///
+    /// After an interruption, give the same input again to continue where it ended.
     #[arg(long, requires = "name")]
     pub resume: bool,
-    /// Hold up to this many bytes of messages that are not persisted yet; then wait.
+    /// Hold at most this much in messages that are not persisted; then wait
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "64MiB")]
     pub hold: u64,
-    /// Beyond --hold drop messages, and count them, instead of waiting.
+    /// When --hold is reached, drop messages and count them, instead of waiting
     #[arg(long)]
     pub drop: bool,
-    /// Retry to connect for this time when the server is gone.
+    /// Try to reconnect for this long when the server is unreachable
     #[arg(long, value_name = "TIME", value_parser = parse_duration_ns, default_value = "30s")]
     pub patience: u64,
 }
 
-/// What is printed of messages.
+/// Form of printed messages.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct LogOutput {
-    /// One JSON object a line.
+    /// Print one JSON object per line
     #[arg(long)]
     pub json: bool,
-    /// Bodies only, as they are, each with a line end.
+    /// Print only the bodies, unchanged, each followed by a newline
     #[arg(long, conflicts_with = "json")]
     pub bodies: bool,
 }
@@ -203,26 +219,27 @@ pub struct LogOutput {
 /// Flags of `log subscribe` and `log replay`.
 #[derive(Debug, Args)]
 pub struct LogRead {
-    /// The server.
+    /// Address of the server.
     #[command(flatten)]
     pub client: LogClient,
-    /// Begin `now`, with the `oldest` message, with a number, or at a time: `2026-11-23T08:00:00Z`. Default: now for
-    /// subscribe, oldest for replay.
+    /// Start here: `now`, `oldest`, a message number, or a time such as `2026-11-23T08:00:00Z`
+    ///
+    /// [default: now for subscribe, oldest for replay]
     #[arg(long, value_name = "WHERE")]
     pub from: Option<String>,
-    /// End before this number. Default: never for subscribe, and what is there for replay.
+    /// Stop before this message number [default: never for subscribe, the last message for replay]
     #[arg(long, value_name = "NUMBER")]
     pub until: Option<u64>,
-    /// Only messages of this topic.
+    /// Print only messages of this topic
     #[arg(long, value_name = "TOPIC")]
     pub topic: Option<String>,
-    /// Only messages that match.
+    /// Print only messages that match this filter, such as '/price > 10'
     #[arg(long, value_name = "FILTER")]
     pub filter: Option<String>,
-    /// End after N messages.
+    /// Stop after N messages
     #[arg(long, value_name = "N")]
     pub count: Option<u64>,
-    /// The form.
+    /// Form of the output.
     #[command(flatten)]
     pub output: LogOutput,
 }
@@ -230,10 +247,10 @@ pub struct LogRead {
 /// Flags of `log replay`.
 #[derive(Debug, Args)]
 pub struct LogReplay {
-    /// Read this target's log itself, without a server.
+    /// Read the log on this target directly, without a server
     #[arg(long, value_name = "TARGET", value_parser = target, conflicts_with_all = ["at", "token_file", "tls"])]
     pub on: Option<TargetName>,
-    /// What is read.
+    /// Messages to print.
     #[command(flatten)]
     pub read: LogRead,
 }
@@ -241,16 +258,16 @@ pub struct LogReplay {
 /// Flags of `log query`.
 #[derive(Debug, Args)]
 pub struct LogQuery {
-    /// The server.
+    /// Address of the server.
     #[command(flatten)]
     pub client: LogClient,
-    /// Only values of this topic.
+    /// Print only values of this topic
     #[arg(long, value_name = "TOPIC")]
     pub topic: Option<String>,
-    /// Only values that match.
+    /// Print only values that match this filter, such as '/price > 10'
     #[arg(long, value_name = "FILTER")]
     pub filter: Option<String>,
-    /// The form.
+    /// Form of the output.
     #[command(flatten)]
     pub output: LogOutput,
 }

@@ -11,20 +11,20 @@ use std::path::PathBuf;
 
 /// Examples at the end of the help of `log bench`.
 pub(super) const EXAMPLES: &str = "Examples:
-  iodyno log bench --on scratch:1GiB                              as many messages as the disk takes
+  iodyno log bench --on scratch:1GiB                              find the maximum rate of messages
   iodyno log bench --rate 1M/s --size 1KiB --readers 4 --on /dev/nvme0n1
-  iodyno log bench --durability none,batch,each --on d.img?size=1GiB   the price of durability on this disk
-  iodyno log bench --rate 500k/s --on model:exflash-400g --report      spikes over time, on a device that is not here
+  iodyno log bench --durability none,batch,each --on d.img?size=1GiB   compare the levels of durability
+  iodyno log bench --rate 500k/s --on model:exflash-400g --report      plot latency spikes of an emulated device
   iodyno log bench --rate 200k/s --backlog 1M --drop --on live:hdd-7k2-4t --require 'write.p99<5ms'";
 
-/// When messages count as persisted.
+/// Point at which a message counts as persisted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogDurability {
-    /// When they are written: a crash of the machine may lose them.
+    /// When its write completes; a crash of the machine can lose it
     None,
-    /// When they are flushed, many together.
+    /// When a flush after its write completes; messages share flushes
     Batch,
-    /// When they are flushed, each by itself.
+    /// When its own flush completes; each message has a write and a flush of its own
     Each,
 }
 
@@ -42,36 +42,39 @@ impl From<LogDurability> for iodyno_workload::LogDurability {
 #[derive(Debug, Args)]
 #[allow(clippy::struct_excessive_bools)]
 pub struct LogBench {
-    /// What the log is on, as in `run`; may be given again: a log on each.
+    /// Choose a target, as for `run`; may be repeated, with one log per target
     #[arg(long, value_name = "TARGET", value_parser = target, default_value = "scratch:")]
     pub on: Vec<TargetName>,
 
-    /// Messages a second of all publishers: `1M/s`. Default: as many as the log takes.
+    /// Publish this many messages per second over all publishers, such as `1M/s` [default: as many as the log
+    /// accepts]
     #[arg(long, value_name = "RATE", value_parser = parse_rate_iops, help_heading = "Load")]
     pub rate: Option<f64>,
-    /// Body of a message.
+    /// Set the size of a message body
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "512", help_heading = "Load")]
     pub size: u64,
-    /// Replays at the same time, each by a worker of its own, which checks what it reads.
+    /// Replay the log with N concurrent readers, 0 to 1023, which check what they read
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Load",
         value_parser = clap::value_parser!(u32).range(0..=1023))]
     pub readers: u32,
-    /// Chunks that a replay reads before the next begins elsewhere.
+    /// Read N chunks per replay; then the next replay starts elsewhere in the log
     #[arg(long, value_name = "N", default_value_t = 256, help_heading = "Load")]
     pub replay: u32,
-    /// Publishers, each with a sequence of its own.
+    /// Set the number of publishers, each with its own message sequence
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Load")]
     pub publishers: u32,
-    /// Messages that all publishers hold until they are persisted; then they wait. Default: 1,048,576 with a rate,
-    /// otherwise as many as two flushes make durable.
+    /// Let all publishers together hold N messages that are not persisted, such as 500k; then they wait
+    ///
+    /// [default: 1,048,576 with --rate; otherwise the number that two flushes make durable]
     #[arg(long, value_name = "N", value_parser = count, help_heading = "Load")]
     pub backlog: Option<u64>,
-    /// Publishers that hold as many as they may drop messages instead, and count them.
+    /// When the backlog is full, drop messages and count them, instead of waiting
     #[arg(long, requires = "rate", help_heading = "Load")]
     pub drop: bool,
 
-    /// When a message counts as persisted; several levels, separated by commas, are measured one after the other, side by
-    /// side.
+    /// Choose when a message counts as persisted
+    ///
+    /// Several levels, separated by commas, are measured one after the other and compared.
     #[arg(
         long,
         value_name = "LEVEL",
@@ -81,73 +84,80 @@ pub struct LogBench {
         help_heading = "Log"
     )]
     pub durability: Vec<LogDurability>,
-    /// Durable writes (FUA, RWF_DSYNC) in place of flushes.
+    /// Use durable writes (FUA, RWF_DSYNC) instead of flushes
     #[arg(long, help_heading = "Log")]
     pub fua: bool,
-    /// The longest chunk: what one write stores.
+    /// Limit the size of a chunk; each write stores one chunk
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "64KiB", help_heading = "Log")]
     pub chunk: u64,
-    /// Messages in a chunk, at most. Default: what fits.
+    /// Limit the messages per chunk [default: as many as fit]
     #[arg(long, value_name = "N", help_heading = "Log")]
     pub batch: Option<u32>,
-    /// Chunks between two flushes, at most.
+    /// Flush after at most N chunks
     #[arg(long, value_name = "N", default_value_t = 16, help_heading = "Log")]
     pub commit: u32,
-    /// Writes in flight, 1 to 64.
+    /// Limit the writes in flight, 1 to 64
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Log",
         value_parser = clap::value_parser!(u32).range(1..=64))]
     pub depth: u32,
 
-    /// Measured time.
+    /// Measure for this long after the ramp
     #[arg(long, value_name = "TIME", value_parser = parse_duration_ns, default_value = "10s", help_heading = "Limits")]
     pub time: u64,
-    /// Time before it that is not counted.
+    /// Warm up for this long before the measurement (excluded from results)
     #[arg(long, value_name = "TIME", value_parser = parse_duration_ns, default_value = "1s", help_heading = "Limits")]
     pub ramp: u64,
-    /// Repeat the measurement N times.
+    /// Repeat the measurement N times, 1 to 1000
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Limits",
         value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeat: u32,
-    /// Seed of the content, of replays, and of emulated devices.
+    /// Set the seed of message contents, replays and emulated devices
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Load")]
     pub seed: u64,
 
-    /// uring, libaio, psync or mmap. Default: what suits the target.
+    /// Choose the I/O engine: uring, libaio, psync or mmap [default: by target]
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub engine: Option<EngineKind>,
-    /// Processors for all threads of the run: `0-3,8`.
+    /// Run all threads on these processors, such as `0-3,8`
     #[arg(long, value_name = "LIST", help_heading = "Engine")]
     pub cpus: Option<Processors>,
 
-    /// Write to a target that was refused: name it again, by its device name, path or serial number.
+    /// Overwrite the data on this target: NAME is its device name, path, serial number or URI; may be repeated
+    ///
+    /// Required if the target holds data that iodyno did not write, or is open elsewhere. A target that is mounted,
+    /// swap space or held exclusively is refused regardless.
     #[arg(long, value_name = "NAME", help_heading = "Safety")]
     pub destroy: Vec<String>,
 
-    /// Hold the figures of writes, reads and flushes against a threshold, or exit with 6, as in `run`.
+    /// Exit with 6 if writes, reads or flushes miss this threshold, such as 'write.p99<5ms'; may be repeated
+    ///
+    /// See `iodyno run --help` for all forms.
     #[arg(long, value_name = "THRESHOLD", help_heading = "Output")]
     pub require: Vec<Threshold>,
-    /// What the run is called in the notebook, for `compare`.
+    /// Set the name of the run in the notebook, for `compare`
     #[arg(long, value_name = "NAME", default_value = "message-log", help_heading = "Output")]
     pub name: String,
-    /// One JSON document on standard output, and nothing else there.
+    /// Print one JSON document on standard output, and nothing else there
     #[arg(long, help_heading = "Output")]
     pub json: bool,
-    /// One JSON document with the series by interval.
+    /// Print one JSON document that includes the time series
     #[arg(long, help_heading = "Output")]
     pub series: bool,
-    /// Length of the series' intervals.
+    /// Set the length of an interval of the time series, such as 1s [default: by the length of the run]
     #[arg(long, value_name = "TIME", value_parser = parse_duration_ns, help_heading = "Output")]
     pub interval: Option<u64>,
-    /// No live progress on standard error.
+    /// Print no live progress on standard error
     #[arg(long, short, help_heading = "Output")]
     pub quiet: bool,
-    /// What the text shows.
+    /// Level of detail of the text.
     #[command(flatten)]
     pub shown: Shown,
-    /// Keep nothing.
+    /// Do not store the run in the notebook
     #[arg(long, help_heading = "Output")]
     pub no_notebook: bool,
-    /// Draw the run as a page when it is over, as `iodyno report` does: iodyno-ID.html here, or this file.
+    /// Write an HTML report when the run ends, as `iodyno report` does
+    ///
+    /// Without FILE, writes iodyno-ID.html in the current folder.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, help_heading = "Output")]
     pub report: Option<Option<PathBuf>>,
 }

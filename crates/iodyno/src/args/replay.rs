@@ -13,22 +13,22 @@ use std::path::PathBuf;
 
 /// Examples at the end of the help of `replay`.
 pub(super) const EXAMPLES: &str = "Examples:
-  iodyno replay web.csv                                what the trace does; no I/O
+  iodyno replay web.csv                                summarise a trace, without I/O
   iodyno replay web.csv --on model:ssd-sata3-mlc-200g --fit scale
-  iodyno replay sda.txt --on /dev/nvme1n1 --speed 2    twice as fast, by absolute time
+  iodyno replay sda.txt --on /dev/nvme1n1 --speed 2    replay twice as fast
   iodyno replay job.log --on d.img?size=1GiB --fast --depth 8
   zcat web.csv.gz | iodyno replay /dev/stdin --on scratch:8GiB --to 10m
-  iodyno replay it.rec                                 a record of `serve`: the same events again
-  iodyno replay it.rec --on /dev/nvme1n1               what its clients asked for, elsewhere";
+  iodyno replay it.rec                                 repeat a record of `serve` in virtual time
+  iodyno replay it.rec --on /dev/nvme1n1               issue its clients' operations on another target";
 
-/// Where operations beyond a target's end go.
+/// Handling of operations beyond the end of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum FitWord {
-    /// Nowhere: such a trace is refused.
+    /// Keep all addresses; refuse a trace that exceeds the target
     Exact,
-    /// Every address is multiplied, so that the trace's range becomes the target's.
+    /// Scale all addresses from the range of the trace to the size of the target
     Scale,
-    /// To the address modulo the target's size.
+    /// Take each address modulo the size of the target
     Wrap,
 }
 
@@ -45,29 +45,29 @@ impl From<FitWord> for Fit {
 /// Formats of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum FormatWord {
-    /// fio's iolog, version 2 or 3.
+    /// Iolog of fio, version 2 or 3
     Iolog,
-    /// Text of blkparse.
+    /// Text output of blkparse
     Blkparse,
-    /// Events of the kernel's block layer: ftrace, trace-cmd report, perf script.
+    /// Events of the kernel's block layer: ftrace, trace-cmd report, perf script
     Events,
-    /// Text of bcc's biosnoop.
+    /// Text output of bcc's biosnoop
     Biosnoop,
-    /// CSV of MSR Cambridge.
+    /// CSV of the MSR Cambridge traces
     Msr,
-    /// CSV of SYSTOR '17.
+    /// CSV of the SYSTOR '17 traces
     Systor,
-    /// CSV of Alibaba's block traces.
+    /// CSV of the Alibaba block traces
     Alibaba,
-    /// CSV of Tencent's block traces.
+    /// CSV of the Tencent block traces
     Tencent,
-    /// Records or CSV of `CloudPhysics`.
+    /// Binary records or CSV of the CloudPhysics traces
     Cloudphysics,
-    /// Trace files of the Storage Performance Council.
+    /// Trace file of the Storage Performance Council
     Spc,
-    /// `run --record-trace`.
+    /// Trace written by `run --record-trace`
     Iodyno,
-    /// `serve --record`.
+    /// Record written by `serve --record`
     Record,
 }
 
@@ -90,12 +90,12 @@ impl From<FormatWord> for Format {
     }
 }
 
-/// Which events of a block trace are the operations.
+/// Events of a block trace that count as operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ActionWord {
-    /// As they were queued, before they were merged: Q, `block_bio_queue`.
+    /// When an operation is queued, before merges: Q, block_bio_queue
     Queue,
-    /// As they were issued to the driver: D, `block_rq_issue`.
+    /// When a request is issued to the driver: D, block_rq_issue
     Issue,
 }
 
@@ -112,70 +112,84 @@ impl From<ActionWord> for BlockAction {
 #[derive(Debug, Args)]
 #[allow(clippy::struct_excessive_bools)]
 pub struct Replay {
-    /// A trace: an iolog of fio, the text of blkparse, ftrace, perf or biosnoop, a published trace (MSR Cambridge,
-    /// SYSTOR '17, Alibaba, Tencent, `CloudPhysics`, SPC), what `run --record-trace` wrote, or a record of
-    /// `serve --record`. The format is recognised, unless --format says it.
+    /// Trace to replay; its format is recognised, unless --format is given
+    ///
+    /// Traces of fio (iolog), blkparse, ftrace, perf and biosnoop, published traces (MSR Cambridge, SYSTOR '17,
+    /// Alibaba, Tencent, CloudPhysics, SPC), and files of `run --record-trace` and `serve --record`.
     pub file: PathBuf,
-    /// What to run on, as in `run`; may be given again. Without it nothing is issued: a record of `serve` runs
-    /// again on the system that it describes, and of a trace it is said what it does.
+    /// Replay on this target, as for `run`; may be repeated [default: none; issue no I/O]
+    ///
+    /// Without a target, a record of `serve` is executed again in virtual time on the system that it describes, and
+    /// any other trace is summarised.
     #[arg(long, value_name = "TARGET", value_parser = target)]
     pub on: Vec<TargetName>,
-    /// Say what the trace does, a record's operations too, and end.
+    /// Summarise the operations of the trace or record, and exit
     #[arg(long, conflicts_with = "on")]
     pub summary: bool,
-    /// The trace's format, where it is not recognised by its first line.
+    /// Set the format of the trace [default: recognised by the first line]
     #[arg(long, value_name = "FORMAT", value_enum)]
     pub format: Option<FormatWord>,
 
-    /// Divide all times by this: 2 replays a minute in 30 s.
+    /// Divide all times by FACTOR, from 0.001 to 1000000: 2 replays a minute in 30 s
     #[arg(long, value_name = "FACTOR", value_parser = speed, default_value_t = 1.0, requires = "on",
         help_heading = "Timing")]
     pub speed: f64,
-    /// As fast as possible, in a closed loop of --depth, rather than at the times of the trace.
+    /// Issue operations as fast as possible, --depth at a time, and ignore the times of the trace
     #[arg(long, requires = "on", conflicts_with_all = ["speed", "think"], help_heading = "Timing")]
     pub fast: bool,
-    /// Wait as the trace's program did: each operation begins after as many completions, and then after as long,
-    /// as in the trace. Needs response times (blkparse, events, biosnoop, MSR, SYSTOR, own traces).
+    /// Keep the dependencies and think times of the trace, in closed loop
+    ///
+    /// Each operation waits for as many completions as in the trace, and then for as long as in the trace. Requires
+    /// response times in the trace (blkparse, events, biosnoop, MSR, SYSTOR, `run --record-trace`).
     #[arg(long, requires = "on", help_heading = "Timing")]
     pub think: bool,
-    /// Outstanding I/Os of each worker, at most; what is due beyond it is late. Default: 32 with --fast, 256
-    /// otherwise, fewer where they are large.
+    /// Limit the outstanding I/Os per worker [default: 256, or 32 with --fast; fewer if they are large]
+    ///
+    /// Operations that are due while the limit is reached are issued late.
     #[arg(long, value_name = "N", requires = "on", help_heading = "Timing",
         value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_DEPTH)))]
     pub depth: Option<u32>,
-    /// Workers on each target: each takes its turn.
+    /// Set the workers per target, which issue operations in turn
     #[arg(long, value_name = "N", requires = "on", default_value_t = 1, help_heading = "Timing",
         value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_THREADS)))]
     pub threads: u32,
 
-    /// Where operations beyond a target's end go.
+    /// Choose how to handle operations beyond the end of the target
     #[arg(long, value_name = "HOW", value_enum, default_value_t = FitWord::Exact, requires = "on",
         help_heading = "Addresses")]
     pub fit: FitWord,
-    /// Where in the target the trace begins.
+    /// Shift all addresses by this much, a multiple of 512 bytes, at most 1 PiB
     #[arg(long, value_name = "SIZE", value_parser = offset, default_value = "0", requires = "on",
         help_heading = "Addresses")]
     pub offset: u64,
-    /// Enlarge each operation to multiples of this, such as 4KiB: a power of two from 512.
+    /// Enlarge each operation to multiples of this power of two, 512 to 1MiB, such as 4KiB
     #[arg(long, value_name = "SIZE", value_parser = align, help_heading = "Addresses")]
     pub align: Option<u32>,
 
-    /// A file or device of the trace alone, by the name that the summary shows; may be given again. Several lie
-    /// one after the other from the target's start on, without room for those between them.
+    /// Replay only this file or device of the trace, by its name in the summary; may be repeated
+    ///
+    /// Several are placed one after the other from the start of the target, without space for those that are left
+    /// out.
     #[arg(long, value_name = "NAME", help_heading = "Part of the trace")]
     pub only: Vec<String>,
-    /// From this time of the trace on; without it the replay begins with the first operation. Files have the same places as in the whole trace.
+    /// Start at this time of the trace, such as 10m [default: at the first operation]
+    ///
+    /// Files and devices of the trace keep their places in the target.
     #[arg(long, value_name = "TIME", value_parser = parse_duration_ns, help_heading = "Part of the trace")]
     pub from: Option<u64>,
-    /// Up to this time of the trace; files have the same places as in the whole trace.
+    /// End at this time of the trace, such as 20m [default: after the last operation]
+    ///
+    /// Files and devices of the trace keep their places in the target.
     #[arg(long, value_name = "TIME", value_parser = parse_duration_ns, help_heading = "Part of the trace")]
     pub to: Option<u64>,
-    /// Of blkparse's text, kernel events and biosnoop: which events are the operations.
+    /// For blkparse, events and biosnoop, choose the events that count as operations
     #[arg(long, value_name = "EVENT", value_enum, default_value_t = ActionWord::Queue,
         help_heading = "Part of the trace")]
     pub action: ActionWord,
 
-    /// What writes carry: incompressible, zeroes, `compressible=50%,dedupable=20%`.
+    /// Choose the data that writes carry
+    ///
+    /// Incompressible, zeroes, or a mix such as `compressible=50%,dedupable=20%`.
     #[arg(
         long,
         value_name = "KIND",
@@ -184,60 +198,65 @@ pub struct Replay {
         help_heading = "Workload"
     )]
     pub content: String,
-    /// Seed of the content, and of emulated devices.
+    /// Set the seed of written data and of emulated devices
     #[arg(long, value_name = "N", default_value_t = 1, requires = "on", help_heading = "Workload")]
     pub seed: u64,
-    /// Repeat the replay N times.
+    /// Repeat the replay N times, 1 to 1000
     #[arg(long, value_name = "N", default_value_t = 1, requires = "on", help_heading = "Workload",
         value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeat: u32,
-    /// Stop when more operations than this have failed.
+    /// Stop when more than N operations have failed
     #[arg(long, value_name = "N", default_value_t = 100, requires = "on", help_heading = "Limits")]
     pub max_errors: u64,
 
-    /// uring, libaio, psync or mmap. Default: what suits the target.
+    /// Choose the I/O engine: uring, libaio, psync or mmap [default: by target]
     #[arg(long, value_name = "NAME", requires = "on", help_heading = "Engine")]
     pub engine: Option<EngineKind>,
-    /// Processors for all threads of the run: `0-3,8`.
+    /// Run all threads on these processors, such as `0-3,8`
     #[arg(long, value_name = "LIST", requires = "on", help_heading = "Engine")]
     pub cpus: Option<Processors>,
 
-    /// Never open anything for writing; a trace that writes is refused.
+    /// Open targets for reading only, and refuse a trace that writes
     #[arg(long, requires = "on", help_heading = "Safety")]
     pub read_only: bool,
-    /// Write to a target that was refused: name it again, by its device name, path or serial number.
+    /// Overwrite the data on this target: NAME is its device name, path, serial number or URI; may be repeated
+    ///
+    /// Required if the target holds data that iodyno did not write, or is open elsewhere. A target that is mounted,
+    /// swap space or held exclusively is refused regardless.
     #[arg(long, value_name = "NAME", requires = "on", help_heading = "Safety")]
     pub destroy: Vec<String>,
 
-    /// Hold the figures against a threshold, or exit with 6, as in `run`.
+    /// Exit with 6 if a result misses this threshold, such as 'p99<500us', as in `run`; may be repeated
     #[arg(long, value_name = "THRESHOLD", requires = "on", help_heading = "Output")]
     pub require: Vec<Threshold>,
-    /// What the run is called in the notebook, for `compare`. Default: the file's name.
+    /// Set the name of the run in the notebook, for `compare` [default: the name of the file]
     #[arg(long, value_name = "NAME", value_parser = trace_name, requires = "on", help_heading = "Output")]
     pub name: Option<String>,
-    /// Write what is issued, with its times and completions, to this new file.
+    /// Record the operations as issued, with times and completions, to this new file
     #[arg(long, value_name = "FILE", requires = "on", help_heading = "Output")]
     pub record_trace: Option<PathBuf>,
-    /// One JSON document on standard output, and nothing else there.
+    /// Print one JSON document on standard output, and nothing else there
     #[arg(long, help_heading = "Output")]
     pub json: bool,
-    /// One JSON document with the series by interval.
+    /// Print one JSON document that includes the time series
     #[arg(long, requires = "on", help_heading = "Output")]
     pub series: bool,
-    /// Length of the series' intervals.
+    /// Set the length of an interval of the time series, such as 1s [default: by the length of the trace]
     #[arg(long, value_name = "TIME", value_parser = parse_duration_ns, requires = "on",
         help_heading = "Output")]
     pub interval: Option<u64>,
-    /// No live progress on standard error.
+    /// Print no live progress on standard error
     #[arg(long, short, help_heading = "Output")]
     pub quiet: bool,
-    /// What the text shows.
+    /// Level of detail of the text.
     #[command(flatten)]
     pub shown: Shown,
-    /// Keep nothing.
+    /// Do not store the run in the notebook
     #[arg(long, requires = "on", help_heading = "Output")]
     pub no_notebook: bool,
-    /// Draw the run as a page when it is over, as `iodyno report` does: iodyno-ID.html here, or this file.
+    /// Write an HTML report when the run ends, as `iodyno report` does
+    ///
+    /// Without FILE, writes iodyno-ID.html in the current folder.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, requires = "on",
         help_heading = "Output")]
     pub report: Option<Option<PathBuf>>,

@@ -17,17 +17,17 @@ use std::path::PathBuf;
 
 /// Examples at the end of the help of `run`.
 pub(super) const EXAMPLES: &str = "Examples:
-  iodyno run four-corners                                   what this file system does, in 25 s
-  iodyno run db-oltp --rate 5k/s --require 'p99<2ms'        does it hold a latency at a rate? (exit 6)
-  iodyno run random-read --read 70% --block 8KiB            a mix of your own
-  iodyno run db-oltp --with seq-write,rate=100MB/s          what a neighbour costs
-  iodyno run random-read --vary depth=1..256                where more depth gives no more
-  iodyno run random-read --find-rate 'p99<1ms'              the highest rate that holds a latency
-  iodyno run random-write --fsync 1 --depth 1               what a durable write costs
+  iodyno run four-corners                                   measure this file system in 25 s
+  iodyno run db-oltp --rate 5k/s --require 'p99<2ms'        test a latency limit at a fixed rate (missed: exit 6)
+  iodyno run random-read --read 70% --block 8KiB            measure a mix of reads and writes
+  iodyno run db-oltp --with seq-write,rate=100MB/s          measure the effect of a second workload
+  iodyno run random-read --vary depth=1..256                find the depth at which IOPS level off
+  iodyno run random-read --find-rate 'p99<1ms'              find the highest rate within a latency limit
+  iodyno run random-write --fsync 1 --depth 1               measure durable writes
   iodyno run seq-write --content verifiable --on d.img?size=1GiB
-  iodyno run --verify-only --on d.img                       is all of it still as it was written?
-  iodyno run pts-iops --on model:ssd-sata3-mlc-200g         SNIA's test on an emulated SSD
-  iodyno run db-oltp --repeat 5 --name before               for `iodyno compare before after`";
+  iodyno run --verify-only --on d.img                       verify what the command above wrote
+  iodyno run pts-iops --on model:ssd-sata3-mlc-200g         run SNIA's IOPS test on an emulated SSD
+  iodyno run db-oltp --repeat 5 --name before               repeat, for `iodyno compare before after`";
 
 /// The target where none is named.
 pub const DEFAULT_TARGET: &str = "scratch:";
@@ -36,227 +36,276 @@ pub const DEFAULT_TARGET: &str = "scratch:";
 #[derive(Debug, Args)]
 #[allow(clippy::struct_excessive_bools)]
 pub struct Run {
-    /// A workload or a method of the catalog (`iodyno catalog` lists them), or the path of a file of one (with
-    /// a `/` or ending in `.toml`); or a job file of fio (`.fio`), a parameter file of vdbench (`.vdb`), or a command
-    /// line of fio, sysbench, diskspd or `amps_bio_perf_test` in quotes, fio's also last of all:
-    /// `iodyno run --on d.img?size=1GiB fio --name=a --rw=randread`.
+    /// Workload or method: a name in the catalog, a file, or a job of another tool
+    ///
+    /// `iodyno catalog` lists the names. A file is a path with a `/` or ending in `.toml`.
+    ///
+    /// Jobs of other tools are a job file of fio (`.fio`), a parameter file of vdbench (`.vdb`), or a command line
+    /// of fio, sysbench, diskspd or `amps_bio_perf_test` in quotes. A command line of fio can also follow all other
+    /// flags without quotes: `iodyno run --on d.img?size=1GiB fio --name=a --rw=randread`.
     #[arg(
         required_unless_present = "verify_only",
         required = false,
         default_value_if("verify_only", "true", "verify")
     )]
     pub workload: String,
-    /// Run no workload: read each target from end to end once, check its verifiable content, and write
-    /// nothing. Says what is whole and of which run, and what is stale, zeroed, foreign, torn, misdirected or
-    /// damaged; exits with 4 if anything is.
+    /// Verify the content of each target in one full read; run no workload and write nothing
+    ///
+    /// The content must come from `--content verifiable`. Reports which data is intact and which run wrote it.
+    /// Exits with 4 if data is stale, zeroed, foreign, torn, misdirected or damaged.
     #[arg(long, conflicts_with_all = ["workload", "content", "rate", "vary", "ops", "bytes", "repeat",
         "destroy", "require", "read", "pattern", "zipf", "hot", "fsync", "dsync", "fill", "with",
         "find_rate"])]
     pub verify_only: bool,
-    /// What to run on; may be given again: `scratch:` (default: a file that is made here and
-    /// removed, of 1 GiB where there is space), `scratch:256MiB`, `scratch:4GiB@/mnt/disk`, a path with `?size=8GiB`, a block device, `ram:4GiB`, `null:`, an export of an NBD
-    /// server `nbd://host/export` or `nbd+unix:///export?socket=PATH`, or emulated storage in virtual
-    /// time: `model:exflash-400g`, 32 of them in one server `model:exflash-400g*32@x3850-x6`, in
-    /// another state `model:exflash-400g?state=fresh`; `live:` in place of `model:` has them in real
-    /// time. Each target gets the workload's workers for itself.
-    #[arg(long, value_name = "TARGET", value_parser = target, default_value = DEFAULT_TARGET)]
+    /// Choose a target; may be repeated
+    ///
+    ///   scratch:                        temporary file here, 1 GiB if it fits
+    ///   scratch:256MiB                  temporary file of this size
+    ///   scratch:4GiB@/mnt/disk          temporary file in /mnt/disk
+    ///   data.bin?size=8GiB              file
+    ///   /dev/nvme1n1                    block device
+    ///   ram:4GiB                        memory
+    ///   null:                           device that transfers no data
+    ///   nbd://host/export               export of an NBD server
+    ///   nbd+unix:///export?socket=PATH  the same over a Unix socket
+    ///   model:exflash-400g              emulated device in virtual time
+    ///   model:exflash-400g?state=fresh  the same in another initial state
+    ///   model:exflash-400g*32@x3850-x6  32 emulated devices in one server
+    ///   live:exflash-400g               emulated device in real time
+    ///
+    /// Each target has its own workers.
+    #[arg(verbatim_doc_comment, long, value_name = "TARGET", value_parser = target, default_value = DEFAULT_TARGET)]
     pub on: Vec<TargetName>,
 
-    /// Of a job file of fio, only the job of this name; may be given again.
+    /// Run only the job of this name in a job file of fio; may be repeated
     #[arg(long, value_name = "NAME", help_heading = "Workload")]
     pub section: Vec<String>,
-    /// Workers on each target, 1 to 1024; each has --depth I/Os outstanding. Default: the workload's.
+    /// Set the workers per target, 1 to 1024 [default: the workload's]
+    ///
+    /// Each worker has --depth I/Os outstanding.
     #[arg(long, value_name = "N", help_heading = "Workload",
         value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_THREADS)))]
     pub threads: Option<u32>,
-    /// Outstanding I/Os of each worker, 1 to 65536.
+    /// Set the outstanding I/Os per worker, 1 to 65536 [default: the workload's]
     #[arg(long, value_name = "N", help_heading = "Workload",
         value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_DEPTH)))]
     pub depth: Option<u32>,
-    /// Block size, or several with shares: `4KiB`, `4KiB:60,8KiB:40`.
+    /// Set the block size, such as `4KiB`, or a mix, such as `4KiB:60,8KiB:40` (60 % of 4 KiB)
     #[arg(long, value_name = "SIZE", value_parser = Block::parse_list, help_heading = "Workload")]
     pub block: Option<std::vec::Vec<Block>>,
-    /// Share of reads; the rest is writes: `70%`.
+    /// Set the share of reads, such as `70%`; the rest are writes
     #[arg(long, value_name = "SHARE", value_parser = share, help_heading = "Workload")]
     pub read: Option<Percent>,
-    /// How addresses are chosen, in place of the workload's own way: random, once (each block once per
-    /// pass), sequential, shared (all workers one sequence), `stride=64KiB`, `zipf=1.1`, `hot=80/20`.
-    #[arg(long, value_name = "PATTERN", help_heading = "Workload")]
+    /// Choose how addresses are generated [default: as the workload does]
+    ///
+    ///   random        uniformly random
+    ///   once          random, each block once per pass
+    ///   sequential    in order, each worker by itself
+    ///   shared        in order, one sequence for all workers
+    ///   stride=64KiB  at this distance from one another
+    ///   zipf=1.1      by Zipf's law with this exponent
+    ///   hot=80/20     80 % in the first 20 % of the range
+    #[arg(verbatim_doc_comment, long, value_name = "PATTERN", help_heading = "Workload")]
     pub pattern: Option<Pattern>,
-    /// Addresses by Zipf's law with this exponent, above 0 and at most 5; the same as `--pattern zipf=THETA`.
+    /// Choose addresses by Zipf's law with exponent THETA, above 0 and at most 5; same as --pattern zipf=THETA
     #[arg(long, value_name = "THETA", value_parser = Pattern::zipf, conflicts_with = "pattern",
         help_heading = "Workload")]
     pub zipf: Option<Pattern>,
-    /// A share of the operations in the first part of the range: `80/20` for 80 % of them in 20 % of it.
+    /// Concentrate the load: `80/20` sends 80 % of the operations to the first 20 % of the range
     #[arg(long, value_name = "OPS/RANGE", value_parser = Pattern::hot,
         conflicts_with_all = ["pattern", "zipf"], help_heading = "Workload")]
     pub hot: Option<Pattern>,
-    /// A flush (fdatasync) after this many writes of each worker.
+    /// Flush (fdatasync) after every N writes of a worker
     #[arg(long, value_name = "N", help_heading = "Workload",
         value_parser = clap::value_parser!(u32).range(1..=1_000_000_000))]
     pub fsync: Option<u32>,
-    /// Each write is durable when it completes (RWF_DSYNC, FUA), as with O_DSYNC.
+    /// Make each write durable before it completes (RWF_DSYNC, FUA)
     #[arg(long, help_heading = "Workload")]
     pub dsync: bool,
-    /// Open loop: what is offered to each target, over all its workers: operations a second `50k/s`, bytes a
-    /// second `200MB/s`, or a rate for each kind of operation `read=20k/s,write=50MB/s`, which is the mix too.
+    /// Offer this load to each target in open loop, such as `50k/s` operations or `200MB/s`
+    ///
+    /// The rate is that of all workers of a target. A rate per kind of operation, such as
+    /// `read=20k/s,write=50MB/s`, also sets the mix.
     #[arg(long, value_name = "RATE", help_heading = "Workload")]
     pub rate: Option<OfferedRate>,
-    /// With --rate: equal gaps, rather than those of a Poisson process.
+    /// With --rate, issue operations at equal intervals [default: at random, as a Poisson process]
     #[arg(long, requires = "rate", help_heading = "Workload")]
     pub constant: bool,
-    /// Part of the target that is used: `0%..50%`, `8GiB`.
+    /// Use only this part of each target, such as `0%..50%`, or `8GiB` for the first 8 GiB
     #[arg(long, value_name = "RANGE", help_heading = "Workload")]
     pub active: Option<ActiveRange>,
-    /// Write the targets from end to end before measuring, this many times (once without a number): no
-    /// never-written blocks are read, and an SSD is not fresh.
+    /// Write each target end to end before the measurement, 1 to 3 times (1 without a number)
+    ///
+    /// Covers the range of --active. Afterwards, no read hits a block that was never written, and an SSD is not
+    /// fresh.
     #[arg(long, value_name = "PASSES", num_args = 0..=1, default_missing_value = "1",
         value_parser = clap::value_parser!(u8).range(1..=3), conflicts_with = "read_only",
         help_heading = "Workload")]
     pub fill: Option<u8>,
-    /// Another workload at once on the same targets, with workers and figures of its own; may be given again.
-    /// Each is measured alone first. What differs from it follows: `seq-write,depth=4,rate=100MB/s` (threads,
-    /// depth, block, read, rate). Flags such as --depth are for the first workload alone.
+    /// Run another workload at the same time on the same targets; may be repeated
+    ///
+    /// Measures each workload alone first, then all together, with separate workers and results. Changes to
+    /// WORKLOAD (threads, depth, block, read, rate) follow its name, such as `seq-write,depth=4,rate=100MB/s`.
+    /// Flags such as --depth change the first workload only.
     #[arg(long, value_name = "WORKLOAD", conflicts_with_all = ["vary", "ops", "bytes"],
         help_heading = "Workload")]
     pub with: Vec<Neighbour>,
-    /// What writes carry: incompressible, verifiable, zeroes, `compressible=50%,dedupable=20%`.
+    /// Choose the data that writes carry [default: the workload's, or incompressible]
+    ///
+    /// Incompressible, verifiable, zeroes, or a mix such as `compressible=50%,dedupable=20%`.
     #[arg(long, value_name = "KIND", help_heading = "Workload")]
     pub content: Option<Content>,
-    /// Seed of all random streams.
+    /// Set the seed of all random streams
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Workload")]
     pub seed: u64,
-    /// Repeat the list N times, each with a different random stream, 1 to 1000.
+    /// Measure all cells N times, 1 to 1000, each time with different random streams
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Workload",
         value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeat: u32,
 
-    /// Vary something of the workload, one cell a value; may be given again, the last one varies fastest:
-    /// `depth=1,2,4,8` or `depth=1..64` (doubling), `block=4KiB,64KiB`, `read=100%,70%,0%`,
-    /// `engine=uring,libaio`, `fsync=0,1,8`, and threads, rate, think, targets, fill.
+    /// Sweep a parameter, one cell per value, such as `depth=1,2,4,8`; may be repeated
+    ///
+    /// The last parameter varies fastest. `depth=1..64` doubles from 1 to 64. Parameters: depth, threads, block
+    /// (`4KiB,64KiB`), read (`100%,70%,0%`), rate, think, fsync (`0,1,8`), fill, engine (`uring,libaio`), targets.
     #[arg(long, value_name = "AXIS=VALUES", help_heading = "Method")]
     pub vary: Vec<String>,
-    /// With --vary: in which order, `given`, `random` (by the seed) or `abba` (there and back).
+    /// With --vary, order the cells: given, random (by --seed) or abba (there and back) [default: given]
     #[arg(long, value_name = "ORDER", requires = "vary", help_heading = "Method")]
     pub order: Option<Order>,
-    /// Search for the highest rate that holds a latency: 'p99<1ms', 'read.p99.9<2ms'. First as fast as the
-    /// workload goes, then in open loop at rates between those that hold and those that do not.
+    /// Search for the highest rate that meets a latency limit, such as 'p99<1ms' or 'read.p99.9<2ms'
+    ///
+    /// First measures the maximum rate of the workload. Then narrows the range between rates that meet the limit
+    /// and rates that miss it, in open loop.
     #[arg(long, value_name = "LIMIT", conflicts_with_all = ["vary", "rate", "ops", "bytes", "with", "repeat"],
         help_heading = "Method")]
     pub find_rate: Option<LatencyLimit>,
-    /// A latency that the best point of a sweep keeps under: `p99=1ms`, `mean=5ms`.
+    /// With --vary, name the point with the most IOPS whose latency is below this; may be repeated
+    ///
+    /// Such as `p99=1ms` or `mean=5ms`.
     #[arg(long, value_name = "OF=TIME", requires = "vary", help_heading = "Method")]
     pub ceiling: Vec<String>,
-    /// Which settings of a method, such as enterprise or client.
+    /// Choose among the settings of a method, such as enterprise or client [default: the first]
     #[arg(long, value_name = "NAME", help_heading = "Method")]
     pub setting: Option<String>,
-    /// Multiply all durations of a method, such as 0.1 or 10%; the run is marked as not
-    /// conformant.
+    /// Multiply all durations of a method, such as 0.1 or 10%; above 0, at most 1
+    ///
+    /// The run is marked as not conformant.
     #[arg(long, value_name = "SHARE", value_parser = scale, help_heading = "Method")]
     pub scale: Option<f64>,
-    /// Apply a method to each target alone, one after the other, rather than to all at once.
+    /// Apply the method to each target in turn [default: to all targets at once]
     #[arg(long, help_heading = "Method")]
     pub each: bool,
-    /// Take a method's preconditioning (purge, fill) from an earlier run of this notebook, where its record
-    /// proves the same and no other program wrote since; the run says from which, or why not.
+    /// Skip the preconditioning of a method (purge, fill) if an earlier run in the notebook did the same
+    ///
+    /// Requires that the record of that run proves the same state, and that no other program has written since. The
+    /// run names the earlier run, or the reason why none qualifies.
     #[arg(long, help_heading = "Method")]
     pub reuse: bool,
 
-    /// Measured time, after the ramp: `30s`, `5m`.
+    /// Measure for this long after the ramp, such as `30s` or `5m`
     #[arg(long, value_name = "TIME", value_parser = limit_ns, help_heading = "Limits")]
     pub time: Option<u64>,
-    /// Time before the measurement that is not counted.
+    /// Warm up for this long before the measurement (excluded from results)
     #[arg(long, value_name = "TIME", value_parser = limit_ns, help_heading = "Limits")]
     pub ramp: Option<u64>,
-    /// End after this many operations on each target.
+    /// End after N operations on each target
     #[arg(long, value_name = "N", help_heading = "Limits")]
     pub ops: Option<u64>,
-    /// End after moving this much on each target.
+    /// End after this much data is transferred on each target
     #[arg(long, value_name = "SIZE", value_parser = parse_size, help_heading = "Limits")]
     pub bytes: Option<u64>,
-    /// Stop the run when more operations than this have failed.
+    /// Stop the run when more than N operations have failed
     #[arg(long, value_name = "N", default_value_t = 100, help_heading = "Limits")]
     pub max_errors: u64,
 
-    /// uring, libaio, psync or mmap. Default: what suits the target, the depth, and whether it is written to; the
-    /// run names it, and -v says why. Give one where runs are compared.
+    /// Choose the I/O engine: uring, libaio, psync or mmap [default: by target, depth and writes]
+    ///
+    /// The run names the engine, and -v explains the choice. Set it if runs are to be compared.
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub engine: Option<EngineKind>,
-    /// Processors for all threads of the run: `0-3,8`.
+    /// Run all threads on these processors, such as `0-3,8`
     #[arg(long, value_name = "LIST", help_heading = "Engine")]
     pub cpus: Option<Processors>,
-    /// The processors of this NUMA node; the memory of the run is allocated there too.
+    /// Run all threads on the processors of this NUMA node, and allocate memory there
     #[arg(long, value_name = "NODE", conflicts_with = "cpus", help_heading = "Engine")]
     pub numa: Option<u32>,
-    /// uring: poll for completions instead of waiting for interrupts.
+    /// For uring, poll for completions instead of waiting for interrupts
     #[arg(long, help_heading = "Engine")]
     pub poll: bool,
-    /// uring: without registered files and buffers and without optional flags.
+    /// For uring, do not register files and buffers, and set no optional flags
     #[arg(long, help_heading = "Engine")]
     pub plain_ring: bool,
-    /// Stamps by clock_gettime rather than by the processor's counter.
+    /// Take timestamps by clock_gettime [default: by the processor's counter]
     #[arg(long, help_heading = "Engine")]
     pub system_clock: bool,
 
-    /// Hold the figures against a threshold, or exit with 6; may be given again: 'p99<500us',
-    /// 'write.p99.9<=2ms', 'random-*: iops>100k', 'bandwidth>=1GB/s'. Metrics: iops, bandwidth, mean,
-    /// p50 to p99.999, max; of each kind of operation, or of one (read., write.).
+    /// Exit with 6 if a result misses this threshold, such as 'p99<500us'; may be repeated
+    ///
+    /// More examples: 'write.p99.9<=2ms', 'random-*: iops>100k' (cells with these names), 'bandwidth>=1GB/s'.
+    /// Metrics are iops, bandwidth, mean, p50 to p99.999 and max, of each kind of operation, or of one (read.,
+    /// write.).
     #[arg(long, value_name = "THRESHOLD", help_heading = "Output")]
     pub require: Vec<Threshold>,
-    /// What the run is called in the notebook, for `compare`. Default: the workload's name.
+    /// Set the name of the run in the notebook, for `compare` [default: the name of the workload]
     #[arg(long, value_name = "NAME", value_parser = run_name, help_heading = "Output")]
     pub name: Option<String>,
 
-    /// Never open anything for writing; a workload that writes is refused.
+    /// Open targets for reading only, and refuse a workload that writes
     #[arg(long, help_heading = "Safety")]
     pub read_only: bool,
-    /// Write to a target that was refused: name it again, by its device name, path or serial
-    /// number.
+    /// Overwrite the data on this target: NAME is its device name, path, serial number or URI; may be repeated
+    ///
+    /// Required if the target holds data that iodyno did not write, or is open elsewhere. A target that is mounted,
+    /// swap space or held exclusively is refused regardless.
     #[arg(long, value_name = "NAME", help_heading = "Safety")]
     pub destroy: Vec<String>,
 
-    /// One JSON document on standard output, and nothing else there.
+    /// Print one JSON document on standard output, and nothing else there
     #[arg(long, help_heading = "Output")]
     pub json: bool,
-    /// One JSON document with the series by interval.
+    /// Print one JSON document that includes the time series
     #[arg(long, help_heading = "Output")]
     pub series: bool,
-    /// Length of the series' intervals. Default: by the length of the run, 100 ms to 1 min.
+    /// Set the length of an interval of the time series [default: 100ms to 1m, by the length of the run]
     #[arg(long, value_name = "TIME", value_parser = parse_duration_ns, help_heading = "Output")]
     pub interval: Option<u64>,
-    /// No live progress on standard error.
+    /// Print no live progress on standard error
     #[arg(long, short, help_heading = "Output")]
     pub quiet: bool,
-    /// Serve OpenMetrics over HTTP during the run, at this address or port of 127.0.0.1: `9469`. An address that other
-    /// machines reach requires --insist-on-plain.
+    /// Serve OpenMetrics over HTTP during the run, at this address or port of 127.0.0.1, such as `9469`
+    ///
+    /// An address that other machines can reach requires --insist-on-plain.
     #[arg(long, value_name = "ADDRESS", value_parser = metrics_address, help_heading = "Output")]
     pub metrics: Option<SocketAddr>,
-    /// Serve --metrics without TLS on an address that other machines reach.
+    /// Allow --metrics without TLS on an address that other machines can reach
     #[arg(long, requires = "metrics", help_heading = "Output")]
     pub insist_on_plain: bool,
-    /// What the text shows.
+    /// Level of detail of the text.
     #[command(flatten)]
     pub shown: Shown,
-    /// Keep nothing.
+    /// Do not store the run in the notebook
     #[arg(long, help_heading = "Output")]
     pub no_notebook: bool,
-    /// Measure shard K of N of a sweep in virtual time, for jobs of a cluster: `3/64`; `iodyno merge` puts
-    /// them together.
+    /// Measure only shard K of N of a sweep in virtual time, such as `3/64`
+    ///
+    /// For job arrays of a cluster; `iodyno merge` combines the shards.
     #[arg(long, value_name = "K/N", help_heading = "Several hosts")]
     pub shard: Option<Shard>,
-    /// With iodyno-mpi: the target of the ranks on this host; --on gives that of all others. May be repeated.
+    /// With iodyno-mpi, set the target of the ranks on HOST; other hosts use --on. May be repeated
     #[arg(long, value_name = "HOST=TARGET", value_parser = host_target, help_heading = "Several hosts")]
     pub on_host: Vec<(String, TargetName)>,
-    /// With iodyno-mpi: refuse to run unless the target is one and the same for all ranks.
+    /// With iodyno-mpi, refuse to run unless all ranks have the same target
     #[arg(long, help_heading = "Several hosts")]
     pub shared: bool,
-    /// With iodyno-mpi: ranks that share a target use all of it, rather than a region each.
+    /// With iodyno-mpi, let each rank use all of a shared target [default: a separate region per rank]
     #[arg(long, help_heading = "Several hosts")]
     pub overlap: bool,
-    /// Write what the workload issues, with times and completions, to this new file, for `iodyno replay`.
+    /// Record all operations with times and completions to this new file, for `iodyno replay`
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub record_trace: Option<PathBuf>,
-    /// Draw the run as a page when it is over, as `iodyno report` does: iodyno-ID.html here, or this file.
+    /// Write an HTML report when the run ends, as `iodyno report` does
+    ///
+    /// Without FILE, writes iodyno-ID.html in the current folder.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
         help_heading = "Output")]
     pub report: Option<Option<PathBuf>>,

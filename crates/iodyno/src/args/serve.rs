@@ -6,87 +6,100 @@ use iodyno_target::TargetName;
 use iodyno_units::parse_size;
 use std::path::PathBuf;
 
-/// How fast served storage is.
+/// Timing of served storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Speed {
-    /// Each completion comes at the model's time.
+    /// Complete each request at the time that the model predicts
     Model,
-    /// As fast as this machine can; what was acknowledged survives the server.
+    /// Complete requests as fast as this machine can; acknowledged writes survive a killed server
     Native,
 }
 
 /// Flags of `serve`.
 #[derive(Debug, Args)]
 pub struct Serve {
-    /// Emulated storage as `run --on` takes it, with or without `model:`: a device of the catalog,
-    /// the path of a file, several in a server: `exflash-400g*4@x3850-x6`. Each volume is an export.
-    /// Or plain memory: `ram:4GiB`.
+    /// Emulated storage to serve, as for `run --on` with or without `model:`; or plain memory, `ram:4GiB`
+    ///
+    /// A device of the catalog, a device file, or several devices in a server (`exflash-400g*4@x3850-x6`). Each
+    /// volume is an NBD export.
     #[arg(value_parser = emulated)]
     pub device: TargetName,
-    /// Where to listen; may be given again: `unix:/run/flash.sock`, `127.0.0.1:10809`. Without any
-    /// frontend: `unix:iodyno.sock`. Limits: 1024 connections, and 256 MiB for what all of them have in
-    /// flight, beside 256 KiB of each; requests beyond it wait.
+    /// Listen for NBD clients at unix:PATH or HOST:PORT; may be repeated [default: unix:iodyno.sock]
+    ///
+    /// The default applies only without --fuse and --ublk. Limits: 1024 connections, and 256 MiB in flight in
+    /// total, plus 256 KiB per connection. Requests beyond that wait.
     #[arg(long, value_name = "ADDRESS")]
     pub nbd: Vec<String>,
-    /// Mount a folder with a file for each volume, which `losetup --direct-io=on` makes a block device
-    /// of (builds with the feature `fuse`).
+    /// Mount a folder that contains one file per volume (requires build feature `fuse`)
+    ///
+    /// `losetup --direct-io=on` makes a block device of such a file.
     #[arg(long, value_name = "FOLDER")]
     pub fuse: Option<PathBuf>,
-    /// Make each volume a block device of this kernel (builds with the feature `ublk`).
+    /// Create a block device, /dev/ublkbN, for each volume (requires build feature `ublk`)
     #[arg(long)]
     pub ublk: bool,
-    /// `model` (the default) or `native`.
+    /// Choose the timing of completions [default: model]
     #[arg(long, value_name = "SPEED")]
     pub speed: Option<Speed>,
-    /// Keep the bytes in this file, sparse, made if it is not there; one for each volume. Of an array, in this
-    /// folder, with a file for each member. Without, they are in memory.
+    /// Store data in this sparse file, created if absent; repeat for each volume [default: in memory]
+    ///
+    /// For an array, FILE is a folder, with one file per member.
     #[arg(long, value_name = "FILE")]
     pub backing: Vec<PathBuf>,
-    /// Begin with an existing image, one for each volume: a raw file, or an export that another NBD server has
-    /// (qemu-nbd, for other formats): `nbd+unix:///?socket=/run/q.sock`. Its size is the volume's. It is only
-    /// read: what clients write is in memory, and gone with the server.
+    /// Start from an existing raw image, or from an export of another NBD server; repeat for each volume
+    ///
+    /// The image is only read: writes of clients are kept in memory and lost when the server ends. Images in other
+    /// formats can be exported by qemu-nbd, such as `nbd+unix:///?socket=/run/q.sock`.
     #[arg(long, value_name = "FILE", conflicts_with = "backing")]
     pub image: Vec<String>,
-    /// With --image: clients write into the file itself.
+    /// With --image, write changes into the image file
     #[arg(long, requires = "image", conflicts_with_all = ["size", "memory"])]
     pub write_image: bool,
-    /// Size of each volume. Less than the device has is its beginning; more is possible for memory, and for
-    /// flash at the cost of its spare area. Default: the image's, or the device's.
+    /// Set the size of each volume [default: the size of the image, or of the device]
+    ///
+    /// A smaller volume is the beginning of the device. A larger one is possible for memory, and for flash at the
+    /// cost of its spare area.
     #[arg(long, value_name = "SIZE", value_parser = volume_size)]
     pub size: Option<u64>,
-    /// Memory for the bytes, of all volumes: 1 MiB for each or more. Default: half of what is free.
+    /// Limit the memory for the data of all volumes, at least 1 MiB each [default: half of the free memory]
     #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with = "backing")]
     pub memory: Option<u64>,
-    /// Take faults and questions on this socket: `unix:/run/ctl.sock`.
+    /// Accept `iodyno fault` and `iodyno status` on this Unix socket, such as `unix:/run/ctl.sock`
     #[arg(long, value_name = "SOCKET", value_parser = socket)]
     pub control: Option<PathBuf>,
-    /// Faults at times: a file of lines such as `2s slow x10`.
+    /// Inject the faults in this file, one per line with its time, such as `2s slow x10`
     #[arg(long, value_name = "FILE")]
     pub scenario: Option<PathBuf>,
-    /// Record what comes in, for `iodyno replay`.
+    /// Record all requests and faults to this file, for `iodyno replay`
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
-    /// Answer Prometheus at this address, or port of 127.0.0.1: `9469`. An address that other machines reach requires
-    /// --insist-on-plain.
+    /// Serve Prometheus metrics at this address, or at a port of 127.0.0.1, such as `9469`
+    ///
+    /// An address that other machines can reach requires --insist-on-plain.
     #[arg(long, value_name = "ADDRESS", value_parser = super::metrics_address)]
     pub metrics: Option<std::net::SocketAddr>,
-    /// Multiply the model's times, for guests and clients whose transport is slower than the device.
+    /// Multiply the model's times by K, from 0.001 to 1000000
+    ///
+    /// For guests and clients whose transport is slower than the device.
     #[arg(long, value_name = "K", value_parser = dilation)]
     pub dilate: Option<f64>,
-    /// Require TLS: the server's chain and key, and the authority that signed the clients'
-    /// certificates: `cert.pem,key.pem,ca.pem`.
+    /// Require TLS, with these files: certificate chain, private key, CA of clients (optional)
+    ///
+    /// Example: `cert.pem,key.pem,ca.pem`. With a CA, clients need a certificate that it signed.
     #[arg(long, value_name = "FILES", value_delimiter = ',')]
     pub tls: Vec<PathBuf>,
-    /// Listen without TLS (--nbd, --metrics) on addresses that other machines reach.
+    /// Allow --nbd and --metrics without TLS on addresses that other machines can reach
     #[arg(long)]
     pub insist_on_plain: bool,
-    /// Clients may not write.
+    /// Refuse writes from clients
     #[arg(long)]
     pub read_only: bool,
-    /// Do not compensate for transport latency.
+    /// Do not compensate for transport latency
+    ///
+    /// By default, the server subtracts the measured transport latency from the model's times.
     #[arg(long)]
     pub no_floor: bool,
-    /// Seed of everything random in the device.
+    /// Set the seed of all random behaviour of the device
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
 }
@@ -94,13 +107,33 @@ pub struct Serve {
 /// Flags of `fault`.
 #[derive(Debug, Args)]
 pub struct FaultFlags {
-    /// power-off, power-on, power-cut, lose, replace, hang, `slow x10`, `delay 5ms`, `error 1% reads`, `latent
-    /// 1GiB..+64KiB`, `corrupt 1GiB..+64KiB`, `page 1GiB`, `block 1GiB`, full, `resize 1GiB`, clear; with a
-    /// volume's number behind it where it is not 0. Prints what is in effect from then on, or
-    /// why it has no effect. `status` tells what the server did so far; `stop` has it flush and end, and waits for that.
-    #[arg(required = true)]
+    /// Fault to inject, such as `slow x10` or `error 1% reads`; or `clear`, `status` or `stop`
+    ///
+    ///   power-off, power-on   switch the power off or on
+    ///   power-cut             switch the power off and on at once
+    ///   lose                  remove the device
+    ///   replace               replace the device with an empty one
+    ///   hang                  stop answering requests
+    ///   slow x10              make each operation ten times slower
+    ///   delay 5ms             add 5 ms to each operation
+    ///   error 1% reads        fail 1 % of the reads
+    ///   latent 1GiB..+64KiB   make a range unreadable until it is rewritten
+    ///   corrupt 1GiB..+64KiB  flip bits in a range
+    ///   page 1GiB             fail the flash page at this offset
+    ///   block 1GiB            fail the flash block at this offset
+    ///   full                  fail writes to unallocated space (ENOSPC)
+    ///   resize 1GiB           change the size of the volume
+    ///   clear                 end all faults
+    ///   status                print statistics, as `iodyno status`
+    ///   stop                  flush, end the server, and wait for its end
+    ///
+    /// To name a volume other than 0, append its number. `delay` and `error` take
+    /// a kind of operation: reads, writes, flushes, trims or zeroes.
+    ///
+    /// Prints what is in effect from then on, or why nothing changed.
+    #[arg(verbatim_doc_comment, required = true)]
     pub fault: Vec<String>,
-    /// The server's control socket.
+    /// Control socket of the server (`serve --control`)
     #[arg(long, value_name = "SOCKET")]
     pub control: String,
 }
@@ -108,13 +141,13 @@ pub struct FaultFlags {
 /// Flags of `status`.
 #[derive(Debug, Args)]
 pub struct Status {
-    /// The server's control socket.
+    /// Control socket of the server (`serve --control`)
     #[arg(long, value_name = "SOCKET")]
     pub control: String,
-    /// One JSON document on standard output.
+    /// Print one JSON document on standard output
     #[arg(long)]
     pub json: bool,
-    /// Prometheus' text form.
+    /// Print metrics in the text format of Prometheus
     #[arg(long, conflicts_with = "json")]
     pub metrics: bool,
 }
