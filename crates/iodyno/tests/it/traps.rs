@@ -1,7 +1,7 @@
 //! The trap suite: stacks in which a tool that opens with O_DIRECT and counts measures memory and calls it a disk,
 //! each with the verdict that it must have, and beside them the honest stacks that they imitate, which must have
 //! none. Made for real, as far as this kernel has what they are made of; the rest are recorded trees
-//! (`crates/target/src/inspect/stack/tests.rs`) and the guest's (`guest`'s module `traps`). `docs/verdicts.md` lists all.
+//! (`crates/target/src/inspect/stack/tests.rs`) and the guest's (`guest`'s module `traps`). `docs/traps.md` lists all.
 //!
 //! Other processes' reads of the same disk may hide the counted ones: a trap must be detected in
 //! one of a few tries, and an honest stack must never be called one.
