@@ -209,6 +209,52 @@ fn relative_links_are_valid() {
     assert!(unreached.is_empty(), "no other document has a link to {unreached:?}");
 }
 
+/// Targets of a document's links, without anchors.
+fn link_paths(document: &Path) -> BTreeSet<String> {
+    let text = fs::read_to_string(document).unwrap();
+    let all = prose(&text).flat_map(|(_, line)| links(line)).collect::<Vec<_>>();
+    all.iter().map(|link| link.split('#').next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn index_lists_every_page_and_schema() {
+    let docs = root().join("docs");
+    let listed = link_paths(&docs.join("README.md"));
+    let mut missing = Vec::new();
+    for folder in ["", "formats/", "schema/"] {
+        for entry in fs::read_dir(docs.join(folder)).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            let is_page = name.ends_with(".md") || name.ends_with(".schema.json");
+            let path = format!("{folder}{name}");
+            if is_page && path != "README.md" && !listed.contains(&path) {
+                missing.push(path);
+            }
+        }
+    }
+    assert!(missing.is_empty(), "docs/README.md has no link to {missing:?}");
+}
+
+#[test]
+fn architecture_lists_every_crate() {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let rows = text.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" | `"));
+    let listed: BTreeSet<&str> = rows.filter_map(|(_, rest)| rest.split('`').next()).collect();
+    for entry in fs::read_dir(root().join("crates")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        assert!(listed.contains(name.as_str()), "{name} is not in ARCHITECTURE.md's table");
+    }
+}
+
+/// Limits that keep the first pages short enough to be read.
+#[test]
+fn first_pages_are_short() {
+    let bytes = |name: &str| fs::metadata(root().join(name)).unwrap().len();
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    assert!(readme.lines().count() <= 150, "README.md has over 150 lines");
+    assert!(bytes("ARCHITECTURE.md") <= 16 << 10, "ARCHITECTURE.md has over 16 KiB");
+    assert!(bytes("docs/pictures/report.png") <= 150_000, "report.png has over 150 kB");
+}
+
 #[test]
 fn links_and_anchors_are_parsed() {
     let line = "see [a](b.md#c), `[x](y)` and ![d](e/f.svg)";

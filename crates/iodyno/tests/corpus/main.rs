@@ -8,7 +8,7 @@
 //! | `programs` | runs of the program on this machine, and on emulated devices |
 //!
 //! Real versions of these traps, where this machine has the parts for them: `it`'s modules `traps` and `disturbed`,
-//! and `guest`'s module `traps`. `docs/verdicts.md` lists the classes.
+//! and `guest`'s module `traps`. `docs/traps.md` lists the classes.
 
 mod cells;
 #[allow(dead_code, reason = "the other test crate uses all of it")]
