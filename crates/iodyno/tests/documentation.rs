@@ -112,6 +112,55 @@ fn commands_of_every_page_work() {
     });
 }
 
+/// What the examples in the README's table need.
+const BEFORE_THE_TABLE: &[&str] = &[
+    "iodyno run seq-write --content verifiable --on 'verified.bin?size=64MiB' --time 300ms",
+    "iodyno run random-read --on 'data.bin?size=64MiB' --time 300ms --name before",
+    "iodyno run random-read --on 'data.bin?size=64MiB' --time 300ms --name after",
+    "printf '[a]\nrw=randread\nsize=1m\n' > job.fio",
+    "printf 'fio version 2 iolog\nx add\nx open\nx read 0 4096\nx close\n' > trace",
+];
+
+/// Placeholders in the table, and what this test has in their place.
+const PLACEHOLDERS: &[(&str, &str)] = &[
+    ("--verify-only --on FILE", "--verify-only --on verified.bin"),
+    ("log bench --on FILE", "log bench --time 300ms --on 'log.bin?size=256MiB'"),
+    ("data.bin?size=1GiB", "'data.bin?size=64MiB' --time 300ms"),
+    ("--on FILE", "--on data.bin --time 300ms"),
+    ("/dev/nvme0n1", "model:ssd-sata3-mlc-200g"),
+    ("/dev/sdb", "data.bin"),
+    ("replay TRACE --on TARGET", "replay trace --on data.bin"),
+    ("study lenovo-exflash", "study lenovo-exflash --quick"),
+    ("--nbd unix:flash.sock", "--nbd unix:flash.sock & sleep 1; kill $!"),
+];
+/// Examples that this test can't run: one takes minutes, one needs several hosts.
+const NOT_HERE: &[&str] = &["iodyno size", "iodyno-mpi"];
+
+#[test]
+fn examples_in_the_table_of_the_readme_work() {
+    let page = root().join("README.md");
+    let text = fs::read_to_string(&page).unwrap();
+    let table = text.split("## What it does").nth(1).unwrap();
+    let examples = table.lines().filter_map(|line| {
+        let cell = line.strip_prefix('|')?.split('|').nth(1)?.trim();
+        cell.strip_prefix('`')?.strip_suffix('`').map(str::to_owned)
+    });
+    let mut lines: Vec<Line> =
+        BEFORE_THE_TABLE.iter().map(|line| ((*line).to_owned(), 0)).collect();
+    let before = lines.len();
+    for mut example in examples.filter(|e| !NOT_HERE.iter().any(|not| e.starts_with(not))) {
+        for (placeholder, here) in PLACEHOLDERS {
+            if example.contains(placeholder) {
+                example = example.replace(placeholder, here);
+                break;
+            }
+        }
+        lines.push((example, 0));
+    }
+    assert!(lines.len() >= before + 12, "{lines:?}");
+    run(&page, &lines);
+}
+
 #[test]
 #[ignore = "needs root and loop devices"]
 fn commands_of_every_page_for_root_work() {
