@@ -1,11 +1,15 @@
-//! Time and memory that a device of 400 GB takes. Times are printed, not checked: `cargo test
-//! --release -p iodyno-emulate cost -- --ignored --nocapture --test-threads 1`
+//! Time and memory that the translation layer of a 400 GB device takes. Printed, not asserted: `cargo bench -p iodyno-emulate`.
 
 use std::fs;
 use std::hint::black_box;
 
-use super::driver::{Driver, Load};
-use crate::ftl::{Shape, State};
+use driver::{Driver, Load};
+use ftl::{Shape, State};
+use iodyno_emulate::ftl;
+
+#[path = "../src/ftl/tests/driver.rs"]
+#[allow(dead_code, reason = "shared with the tests")]
+mod driver;
 
 const SHAPE: Shape =
     Shape { logical_pages: 97_656_250, raw_pages: 1 << 27, pages_per_block: 1 << 17, represent: 1 };
@@ -17,9 +21,7 @@ fn cpu_s() -> f64 {
     ran_ns.parse::<f64>().expect("a number") / 1e9
 }
 
-#[test]
-#[ignore = "prints times: run it with --release"]
-fn cost() {
+fn main() {
     const MIB: f64 = 1024.0 * 1024.0;
     for represent in [32, 1] {
         let shape = Shape { represent, ..SHAPE };

@@ -1,5 +1,5 @@
-//! Messages a second that a log takes, seals and gives back, on one core, with the copy to the target's memory; and what a
-//! snapshot of its values costs. Printed, not asserted: `cargo test --release -p iodyno-msglog --test speed -- --ignored --nocapture`.
+//! Messages a second that a log takes, seals and gives back, on one core, with the copy to the target's memory; and the
+//! cost of a snapshot of its values. Printed, not asserted: `cargo bench -p iodyno-msglog`.
 
 use iodyno_msglog::log::Tail;
 use iodyno_msglog::{Action, CommitRule, Layout, Log, LogOptions, Message, MessageKind, State};
@@ -57,8 +57,6 @@ fn messages_a_second(keeps_state: bool, key_of: impl Fn(u64) -> [u8; 8], has_key
     MESSAGES as f64 / began.elapsed().as_secs_f64()
 }
 
-#[test]
-#[ignore = "prints rates"]
 fn rates_of_512_byte_messages() {
     let none = |_| [0; 8];
     println!("no state, no key   {:>10.0} messages/s", messages_a_second(false, none, false));
@@ -87,8 +85,6 @@ fn apply(state: &mut State, keys: impl Iterator<Item = u64>) -> f64 {
     began.elapsed().as_secs_f64()
 }
 
-#[test]
-#[ignore = "prints times"]
 fn a_snapshot_of_a_million_values() {
     const VALUES: u64 = 1_000_000;
     let rng = &mut stream(1, "keys", 0);
@@ -118,4 +114,9 @@ fn a_snapshot_of_a_million_values() {
             shared_s * 1e3
         );
     }
+}
+
+fn main() {
+    rates_of_512_byte_messages();
+    a_snapshot_of_a_million_values();
 }
