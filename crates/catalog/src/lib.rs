@@ -9,6 +9,8 @@
 //!
 //! **Invariant:** reads files and nothing else; never writes one, and never prints.
 
+#![forbid(unsafe_code)]
+
 mod document;
 mod error;
 mod file;

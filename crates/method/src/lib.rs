@@ -12,6 +12,8 @@
 //! the run's seed. So a run that was killed goes on where its last finished cell was, and an old run
 //! can be judged again.
 
+#![forbid(unsafe_code)]
+
 mod axis;
 mod budget;
 mod choice;

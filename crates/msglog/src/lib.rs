@@ -4,6 +4,8 @@
 //! durable. [`recovery`] opens one. [`State`] is the current value by key. A [`Filter`] chooses messages and values by
 //! their content. What carries the operations out, and serves the log to clients, is elsewhere.
 
+#![forbid(unsafe_code)]
+
 pub mod chunk;
 pub mod client;
 pub mod commit;

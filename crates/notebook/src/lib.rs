@@ -16,6 +16,8 @@
 //! **Invariant:** this crate stores; it neither measures nor prints. What a workload, a target or
 //! a machine is comes in and goes out as JSON; what code needs of it, `facts.rs` reads.
 
+#![forbid(unsafe_code)]
+
 mod codec;
 mod content_map;
 mod earlier;

@@ -8,6 +8,8 @@
 //! **Invariant:** this crate knows nothing of runs, reads no clock, no file and no environment. The same
 //! document gives the same bytes.
 
+#![forbid(unsafe_code)]
+
 pub mod chart;
 pub mod csv;
 pub mod document;

@@ -9,6 +9,8 @@
 //! **Invariant:** everything here is a pure function of stored runs. No clock, no file, no environment: an old
 //! run is always shown the same, and judged by the verdicts stored with it.
 
+#![forbid(unsafe_code)]
+
 pub mod compare;
 pub mod csv;
 pub mod fio;

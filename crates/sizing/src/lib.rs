@@ -22,6 +22,8 @@
 //! **Invariants:** what is answered was simulated, and follows from the files and the demand alone. Nothing is printed
 //! or written here.
 
+#![forbid(unsafe_code)]
+
 pub mod candidate;
 mod decisive;
 pub mod demand;

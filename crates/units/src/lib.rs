@@ -8,6 +8,8 @@
 //!
 //! **Invariant:** imports nothing of ours, reads no clock, does no I/O.
 
+#![forbid(unsafe_code)]
+
 mod distance;
 pub mod human;
 mod io_error;

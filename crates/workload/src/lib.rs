@@ -12,6 +12,8 @@
 //! among all workers of the run, never on how many of them run in this process. Nothing on the way
 //! to the next operation allocates, locks, logs or formats.
 
+#![forbid(unsafe_code)]
+
 mod arrivals;
 mod canonical;
 mod cell;

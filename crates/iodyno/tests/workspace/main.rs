@@ -1,6 +1,8 @@
 //! Rules of the workspace that no compiler checks: crates import lower layers only, modules of a crate do not
 //! import each other in a circle, only `target` writes files, and no code but one reads a fact by its key.
 
+mod dependencies;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -271,6 +273,42 @@ fn sibling_modules_import_each_other_in_no_circle() {
         }
     }
     assert!(found.is_empty(), "modules import each other in a circle:\n{}", found.join("\n"));
+}
+
+/// Crates that call the kernel, C code or instructions of a processor, or share memory with them.
+const UNSAFE: &[(&str, &str)] = &[
+    ("bench", "io_uring, mapped memory"),
+    ("drive", "io_uring, libaio, mapped memory"),
+    ("emulate", "a hint to the processor's cache"),
+    ("iodyno", "signals, the terminal's size"),
+    ("live", "FUSE, ublk, mapped memory"),
+    ("logserver", "mapped memory, limits of the allocator"),
+    ("mpi", "MPI"),
+    ("nbd", "sockets, memory shared between connections"),
+    ("raid", "vector instructions"),
+    ("ranks", "a clock"),
+    ("run", "affinity, the page cache"),
+    ("target", "ioctl"),
+];
+
+#[test]
+fn crates_without_unsafe_code_forbid_it() {
+    for entry in fs::read_dir(root().join("crates")).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        let of_crate = ["src/lib.rs", "src/main.rs"].map(|file| path.join(file));
+        let of_crate = of_crate.iter().find(|file| file.exists()).unwrap();
+        let forbids = fs::read_to_string(of_crate).unwrap().contains("#![forbid(unsafe_code)]");
+        let mut files = Vec::new();
+        sources(&path.join("src"), &mut files);
+        let is_code = |line: &str| !line.trim_start().starts_with("//");
+        let uses = |line: &str| is_code(line) && tokens(line).contains(&"unsafe");
+        let has_unsafe =
+            files.iter().any(|file| fs::read_to_string(file).unwrap().lines().any(uses));
+        let is_listed = UNSAFE.iter().any(|(listed, _)| *listed == name);
+        assert_eq!(is_listed, !forbids, "{name}: list it here, or forbid unsafe code");
+        assert_eq!(is_listed, has_unsafe, "{name} is listed, and has no unsafe code");
+    }
 }
 
 /// Calls that make, write, cut, rename or remove files.
