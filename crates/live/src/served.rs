@@ -15,7 +15,7 @@
 //!   A read of an array is the exception: its bytes come with its completion, and only into the sink's buffer.
 //! * **A power cut** fails what was in flight, and ends the clients' [attachments](Attached).
 //! * **Bytes that the host refuses** change nothing about what the machine has decided: see
-//!   [`store`](crate::store). While it refuses some, operations that need space there are refused too.
+//!   [`store`]. While it refuses some, operations that need space there are refused too.
 
 mod array_bytes;
 mod array_folder;

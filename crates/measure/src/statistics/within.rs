@@ -1,6 +1,6 @@
 //! Percentiles of one window with intervals corrected for the uneven distribution of its tail over time.
 //!
-//! The interval of [`quantile`](super::quantile::quantile) takes operations as independent. They are not: a
+//! The interval of [`quantile`] takes operations as independent. They are not: a
 //! stall affects all that are in flight, and slow seconds come together. Here the window's own series shows how
 //! much that matters. The operations beyond the percentile are counted by batch of the series; if they fell
 //! independently, the counts would scatter according to the binomial law. The excess is the inflation
