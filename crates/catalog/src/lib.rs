@@ -9,6 +9,8 @@
 //!
 //! **Invariant:** it only reads files; it never writes or prints.
 
+#![forbid(unsafe_code)]
+
 mod document;
 mod error;
 mod file;

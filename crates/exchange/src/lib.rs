@@ -3,6 +3,8 @@
 //!
 //! **Invariant:** an option or a line of a foreign text is honoured, noted or refused, and never dropped without a word.
 
+#![forbid(unsafe_code)]
+
 pub mod amps;
 mod command_line;
 pub mod diskspd;

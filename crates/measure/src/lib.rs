@@ -8,6 +8,8 @@
 //! **Invariant:** latency is aggregated here and nowhere else. Reads, writes, flushes, trims and
 //! write-zeroes are never mixed in one histogram.
 
+#![forbid(unsafe_code)]
+
 pub mod cell;
 pub mod conditions;
 pub mod coverage;

@@ -10,6 +10,8 @@
 //! **Invariant:** pure. This crate reads no clock, does no I/O, and draws random numbers only from named streams of the
 //! run's seed. So a killed run continues after its last finished cell, and an old run can be judged again.
 
+#![forbid(unsafe_code)]
+
 mod axis;
 mod budget;
 mod choice;

@@ -6,7 +6,7 @@ use crate::rate_search::LatencyLimit;
 use crate::stage::Ceiling;
 use serde::{Deserialize, Serialize};
 
-/// A grid over the workloads of a [`MethodSource`]. All cells take the longest time of the workloads.
+/// A grid over the workloads of a [`MethodSource`](crate::MethodSource). All cells take the longest time of the workloads.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sweep {
     /// Axes, outermost first.

@@ -4,6 +4,8 @@
 //! chunks. [`recovery`] opens a log. [`State`] holds the current values by key. A [`Filter`] selects messages and
 //! values by content. The crate `logserver` performs the operations and serves clients.
 
+#![forbid(unsafe_code)]
+
 pub mod chunk;
 pub mod client;
 pub mod commit;

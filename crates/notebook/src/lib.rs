@@ -16,6 +16,8 @@
 //! **Invariant:** this crate stores; it neither measures nor prints. Descriptions of workloads, targets and machines
 //! come in and go out as JSON; `facts.rs` extracts the values that code needs.
 
+#![forbid(unsafe_code)]
+
 mod codec;
 mod content_map;
 mod earlier;

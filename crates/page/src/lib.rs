@@ -7,6 +7,8 @@
 //! **Invariant:** this crate knows nothing of runs and reads no clock, file or environment. Equal documents give equal
 //! bytes.
 
+#![forbid(unsafe_code)]
+
 pub mod chart;
 pub mod csv;
 pub mod document;

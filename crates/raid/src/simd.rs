@@ -1,6 +1,6 @@
 //! Instruction sets for computing parity, chosen at run time.
 //!
-//! A [`Kernel`] is one step over a vector of any width; [`Simd::run`] applies it with the widest
+//! A `Kernel` is one step over a vector of any width; `Simd::run` applies it with the widest
 //! vectors of the processor, then with integers of 8 bytes, then with bytes.
 
 #![allow(clippy::inline_always, reason = "the caller's target features must apply to each step")]

@@ -9,6 +9,8 @@
 //! **Invariant:** everything here is a pure function of stored runs, without a clock, files or the
 //! environment: an old run always looks the same, and is judged by the verdicts stored with it.
 
+#![forbid(unsafe_code)]
+
 pub mod compare;
 pub mod csv;
 pub mod fio;

@@ -23,6 +23,8 @@
 //! **Invariants:** every answer was simulated, and follows from the files and the demand alone. Nothing is printed or
 //! written here.
 
+#![forbid(unsafe_code)]
+
 pub mod candidate;
 mod decisive;
 pub mod demand;

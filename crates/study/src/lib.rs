@@ -11,6 +11,8 @@
 //! own file only names the figures that they were chosen by. An outcome depends on the files and the seed
 //! alone, not on threads or time. Nothing is printed here.
 
+#![forbid(unsafe_code)]
+
 mod assign_provenance;
 mod cell;
 mod conclusion;

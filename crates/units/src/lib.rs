@@ -8,6 +8,8 @@
 //!
 //! **Invariant:** imports no other crate of the workspace, reads no clock, does no I/O.
 
+#![forbid(unsafe_code)]
+
 mod distance;
 pub mod human;
 mod io_error;

@@ -12,6 +12,8 @@
 //! the named streams of `units`. A worker's stream depends on its number among all workers of the run, but not on how
 //! many of them run in this process. Nothing on the way to the next operation allocates, locks, logs or formats.
 
+#![forbid(unsafe_code)]
+
 mod arrivals;
 mod canonical;
 mod cell;

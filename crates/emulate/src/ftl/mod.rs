@@ -41,7 +41,7 @@ mod construct;
 mod heavy_hitters;
 mod laws;
 pub mod oracle;
-mod permute;
+pub mod permute;
 mod power;
 mod represent;
 mod sequentiality;

@@ -7,8 +7,9 @@
 
 use iodyno_units::rng::splitmix64;
 
+/// A bijection of 0 .. n, chosen by a key.
 #[derive(Clone, Debug)]
-pub(super) struct Permutation {
+pub struct Permutation {
     count: u64,
     low_bits: u32,
     highs: u64,
@@ -58,7 +59,7 @@ fn inverse(odd: u64) -> u64 {
 
 impl Permutation {
     /// The bijection of 0 .. `count` for `key`; `count` is 1 to 2⁴⁰.
-    pub(super) fn new(count: u64, key: u64) -> Self {
+    pub fn new(count: u64, key: u64) -> Self {
         debug_assert!((1..=1 << 40).contains(&count));
         let low_bits = count.ilog2().saturating_sub(6).max(1);
         let mut state = key;
@@ -92,7 +93,7 @@ impl Permutation {
 
     /// The image of `value`, which must be below the count.
     #[inline]
-    pub(super) fn apply(&self, value: u64) -> u64 {
+    pub fn apply(&self, value: u64) -> u64 {
         let mut image = self.network(value);
         while image >= self.count {
             image = self.network(image);
@@ -101,7 +102,7 @@ impl Permutation {
     }
 
     /// The value whose image is `image`.
-    pub(super) fn inverse(&self, image: u64) -> u64 {
+    pub fn inverse(&self, image: u64) -> u64 {
         let bits = self.low_bits;
         let mut value = image;
         loop {

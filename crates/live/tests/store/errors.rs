@@ -9,7 +9,7 @@
 //!
 //! ```sh
 //! IODYNO_SOAK_OPERATIONS=100000 IODYNO_SOAK_CUTS=500 IODYNO_SOAK_SEEDS=2 \
-//!   cargo test --release -p iodyno-live --features host-faults --test store errors::soak -- --nocapture
+//!   cargo test --release -p iodyno-live --features host-faults --test store errors::soak -- --ignored --nocapture
 //! ```
 
 use crate::failing::{FailingHost, Mood};
@@ -506,9 +506,10 @@ fn nothing_acknowledged_is_lost_where_the_host_fails() {
 
 /// As long as the environment says; see the module.
 #[test]
+#[ignore = "a soak: set IODYNO_SOAK_OPERATIONS"]
 fn soak() {
     let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
-    let Some(operations) = number("IODYNO_SOAK_OPERATIONS") else { return };
+    let operations = number("IODYNO_SOAK_OPERATIONS").expect("set IODYNO_SOAK_OPERATIONS");
     let cuts = number("IODYNO_SOAK_CUTS").unwrap_or(operations / 200).max(1);
     let seeds = number("IODYNO_SOAK_SEEDS").unwrap_or(1);
     for device in devices() {

@@ -1,6 +1,6 @@
 //! Percentiles of one window with confidence intervals that account for slow operations being clustered in time.
 //!
-//! The interval of [`quantile`](super::quantile::quantile) takes operations as independent. They are not: a stall
+//! The interval of [`quantile`] takes operations as independent. They are not: a stall
 //! affects all operations in flight, and slow seconds are clustered. The window's own series shows how much that
 //! matters. The operations beyond the percentile are counted per batch of the series; if they were independent, the
 //! counts would scatter according to the binomial law. The excess is the inflation (Pearson's χ² over its degrees of
