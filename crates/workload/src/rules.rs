@@ -20,8 +20,8 @@ use addresses::{check_addresses, check_places, check_recent};
 const MAX_DATA_BYTES: u32 = 64 << 20;
 /// Operations without data are at most this large.
 const MAX_RANGE_BYTES: u32 = 1 << 30;
-/// The most sizes of a distribution: a range of fio's from 1 KiB to 1 MiB.
-const MAX_SIZES: usize = 1024;
+/// The most sizes of a distribution: a range of fio's from 512 B to 1 MiB.
+const MAX_SIZES: usize = 2048;
 /// Addresses that a worker remembers; 8 MiB of memory.
 const MAX_WINDOW: u32 = 1 << 20;
 /// Writes, or operations, between flushes.
