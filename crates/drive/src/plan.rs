@@ -29,6 +29,8 @@ pub struct TargetPlan {
     /// Which of the cell's workloads beside its own it gets; None for the cell's own. A target with several
     /// workloads at once is there several times.
     pub beside: Option<usize>,
+    /// Number of the target in the cell, from 0.
+    pub number: u32,
 }
 
 impl TargetPlan {
@@ -42,6 +44,7 @@ impl TargetPlan {
             engine: EngineKind::Model,
             verify: None,
             beside: None,
+            number: volume,
         }
     }
 }
@@ -91,7 +94,7 @@ impl CellPlan {
     pub const FLUSH_NS: u64 = 120_000_000_000;
 
     /// The workload on a target, with all that belongs to it.
-    pub(crate) fn cell_on(&self, target: usize) -> &CellSpec {
+    pub fn cell_on(&self, target: usize) -> &CellSpec {
         let beside = self.targets.get(target).and_then(|target| target.beside);
         beside.map_or(&self.cell, |beside| &self.cell.beside[beside])
     }
@@ -99,11 +102,10 @@ impl CellPlan {
     /// Which target and which of its workers a trace names for a worker of `targets[target]`: the workers of workloads at
     /// the same time on one target are counted one after the other.
     pub(crate) fn place_in_trace(&self, target: usize, number: u32) -> (u32, u32) {
-        let own = self.targets[..=target].iter().rposition(|plan| plan.beside.is_none());
-        let own = own.unwrap_or(0);
-        let before = (own..target).map(|other| self.cell_on(other).spec.threads()).sum::<u32>();
-        let numbered = self.targets[..own].iter().filter(|plan| plan.beside.is_none()).count();
-        (numbered as u32, before + number)
+        let own = self.targets[target].number;
+        let same = (0..target).filter(|other| self.targets[*other].number == own);
+        let before = same.map(|other| self.cell_on(other).spec.threads()).sum::<u32>();
+        (own, before + number)
     }
 
     /// How long the cell takes at most, ns: delays and ramps included; None where a workload has no limit of time.

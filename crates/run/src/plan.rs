@@ -42,6 +42,9 @@ pub struct Plan {
     /// Part of these follow from a rate, which is kept on average only.
     #[serde(skip)]
     pub by_rate: bool,
+    /// Some workloads have one of the targets for themselves.
+    #[serde(skip)]
+    pub on_own_targets: bool,
     /// Time during which cells write as fast as the target takes it, ns.
     pub unlimited_write_ns: u64,
     /// For each target whose device reports it: name, rated endurance (estimated) and bytes
@@ -159,6 +162,8 @@ impl Plan {
                 continue;
             }
             for load in core::iter::once(cell).chain(&cell.beside) {
+                plan.on_own_targets |= load.only_on.is_some();
+                let targets = if load.only_on.is_some() { 1 } else { targets };
                 let writes = match &load.replay {
                     Some(replay) => Writes::AtMost(replay.trace.summary().written_bytes() as f64),
                     None => Writes::of(&load.spec, capacity_bytes),
@@ -204,8 +209,9 @@ impl Plan {
         health: &[Option<Health>],
         lay_out_bytes: &[u64],
     ) -> Vec<Endurance> {
-        let cells = self.cell_write_bytes / (inspections.len() as u64).max(1)
-            + bytes_at_1_gb_per_s(self.unlimited_write_ns);
+        // (One target may get all of it where workloads have their own.)
+        let share = if self.on_own_targets { 1 } else { (inspections.len() as u64).max(1) };
+        let cells = self.cell_write_bytes / share + bytes_at_1_gb_per_s(self.unlimited_write_ns);
         let bytes: Vec<u64> = (0..inspections.len())
             .map(|i| lay_out_bytes.get(i).copied().unwrap_or(0) + cells)
             .collect();
@@ -303,7 +309,8 @@ impl Plan {
         let on = if targets == 1 {
             String::new()
         } else {
-            format!(" on each of {targets} targets at once")
+            let each = if self.on_own_targets { "of jobs on their own" } else { "on each" };
+            format!(" {each} of {targets} targets at once")
         };
         let long = if self.open_ended { "at least " } else { "" };
         let of = if self.virtual_time { " of virtual time" } else { "" };

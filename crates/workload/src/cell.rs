@@ -43,6 +43,8 @@ pub struct CellSpec {
     pub replay: Option<Arc<Replay>>,
     /// Which of the processes that share its targets this one is.
     pub part: TargetPart,
+    /// The one target that it runs on, by its number in the run; None: all targets of the cell.
+    pub only_on: Option<usize>,
 }
 
 /// Pages that leave the page cache before a cell.
@@ -164,7 +166,13 @@ impl CellSpec {
             beside: Vec::new(),
             replay: None,
             part: TargetPart::WHOLE,
+            only_on: None,
         }
+    }
+
+    /// Whether it runs on this target of the run.
+    pub fn is_on(&self, target: usize) -> bool {
+        self.only_on.is_none_or(|only| only == target)
     }
 
     /// Length of one interval of the series, ns: by default one that gives a useful series of no more than some

@@ -6,10 +6,15 @@ use crate::outcome::RunError;
 use crate::resolved_run::ResolvedRun;
 use iodyno_measure::verdict::judge;
 use iodyno_measure::{Cell, Level, RankFigures};
+use iodyno_workload::CellSpec;
 
-/// The cells of one process's targets, in their order and `loads` workloads on each, and of each workload the merged one
-/// where there are several targets.
-pub(crate) fn merged_here(mut cells: Vec<Cell>, loads: usize) -> Vec<Cell> {
+/// The cells of one process's targets, in their order and with all workloads on each, and of each workload the merged one
+/// where it runs on several targets.
+pub(crate) fn merged_here(mut cells: Vec<Cell>, of: &CellSpec) -> Vec<Cell> {
+    let loads = of.beside.len() + 1;
+    if core::iter::once(of).chain(&of.beside).any(|load| load.only_on.is_some()) {
+        return cells;
+    }
     if cells.len() > loads {
         cells.extend(of_all_targets(&cells, loads));
     }
