@@ -253,7 +253,8 @@ pub(crate) fn cells(flags: &Run) -> Result<(JobFile, Vec<ListedCell>, Vec<String
     let jobs: Vec<&Job> = file.jobs().collect();
     show_traps(&jobs);
     let is_alone = file.groups.iter().all(|group| group.len() == 1);
-    if !flags.with.is_empty() && !(is_alone && own_targets.is_empty()) {
+    let takes_others = is_alone && own_targets.is_empty();
+    if !flags.with.is_empty() && !takes_others {
         let how =
             if is_alone { "each run on a target of their own" } else { "run at the same time" };
         let words = format!("`{}` has jobs that {how}: --with can't add another", flags.workload);

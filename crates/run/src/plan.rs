@@ -308,9 +308,10 @@ impl Plan {
         };
         let on = if targets == 1 {
             String::new()
+        } else if self.on_own_targets {
+            format!(", each job on its own of {targets} targets")
         } else {
-            let each = if self.on_own_targets { "of jobs on their own" } else { "on each" };
-            format!(" {each} of {targets} targets at once")
+            format!(" on each of {targets} targets at once")
         };
         let long = if self.open_ended { "at least " } else { "" };
         let of = if self.virtual_time { " of virtual time" } else { "" };

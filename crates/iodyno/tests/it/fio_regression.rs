@@ -5,6 +5,7 @@
 use crate::place::{Place, cells, engines};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::process::Command;
 
 /// What becomes of a job.
@@ -128,10 +129,9 @@ fn ours(document: &Value) -> BTreeMap<String, Moved> {
     all
 }
 
-/// What fio moves, in a folder of its own for each target of iodyno; None without fio.
-fn theirs(place: &Place, target: &str) -> Option<BTreeMap<String, Moved>> {
-    let name: String = target.chars().filter(char::is_ascii_alphanumeric).collect();
-    let folder = place.path(&name);
+/// What fio moves, in a folder of its own for each number; None without fio.
+fn theirs(place: &Place, number: u32) -> Option<BTreeMap<String, Moved>> {
+    let folder = place.path(&format!("fio-{number}"));
     std::fs::create_dir_all(&folder).unwrap();
     let mut fio = Command::new("fio");
     fio.args(["../it.fio", "--output-format=json"]).current_dir(folder);
@@ -183,7 +183,7 @@ fn regression_jobs_of_fio() {
         if matches!(fate, Runs) {
             continue;
         }
-        let Some(theirs) = theirs(&place, target) else { continue };
+        let Some(theirs) = theirs(&place, *number) else { continue };
         match fate {
             Same => assert_eq!(ours, theirs, "{number}"),
             SameInAll => {
@@ -292,8 +292,8 @@ fn remedies_of_regression_jobs() {
     let mut log = "fio version 3 iolog\n1 /dev/null add\n2 /dev/null open\n".to_owned();
     for block in 0..10_u64 {
         let (at, offset) = (10 + block * 20, block * 4096);
-        log += &format!("{at} /dev/null trim {offset} 2147483648\n");
-        log += &format!("{} /dev/null write {offset} 4096\n", at + 9);
+        let _ = writeln!(log, "{at} /dev/null trim {offset} 2147483648");
+        let _ = writeln!(log, "{} /dev/null write {offset} 4096", at + 9);
     }
     place.write("it.iolog", log + "999 /dev/null close\n");
     let document = place.document("replay it.iolog --on null:4GiB");
