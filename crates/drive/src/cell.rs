@@ -218,6 +218,7 @@ pub fn calibrate(
         engine: EngineKind::Null,
         verify: None,
         beside: None,
+        number: 0,
     };
     let cell =
         CellSpec { seed, interval_ns: Some(time_ns.max(1)), ..CellSpec::new("calibration", spec) };

@@ -28,6 +28,8 @@ pub struct TargetPlan {
     /// Index of the target's workload in [`CellSpec::beside`]; None for the cell's own. A target with several
     /// simultaneous workloads has one entry for each.
     pub beside: Option<usize>,
+    /// Number of the target in the cell, from 0.
+    pub number: u32,
 }
 
 impl TargetPlan {
@@ -41,6 +43,7 @@ impl TargetPlan {
             engine: EngineKind::Model,
             verify: None,
             beside: None,
+            number: volume,
         }
     }
 }
@@ -89,7 +92,7 @@ impl CellPlan {
     pub const FLUSH_NS: u64 = 120_000_000_000;
 
     /// The workload on a target, with its settings.
-    pub(crate) fn cell_on(&self, target: usize) -> &CellSpec {
+    pub fn cell_on(&self, target: usize) -> &CellSpec {
         let beside = self.targets.get(target).and_then(|target| target.beside);
         beside.map_or(&self.cell, |beside| &self.cell.beside[beside])
     }
@@ -97,11 +100,10 @@ impl CellPlan {
     /// Numbers of the target and worker in a trace, for a worker of `targets[target]`. The workers of simultaneous
     /// workloads on one target are numbered consecutively.
     pub(crate) fn place_in_trace(&self, target: usize, number: u32) -> (u32, u32) {
-        let own = self.targets[..=target].iter().rposition(|plan| plan.beside.is_none());
-        let own = own.unwrap_or(0);
-        let before = (own..target).map(|other| self.cell_on(other).spec.threads()).sum::<u32>();
-        let numbered = self.targets[..own].iter().filter(|plan| plan.beside.is_none()).count();
-        (numbered as u32, before + number)
+        let own = self.targets[target].number;
+        let same = (0..target).filter(|other| self.targets[*other].number == own);
+        let before = same.map(|other| self.cell_on(other).spec.threads()).sum::<u32>();
+        (own, before + number)
     }
 
     /// Maximum duration of the cell, including delays and ramps, ns; None if a workload has no time limit.

@@ -123,8 +123,8 @@ impl<S: Source> Source for Recording<S> {
         self.source.completed(op, token.0, outcome, now_ns);
     }
 
-    fn close(&mut self, now_ns: u64) -> bool {
-        self.source.close(now_ns)
+    fn close(&mut self, now_ns: u64, by_time: bool) -> bool {
+        self.source.close(now_ns, by_time)
     }
 
     fn end(&mut self, end_ns: u64) -> SourceEnd {

@@ -53,6 +53,7 @@ fn plan(spec: &Spec, targets: Vec<(Medium, EngineKind)>) -> CellPlan {
     };
     let targets = targets.into_iter().enumerate().map(|(i, (medium, engine))| TargetPlan {
         beside: None,
+        number: i as u32,
         name: format!("target-{i}"),
         verify: verify(&medium),
         medium,

@@ -84,6 +84,7 @@ fn drive(stalls: (Kind, Option<Duration>), flushes: u32, limits: &str, patience:
         engine: EngineKind::Nbd,
         verify: None,
         beside: None,
+        number: 0,
     };
     let mut plan = CellPlan { clock: Clock::new(), ..CellPlan::new(cell, vec![target]) };
     plan.flush_ns = patience.as_nanos() as u64;

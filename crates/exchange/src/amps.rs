@@ -210,6 +210,7 @@ impl Reading<'_, '_> {
             uncached: false,
             drop_cache: None,
             filename,
+            file: None,
             notes,
             traps,
             check: None,

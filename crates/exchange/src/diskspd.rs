@@ -282,6 +282,7 @@ impl<'a, 'f> Reading<'a, 'f> {
             uncached: false,
             drop_cache: None,
             filename,
+            file: None,
             notes,
             traps,
             check: None,

@@ -22,7 +22,7 @@ use iodyno_units::OpKind;
 use iodyno_workload::{DropCache, Spec};
 use lines::{Lines, Place, Section};
 use reading::Reading;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The most jobs of a file, and the most of a group.
 const MAX_JOBS: usize = 256;
@@ -58,6 +58,8 @@ pub struct Job {
     pub drop_cache: Option<DropCache>,
     /// What the job runs on, as the file says it.
     pub filename: Option<String>,
+    /// Path of its one file or device, where `filename` names one.
+    pub file: Option<PathBuf>,
     /// Options that change no result, or whose meaning needs a word.
     pub notes: Vec<Note>,
     /// What the job may not do as its writer expects.
@@ -109,6 +111,11 @@ pub trait Surroundings {
     /// Whether a path is a device; None where that is not known.
     fn is_device(&self, _path: &Path) -> Option<bool> {
         None
+    }
+
+    /// Whether the run has several targets, and one of them is this file or device: its jobs use it from its start.
+    fn is_target(&self, _path: &Path) -> bool {
+        false
     }
 
     /// Whether the run's own flag of this name says what an option would: the option is noted then, not refused.
@@ -258,6 +265,10 @@ impl Surroundings for WithVariables<'_> {
         self.around.is_device(path)
     }
 
+    fn is_target(&self, path: &Path) -> bool {
+        self.around.is_target(path)
+    }
+
     fn gives(&self, flag: &str) -> bool {
         self.around.gives(flag)
     }
@@ -298,7 +309,7 @@ fn jobs(
     let (known, spaces) = layout::known_before(&sections, |number, before| {
         Reading::new(&sections[number], &lines.files, around, before).space()
     });
-    let parts = layout::parts(&sections, &groups, &spaces, &mut refused);
+    let parts = layout::parts(&sections, &groups, &spaces, around, &mut refused);
     layout::one_flow(&sections, &groups, &mut refused);
     let makes_files = |section: &Section| section.flag("create_only");
     if sections.iter().all(makes_files) {
@@ -389,7 +400,7 @@ fn jobs(
             make_unique(&mut check.name, &mut names);
         }
     }
-    for (number, trap) in lint::of_groups(&sections, &groups, &lines.files) {
+    for (number, trap) in lint::of_groups(&sections, &groups, &lines.files, around) {
         if let Some(job) = &mut read[number] {
             job.traps.push(trap);
         }

@@ -129,6 +129,7 @@ impl Reading<'_, '_> {
             uncached: false,
             drop_cache: None,
             filename: None,
+            file: None,
             notes,
             traps,
             check: None,

@@ -299,7 +299,7 @@ fn traps_name_their_figures() {
     ] {
         assert!(!of(alone).iter().any(|trap| trap.contains("at the same time")), "{alone}");
     }
-    has("[a]\nfilename=/dev/a\n[b]\nfilename=/dev/b\n", &["2 devices", "--section"]);
+    has("[a]\nfilename=/dev/a\n[b]\nfilename=/dev/b\n", &["2 devices", "--on /dev/a --on /dev/b"]);
     has("[a]\nsize=1g\nruntime=10\nramp_time=30\n", &["most of the job", "30s", "10s"]);
     has("[a]\nsize=1g\nfilename=sdb\n", &["`sdb` is a file", "/dev/sdb"]);
     has("[a]\nsize=1g\nfilename=/dev/shm/x\n", &["in memory"]);

@@ -170,6 +170,9 @@ fn walks_are_those_of_fio() {
         ("--rw=write --bs=64k --size=1000k --nrfiles=7 --file_service_type=sequential", 128 << 10),
         ("--rw=write --bs=16k --filesize=100k --size=300k --nrfiles=3", 96 << 10),
         ("--rw=write --bs=64k --size=1m --nrfiles=3 --loops=2", 320 << 10),
+        // A flush behind each pass.
+        ("--filename=f --rw=write --bs=64k --size=256k --loops=3 --end_fsync=1", 0),
+        ("--filename=f --rw=write --bs=64k --size=256k --io_size=768k --end_fsync=1", 0),
         // A walk with holes ends with the file, or begins again where a hole alone reaches beyond it.
         ("--rw=read:8k --bs=4k --size=256k", 0),
         ("--rw=read:8k --bs=4k --size=256k --loops=2", 0),

@@ -3,7 +3,7 @@
 //!
 //! Mutations are 20 000 by default, of all formats in turn. `IODYNO_TRACE_CASES=1@537` makes the 537th alone,
 //! `IODYNO_TRACE_CASES=1800s` as many as fit into half an hour of a processor, and `IODYNO_TRACE_FORMAT=2` those of the
-//! third of `trace_samples::all` alone. The last long pass: `bench/runs/2026-11-26-mutations`.
+//! third of `trace_samples::all` alone. The last long passes: `bench/runs/2026-11-26-mutations`, and `2026-11-27-mutations`.
 
 mod mutation_budget;
 mod trace_samples;
@@ -306,7 +306,8 @@ fn any_text_is_read_or_refused() {
         taken += u64::from(read.unwrap_or_else(|_| panic!("{number}: {}", text.escape_ascii())));
     }
     println!("{taken} of {cases} were read");
-    assert!(cases < 1000 || taken > cases / 20, "{taken} of {cases} were read");
+    // (Of binary records few are read once a length is wrong.)
+    assert!(cases < 1000 || taken > cases / 50, "{taken} of {cases} were read");
 }
 
 /// Formats that are asked for.

@@ -11,7 +11,7 @@ use iodyno_run::{ListedCell, RunRequest, Work};
 use iodyno_target::output::{Folder, Output};
 use iodyno_target::{Direct, TargetName};
 use iodyno_workload::{NewFile, Spec};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -37,6 +37,11 @@ impl Surroundings for OfRun<'_> {
         Process.is_device(path)
     }
 
+    fn is_target(&self, path: &Path) -> bool {
+        let Self(flags) = self;
+        target_of(&flags.on, path).is_some()
+    }
+
     fn gives(&self, flag: &str) -> bool {
         let Self(flags) = self;
         match flag {
@@ -49,6 +54,46 @@ impl Surroundings for OfRun<'_> {
             _ => false,
         }
     }
+}
+
+/// Index of the target that a job names as its file or device, where there are several.
+fn target_of(targets: &[TargetName], file: &Path) -> Option<usize> {
+    if targets.len() < 2 {
+        return None;
+    }
+    let real =
+        |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.components().collect());
+    let file = real(file.strip_prefix("./").unwrap_or(file));
+    targets.iter().position(|target| match target {
+        TargetName::Path { path, .. } => real(path) == file,
+        _ => false,
+    })
+}
+
+/// Index of the target of each job, by the job's name; empty if no job names a target. If one does, all must: a job without
+/// its own would run on the targets of others.
+fn own_targets(file: &JobFile, flags: &Run) -> Result<BTreeMap<String, usize>, Failure> {
+    let mut all = BTreeMap::new();
+    let (mut first, mut other) = (None, None);
+    for job in file.jobs() {
+        match job.file.as_deref().and_then(|file| target_of(&flags.on, file)) {
+            Some(target) => {
+                all.insert(job.name.clone(), target);
+                first.get_or_insert(job);
+            }
+            None => other = other.or(Some(job)),
+        }
+    }
+    let (Some(first), Some(other)) = (first, other) else { return Ok(all) };
+    let remedy = match (&other.file, &other.filename) {
+        (Some(path), _) => format!("give `--on {}` too", path.display()),
+        (None, Some(names)) => format!("`{names}` are several files: give each a job of its own"),
+        (None, None) => "name its device by filename".to_owned(),
+    };
+    Err(Failure::input(format!(
+        "`{}`: `{}` runs on the target that it names, and `{}` names none of --on: {remedy}; or give one target by --on, which all jobs share",
+        flags.workload, first.name, other.name
+    )))
 }
 
 /// Environment of a job file that is converted: the flags of the run are not known yet.
@@ -187,6 +232,13 @@ pub(crate) fn one_by_one(flags: &Run) -> Result<JobFile, Failure> {
             names[0]
         )));
     }
+    let targets: BTreeSet<usize> = own_targets(&file, flags)?.into_values().collect();
+    if targets.len() > 1 {
+        return Err(Failure::input(format!(
+            "`{}` has jobs for several targets, and a sweep runs each job on all of --on: give --section NAME and its target alone",
+            flags.workload
+        )));
+    }
     let jobs: Vec<&Job> = file.jobs().collect();
     show_traps(&jobs);
     Ok(file)
@@ -196,16 +248,18 @@ pub(crate) fn one_by_one(flags: &Run) -> Result<JobFile, Failure> {
 /// words.
 pub(crate) fn cells(flags: &Run) -> Result<(JobFile, Vec<ListedCell>, Vec<String>), Failure> {
     let file = iodyno_exchange::read(&flags.workload, &flags.section, &OfRun(flags))?;
+    let own_targets = own_targets(&file, flags)?;
     let jobs: Vec<&Job> = file.jobs().collect();
     show_traps(&jobs);
     let is_alone = file.groups.iter().all(|group| group.len() == 1);
-    if !is_alone && !flags.with.is_empty() {
-        let words = format!(
-            "`{}` has jobs that run at the same time: --with can't add another",
-            flags.workload
-        );
+    let takes_others = is_alone && own_targets.is_empty();
+    if !flags.with.is_empty() && !takes_others {
+        let how =
+            if is_alone { "each run on a target of their own" } else { "run at the same time" };
+        let words = format!("`{}` has jobs that {how}: --with can't add another", flags.workload);
         return Err(Failure::input(words));
     }
+    let at_once = |jobs| at_once(jobs, &own_targets);
     let mut changes = Vec::new();
     let mut cells = Vec::new();
     for group in &file.groups {
@@ -216,10 +270,16 @@ pub(crate) fn cells(flags: &Run) -> Result<(JobFile, Vec<ListedCell>, Vec<String
             }
         }
         let specs: Vec<Spec> = members.into_iter().map(|(_, spec)| spec).collect();
-        let checks = group.iter().zip(&specs).filter_map(|(job, spec)| check_of(job, spec, flags));
-        let checks: Vec<&Job> = checks.collect();
-        cells.extend(at_once(group.iter().zip(specs)));
-        cells.extend(checks.iter().filter_map(|check| at_once([(*check, check.spec.clone())])));
+        let checks = group
+            .iter()
+            .zip(&specs)
+            .filter_map(|(job, spec)| Some((job, check_of(job, spec, flags)?)));
+        let checks: Vec<(&Job, &Job)> = checks.collect();
+        cells
+            .extend(at_once(group.iter().zip(specs).map(|(job, spec)| (job, job, spec)).collect()));
+        for (job, check) in checks {
+            cells.extend(at_once(vec![(job, check, check.spec.clone())]));
+        }
     }
     if !flags.with.is_empty() {
         let words;
@@ -230,9 +290,13 @@ pub(crate) fn cells(flags: &Run) -> Result<(JobFile, Vec<ListedCell>, Vec<String
     Ok((file, cells, changes))
 }
 
-/// A cell of jobs that run at the same time, each with its changed workload.
-fn at_once<'a>(jobs: impl IntoIterator<Item = (&'a Job, Spec)>) -> Option<ListedCell> {
-    let mut members = jobs.into_iter().map(|(job, spec)| ListedCell {
+/// A cell of simultaneous jobs: for each, the job that names its target, the job itself and its changed workload.
+fn at_once(
+    jobs: Vec<(&Job, &Job, Spec)>,
+    own_targets: &BTreeMap<String, usize>,
+) -> Option<ListedCell> {
+    let mut members = jobs.into_iter().map(|(of, job, spec)| ListedCell {
+        only_on: own_targets.get(&of.name).copied(),
         engine: job.engine.map(str::to_owned),
         drop_cache: job.drop_cache,
         ..ListedCell::new(job.name.clone(), spec)

@@ -4,7 +4,7 @@
 use crate::{Evidence, Histogram, Interval, IoKinds, Level, MessageLog, Verdict};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Coordinates of a cell, unique within a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -62,6 +62,14 @@ pub enum Role {
     Measure,
     /// The step brings the target into a state: a purge, a fill, writes before a round, a wait.
     Prepare,
+}
+
+/// Whether a cell is the representative one of its workload, among the cells of a run: the merged one of several targets where
+/// there is one.
+pub fn representative(cells: &[Cell]) -> impl Fn(&CellKey) -> bool {
+    let merged = cells.iter().filter(|cell| cell.key.is_of_all_targets());
+    let merged: BTreeSet<String> = merged.map(|cell| cell.key.name.clone()).collect();
+    move |key| key.is_of_all_targets() || !merged.contains(&key.name)
 }
 
 impl CellKey {

@@ -12,6 +12,7 @@
 //! percentile with too few samples, a cell that is INVALID, and a name that no cell has do not hold, each with a
 //! reason.
 
+use crate::cell::representative;
 use crate::metric::{Counted, Metric, kind_named};
 use crate::{Cell, CellKey, Ended, Level};
 use iodyno_units::{parse_bandwidth_bytes_per_s, parse_duration_ns, parse_rate_iops};
@@ -217,13 +218,13 @@ pub struct Outcome<'a> {
 /// Judges thresholds on the cells of a run. Returns at least one outcome per threshold, in their order.
 pub fn judge<'a>(thresholds: &'a [Threshold], cells: &'a [Cell]) -> Vec<Outcome<'a>> {
     let groups = with_repeats(cells);
-    let merged_speak = groups.iter().any(|g| g[0].key.is_of_all_targets());
+    let speaks = representative(cells);
     let mut outcomes = Vec::new();
     for threshold in thresholds {
         let before = outcomes.len();
         let meant: Vec<_> = groups
             .iter()
-            .filter(|g| !merged_speak || g[0].key.is_of_all_targets())
+            .filter(|g| speaks(&g[0].key))
             .filter(|g| threshold.cells.as_ref().is_none_or(|like| is_like(like, &g[0].key.name)))
             .collect();
         for group in &meant {

@@ -49,8 +49,8 @@ fn warms_up(task: &Task, targets: &[TargetPlan]) -> bool {
     task.cell.emulation.precondition != Precondition::Carried && targets.iter().all(is_used)
 }
 
-/// The plans of a cell's targets, one for each of its workloads, and the reason for each engine. The targets are
-/// open, or volumes of an emulated system, or of a served one (`media`).
+/// The plans of a cell's targets, one for each of the workloads that run on them, and the reason for each engine. The
+/// targets are open, or volumes of an emulated system, or of a served one (`media`).
 pub(crate) fn targets_of(
     task: &Task,
     open_targets: &[OpenTarget],
@@ -59,14 +59,16 @@ pub(crate) fn targets_of(
 ) -> (Vec<TargetPlan>, Vec<String>) {
     let cell = &task.cell;
     let mut all = (Vec::new(), Vec::new());
-    for (volume, open_target) in (task.targets.start as u32..).zip(open_targets) {
+    for (number, open_target) in (0..).zip(open_targets) {
+        let volume = task.targets.start as u32 + number;
         let mut medium = match (media, system) {
             (Some(media), _) => media[volume as usize].clone(),
             (None, Some(system)) => Medium::Model { system: Arc::clone(system), volume },
             (None, None) => open_target.medium.clone(),
         };
         let beside = cell.beside.iter().enumerate().map(|(n, cell)| (Some(n), cell));
-        for (beside, cell) in core::iter::once((None, cell)).chain(beside) {
+        let loads = core::iter::once((None, cell)).chain(beside);
+        for (beside, cell) in loads.filter(|(_, cell)| cell.is_on(volume as usize)) {
             let spec = &cell.spec;
             // Other media have only one engine.
             let own = cell.engine.as_deref().filter(|_| matches!(medium, Medium::File(_)));
@@ -88,6 +90,7 @@ pub(crate) fn targets_of(
                 },
                 medium: medium.clone(),
                 beside,
+                number,
             });
             all.1.push(why);
             if let Medium::Live { first_worker, .. } = &mut medium {

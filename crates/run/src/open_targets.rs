@@ -263,7 +263,8 @@ pub(crate) fn set(run: &ResolvedRun, by: OpenedBy) -> Result<Vec<OpenTarget>, Ru
         )));
     }
     let mut open_targets: Vec<OpenTarget> = Vec::new();
-    for name in &run.request.targets {
+    for (number, name) in run.request.targets.iter().enumerate() {
+        let writes = run.loads().any(|c| c.is_on(number) && c.spec.changes_content());
         let inspection = inspect_from(name, run.folder())?;
         let same = |p: &OpenTarget| {
             let export =

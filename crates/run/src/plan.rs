@@ -41,6 +41,9 @@ pub struct Plan {
     /// Whether part of `cell_write_bytes` follows from a rate, which is kept only on average.
     #[serde(skip)]
     pub by_rate: bool,
+    /// Whether some workloads have one of the targets to themselves.
+    #[serde(skip)]
+    pub on_own_targets: bool,
     /// Time during which cells write as fast as the target accepts, ns.
     pub unlimited_write_ns: u64,
     /// Endurance of each target whose device reports it.
@@ -157,6 +160,8 @@ impl Plan {
                 continue;
             }
             for load in core::iter::once(cell).chain(&cell.beside) {
+                plan.on_own_targets |= load.only_on.is_some();
+                let targets = if load.only_on.is_some() { 1 } else { targets };
                 let writes = match &load.replay {
                     Some(replay) => Writes::AtMost(replay.trace.summary().written_bytes() as f64),
                     None => Writes::of(&load.spec, capacity_bytes),
@@ -202,8 +207,9 @@ impl Plan {
         health: &[Option<Health>],
         lay_out_bytes: &[u64],
     ) -> Vec<Endurance> {
-        let cells = self.cell_write_bytes / (inspections.len() as u64).max(1)
-            + bytes_at_1_gb_per_s(self.unlimited_write_ns);
+        // (One target may get all of it where workloads have their own.)
+        let share = if self.on_own_targets { 1 } else { (inspections.len() as u64).max(1) };
+        let cells = self.cell_write_bytes / share + bytes_at_1_gb_per_s(self.unlimited_write_ns);
         let bytes: Vec<u64> = (0..inspections.len())
             .map(|i| lay_out_bytes.get(i).copied().unwrap_or(0) + cells)
             .collect();
@@ -300,6 +306,8 @@ impl Plan {
         };
         let on = if targets == 1 {
             String::new()
+        } else if self.on_own_targets {
+            format!(", each job on its own of {targets} targets")
         } else {
             format!(" on each of {targets} targets at once")
         };

@@ -27,6 +27,11 @@ pub(crate) fn impossible(run: &ResolvedRun) -> Result<(), RunError> {
         ));
     }
     run.cells.iter().try_for_each(beside)?;
+    if !run.process.ranks.is_alone() && run.loads().any(|cell| cell.only_on.is_some()) {
+        return Err(RunError::Impossible(
+            "jobs that each have a target of their own run in one process: run them without --ranks, or give each job a run of its own".to_owned(),
+        ));
+    }
     let ring_only =
         [("--poll", run.request.options.poll), ("--plain-ring", run.request.options.plain)];
     let ring_only = ring_only.into_iter().find(|(_, given)| *given);
@@ -49,12 +54,12 @@ pub(crate) fn impossible(run: &ResolvedRun) -> Result<(), RunError> {
 
 /// Refuses simultaneous workloads that can't be measured together.
 fn beside(cell: &CellSpec) -> Result<(), RunError> {
-    let loads: Vec<&Spec> =
-        core::iter::once(cell).chain(&cell.beside).map(|cell| &cell.spec).collect();
-    for CellSpec { name, spec, fill_passes, beside, .. } in &cell.beside {
+    let loads: Vec<&CellSpec> = core::iter::once(cell).chain(&cell.beside).collect();
+    for CellSpec { name, spec, fill_passes, beside, only_on, .. } in &cell.beside {
+        let meets = |other: &CellSpec| only_on.is_none_or(|target| other.is_on(target));
         let why = if !beside.is_empty() || fill_passes.or(cell.fill_passes).is_some() {
             "is not a plain workload"
-        } else if loads.iter().any(|other| meet_verified(spec, other)) {
+        } else if loads.iter().any(|other| meets(other) && meet_verified(spec, &other.spec)) {
             "or the other verifies its content, which the other's writes would change"
         } else {
             continue;
@@ -183,7 +188,7 @@ fn exactly(ns: u64) -> String {
 /// Refuses cells that do not fit the inspected targets.
 pub(crate) fn misfits(run: &ResolvedRun, open_targets: &[OpenTarget]) -> Result<(), RunError> {
     memory(run, open_targets)?;
-    for open_target in open_targets {
+    for (number, open_target) in open_targets.iter().enumerate() {
         engine(run, open_target)?;
         // A method skips cells that do not fit, and records that; it fails only if none fits.
         if run.method.is_some()
@@ -194,7 +199,7 @@ pub(crate) fn misfits(run: &ResolvedRun, open_targets: &[OpenTarget]) -> Result<
         {
             continue;
         }
-        for cell in run.loads() {
+        for cell in run.loads().filter(|cell| cell.is_on(number)) {
             crate::fill::check(cell)?;
             nbd(&cell.name, &cell.spec, open_target)?;
             replay(cell, open_target)?;

@@ -160,7 +160,10 @@ pub struct ListedCell {
     /// See [`CellSpec::drop_cache`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drop_cache: Option<DropCache>,
-    /// Workloads on the same targets at the same time.
+    /// See [`CellSpec::only_on`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub only_on: Option<usize>,
+    /// Workloads at the same time, on the same targets unless each has one of its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<ListedCell>,
 }
@@ -169,8 +172,9 @@ impl ListedCell {
     /// A cell named after its workload.
     pub fn new(name: impl Into<String>, spec: Spec) -> Self {
         let (workload, fill_passes, engine, drop_cache) = (None, None, None, None);
-        let beside = Vec::new();
-        Self { name: name.into(), workload, spec, fill_passes, engine, drop_cache, beside }
+        let (only_on, beside) = (None, Vec::new());
+        let name = name.into();
+        Self { name, workload, spec, fill_passes, engine, drop_cache, only_on, beside }
     }
 
     /// The cell in the driver's form.
@@ -179,6 +183,7 @@ impl ListedCell {
         let beside = self.beside.iter().map(Self::cell).collect();
         let workload = self.workload.clone().unwrap_or_else(|| self.name.clone());
         let (engine, drop_cache) = (self.engine.clone(), self.drop_cache);
-        CellSpec { workload, fill_passes: self.fill_passes, engine, drop_cache, beside, ..cell }
+        let (fill_passes, only_on) = (self.fill_passes, self.only_on);
+        CellSpec { workload, fill_passes, engine, drop_cache, only_on, beside, ..cell }
     }
 }

@@ -35,7 +35,7 @@ pub(crate) fn run_cell(on: StepContext<'_, '_>, task: &Task) -> Result<Vec<Cell>
     let start = if run.is_farmed() { None } else { StartOverRanks::of(run) };
     let own = own_cells(on, task, start.as_ref());
     let loads = task.cell.beside.len() + 1;
-    let Some(start) = start else { return Ok(over_ranks::merged_here(own?, loads)) };
+    let Some(start) = start else { return Ok(over_ranks::merged_here(own?, &task.cell)) };
     let evidence = start.end();
     if own.as_ref().is_ok_and(|cells| cells.iter().any(|cell| cell.evidence.skipped.is_some())) {
         return over_ranks::record_of_all(run, own);
@@ -76,9 +76,13 @@ fn own_cells(
             served = Some(Emulated::served(system, cell).map_err(RunError::Impossible)?);
         }
     } else {
-        for open_target in &mut *open_targets {
-            open_target.renew(spec)?;
-            verified::ready(run, cell, open_target);
+        for (number, open_target) in task.targets.clone().zip(&mut *open_targets) {
+            // The first workload speaks for all on its target.
+            let mut own = core::iter::once(cell).chain(&cell.beside);
+            if let Some(load) = own.find(|load| load.is_on(number)) {
+                open_target.renew(&load.spec)?;
+                verified::ready(run, load, open_target);
+            }
         }
     }
     let media = served.as_ref().map(|(_, media)| media.as_slice());
@@ -90,19 +94,24 @@ fn own_cells(
     let mut plan = cell_plan(run, task, targets, schedule.walks(task), on.events);
     plan.start = start.map(|start| Arc::clone(start) as Arc<dyn StartTogether>);
 
-    // One entry per target and workload.
-    let loads: Vec<&CellSpec> = core::iter::once(cell).chain(&cell.beside).collect();
-    let repeated = |p: &OpenTarget| core::iter::repeat_n(p.inspection.clone(), loads.len());
-    let inspections: Vec<_> = open_targets.iter().flat_map(repeated).collect();
-    let uncached = |index: usize| {
-        let CellSpec { spec, drop_cache, .. } = loads[index % loads.len()];
-        let open_target = &open_targets[index / loads.len()];
+    // One entry per target and workload: the target's number, and the workload.
+    let loads: Vec<(usize, &CellSpec)> = plan
+        .targets
+        .iter()
+        .enumerate()
+        .map(|(i, t)| (t.number as usize, plan.cell_on(i)))
+        .collect();
+    let inspections: Vec<_> =
+        loads.iter().map(|(target, _)| open_targets[*target].inspection.clone()).collect();
+    let uncached = |(target, load): &(usize, &CellSpec)| {
+        let CellSpec { spec, drop_cache, .. } = load;
+        let open_target = &open_targets[*target];
         if let Some(what) = drop_cache {
             page_cache::drop_range(open_target, spec, *what);
         }
         page_cache::Before::drop_range(open_target, spec)
     };
-    let uncached: Vec<_> = (0..inspections.len()).map(uncached).collect();
+    let uncached: Vec<_> = loads.iter().map(uncached).collect();
     let before = system.is_none().then(|| Surroundings::before(&inspections));
     let mut writer =
         CellWriter::new(on.writer, watch, &run.process.ranks, on.first_index, task.position);
@@ -136,14 +145,13 @@ fn own_cells(
     }
     if system.is_none() {
         // First note the trims of all simultaneous workloads: each may read what another trimmed.
-        for (index, done) in cells.iter().enumerate() {
-            let spec = &loads[index % loads.len()].spec;
-            open_targets[index / loads.len()].note_trims(spec, done);
+        for ((target, load), done) in loads.iter().zip(&cells) {
+            open_targets[*target].note_trims(&load.spec, done);
         }
     }
     for (index, (done, why)) in cells.iter_mut().zip(choices).enumerate() {
-        let open_target = &mut open_targets[index / loads.len()];
-        let spec = &loads[index % loads.len()].spec;
+        let (target, load) = loads[index];
+        let (open_target, spec) = (&mut open_targets[target], &load.spec);
         if system.is_none() {
             done.evidence.ram_bytes = ram_bytes();
             done.evidence.trimmed_bytes = open_target.trimmed_bytes;
@@ -168,8 +176,9 @@ fn own_cells(
             let pinned = run.request.processors.as_ref().map(ToString::to_string);
             done.facts.extend(pinned.map(|list| ("processors".to_owned(), list)));
         }
-        let others = loads.iter().enumerate().filter(|(at, _)| *at != index % loads.len());
-        done.evidence.beside = others.map(|(_, load)| load.workload.clone()).collect();
+        let others =
+            loads.iter().enumerate().filter(|(at, other)| *at != index && other.0 == target);
+        done.evidence.beside = others.map(|(_, (_, load))| load.workload.clone()).collect();
         record_unverified(spec, done);
         record_replay(done);
         open_target.verified.note(done);

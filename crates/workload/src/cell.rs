@@ -42,6 +42,8 @@ pub struct CellSpec {
     pub replay: Option<Arc<Replay>>,
     /// The part of the targets that this process uses, if several processes share them.
     pub part: TargetPart,
+    /// The one target that it runs on, by its number in the run; None: all targets of the cell.
+    pub only_on: Option<usize>,
 }
 
 /// Pages to drop from the page cache before a cell.
@@ -161,7 +163,13 @@ impl CellSpec {
             beside: Vec::new(),
             replay: None,
             part: TargetPart::WHOLE,
+            only_on: None,
         }
+    }
+
+    /// Whether it runs on this target of the run.
+    pub fn is_on(&self, target: usize) -> bool {
+        self.only_on.is_none_or(|only| only == target)
     }
 
     /// Length of one interval of the series, ns: by default one that gives a series of up to some thousand points.

@@ -20,8 +20,8 @@ use addresses::{check_addresses, check_places, check_recent};
 const MAX_DATA_BYTES: u32 = 64 << 20;
 /// Maximum size of operations without data, bytes.
 const MAX_RANGE_BYTES: u32 = 1 << 30;
-/// Maximum number of sizes in a distribution: enough for fio's range from 1 KiB to 1 MiB.
-const MAX_SIZES: usize = 1024;
+/// Maximum number of sizes in a distribution: enough for fio's range from 512 B to 1 MiB.
+const MAX_SIZES: usize = 2048;
 /// Maximum number of addresses that a worker remembers: 8 MiB of memory.
 const MAX_WINDOW: u32 = 1 << 20;
 /// Maximum number of writes, or operations, between flushes.

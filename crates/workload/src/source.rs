@@ -105,9 +105,9 @@ pub trait Source: Debug + Send {
     /// Notifies the source of an operation that completed at `now_ns`.
     fn completed(&mut self, op: &Op, token: Self::Token, outcome: Outcome, now_ns: u64);
 
-    /// Notifies the source that the worker's time or share is over at `now_ns`. True if the source then issues final
-    /// operations, which still belong to the measured window, up to [`Next::Done`].
-    fn close(&mut self, _now_ns: u64) -> bool {
+    /// Notifies the source that the worker's time (`by_time`) or share is over at `now_ns`. True if the source then issues
+    /// final operations, which still belong to the measured window, up to [`Next::Done`].
+    fn close(&mut self, _now_ns: u64, _by_time: bool) -> bool {
         false
     }
 
@@ -202,8 +202,8 @@ impl Source for WorkloadSource {
         self.stream.completed(op.kind);
     }
 
-    fn close(&mut self, now_ns: u64) -> bool {
-        let last_ops = self.stream.close(self.flush_at_end);
+    fn close(&mut self, now_ns: u64, by_time: bool) -> bool {
+        let last_ops = self.stream.close(self.flush_at_end, !by_time);
         if last_ops == 0 {
             return false;
         }

@@ -126,12 +126,12 @@ impl Stream {
         }
     }
 
-    /// Limits the stream to this number of flushes, and then reads of the writes that it has not read back. Returns
-    /// the number of these operations; if it is 0, the stream goes on.
-    pub(crate) fn close(&mut self, flushes: u32) -> u32 {
+    /// Limits the stream to this number of flushes and then, with `reads_back`, reads of the writes that it has not read
+    /// back. Returns the number of these operations; if it is 0, the stream goes on.
+    pub(crate) fn close(&mut self, flushes: u32, reads_back: bool) -> u32 {
         debug_assert!(!matches!(self.path, Path::Last(_)), "a stream is closed once");
         let reads = self.path.read_back().map(|of| std::mem::take(&mut of.writes));
-        let reads = reads.unwrap_or_default();
+        let reads = reads.filter(|_| reads_back).unwrap_or_default();
         let count = flushes + reads.len() as u32;
         if count > 0 {
             let before = std::mem::replace(&mut self.path, Path::Last(None));

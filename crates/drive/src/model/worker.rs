@@ -161,7 +161,10 @@ impl<S: Source> Worker<S> {
     /// which extend the window.
     #[cold]
     pub(super) fn closes(&mut self, now_ns: u64, why: Ended) -> bool {
-        if self.closing.is_some() || !self.measured || !self.source.close(now_ns) {
+        if self.closing.is_some() || !self.measured {
+            return false;
+        }
+        if !self.source.close(now_ns, why == Ended::Time) {
             return false;
         }
         self.closing = Some(why);

@@ -204,7 +204,10 @@ impl<S: Source> WorkerLoop<S> {
     /// flush, which extend the window until they have completed.
     #[cold]
     fn closes(&mut self, w: &mut Worker<S>, why: Ended) -> bool {
-        if self.closing.is_some() || !w.recorder.measuring() || !w.source.close(self.now_ns) {
+        if self.closing.is_some() || !w.recorder.measuring() {
+            return false;
+        }
+        if !w.source.close(self.now_ns, why == Ended::Time) {
             return false;
         }
         let done = w.recorder.ops + w.recorder.errors;

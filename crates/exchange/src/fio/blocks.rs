@@ -8,7 +8,7 @@ use super::reading::{KINDS, Reading, Walk};
 use crate::size_text::size_text;
 
 /// Block sizes of a range that become a list.
-const MAX_SIZES: u64 = 1024;
+const MAX_SIZES: u64 = 2048;
 
 /// Zones of a distribution that become hot spots; one more is what they leave.
 const MAX_ZONES: usize = 63;
@@ -219,7 +219,9 @@ impl Reading<'_> {
     fn uniform(&mut self, mix: &[(&str, f64)], blocks: &[Vec<(u64, f64)>; 3]) -> String {
         let is_one = Self::one_of(mix, blocks).is_some();
         let is_own_align = self.opt("ba").is_some();
-        if self.flag("norandommap") {
+        // (A shift register has each of its numbers once.)
+        let is_once = is_one && self.section.value("random_generator") == Some("lfsr");
+        if self.flag("norandommap") && !is_once {
             return "\"uniform\"".to_owned();
         }
         if is_one && !is_own_align {

@@ -1,7 +1,8 @@
 //! A job from the options of its section: each with fio's meaning, written as a workload file.
 
 use super::blocks::sizes;
-use super::layout::{Surround, is_device};
+use super::extent::{Extent, Region};
+use super::layout::{self, Surround, is_device};
 use super::lines::{Opt, Section};
 use super::reading::{KINDS, Reading, Walk};
 use super::{Job, Note, Refusal, Surroundings};
@@ -183,7 +184,8 @@ impl Reading<'_> {
                 let _ = write!(toml, "\n[{kind}]\n{table}");
             }
         }
-        let _ = write!(toml, "{arrivals}{content}\n[limits]\n{limits}");
+        let flushes = self.flushes_of_passes(&mix, &region, &blocks, &walk);
+        let _ = write!(toml, "{flushes}{arrivals}{content}\n[limits]\n{limits}");
         if !self.refused.is_empty() {
             return None;
         }
@@ -212,6 +214,7 @@ impl Reading<'_> {
             uncached,
             drop_cache: (!direct && self.invalidates()).then_some(DropCache::Clean),
             filename,
+            file: layout::file_of(self.section),
             notes,
             traps,
             check: None,
@@ -395,6 +398,45 @@ impl Reading<'_> {
             }
         }
         out
+    }
+
+    /// `[flush]`: fio flushes each file at the end of each pass over it, not of the last one alone; twice where it also closes it.
+    fn flushes_of_passes(
+        &mut self,
+        mix: &[(&str, f64)],
+        region: &Region,
+        blocks: &[Vec<(u64, f64)>; 3],
+        walk: &Walk,
+    ) -> String {
+        let names = ["end_fsync", "fsync_on_close"];
+        let Some(opt) = names.iter().find(|name| self.flag(name)).and_then(|name| self.opt(name))
+        else {
+            return String::new();
+        };
+        let is_by_time = self.flag("time_based") && self.flag("runtime");
+        let writes = mix.iter().any(|(kind, _)| *kind == "write");
+        let loops = self.count("loops").unwrap_or(1).max(1);
+        let size = region.each_bytes;
+        let is_repeated = match (self.extent_of("io_size"), size) {
+            (Some(Extent::Bytes(moved)), Some(size)) => moved.saturating_mul(loops) > size,
+            _ => loops > 1,
+        };
+        if !writes || is_by_time || !is_repeated {
+            return String::new();
+        }
+        let is_plain = self.flushes_per_op(mix) == 0.0
+            && !["rate", "rate_iops"].iter().any(|name| self.flag(name))
+            && !matches!(walk, Walk::Holes(..));
+        let each = Self::one_of(mix, blocks).zip(size).map(|(block, size)| size / block.max(1));
+        let closes = if self.flag("fsync_on_close") { 2 } else { 1 };
+        let burst = region.files.saturating_mul(region.threads).saturating_mul(closes);
+        let every = each.unwrap_or(0).saturating_mul(region.threads);
+        if !is_plain || !(1..=1_000_000_000).contains(&every) || burst > 1_000_000 {
+            self.note(opt, "behind the last pass alone, where fio also flushes each file behind each pass before");
+            return String::new();
+        }
+        self.note(opt, "also behind each pass before the last one, as in fio");
+        format!("\n[flush]\nevery = {every}\nburst = {burst}\n")
     }
 
     /// Whether the content is to be verified.

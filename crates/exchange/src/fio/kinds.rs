@@ -24,6 +24,20 @@ impl Reading<'_> {
                 let reads = self.read_share();
                 vec![("read", reads), ("write", 100.0 - reads)]
             }
+            "trimwrite" | "randtrimwrite" => {
+                let words = format!(
+                    "`rw={value}` is not issued: each block is trimmed, and then written; here kinds of operation have addresses of their own"
+                );
+                let trim = if is_random { "randtrim" } else { "trim" };
+                let write = if is_random { "randwrite" } else { "write" };
+                let help = format!(
+                    "use a job with rw={trim}, and one with rw={write} and stonewall behind it"
+                );
+                if let Some(opt) = opt {
+                    self.refuse(opt, words, help);
+                }
+                return None;
+            }
             _ => {
                 let words = format!("`rw={value}` is not issued");
                 let help = "use read, write, randread, randwrite, rw, randrw, trim or randtrim";

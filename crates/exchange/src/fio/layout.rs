@@ -1,9 +1,10 @@
 //! Which jobs run at the same time, and on which part of the target each of them runs: fio's files lie side by side on
 //! it. What a job does on its part is in `duration.rs`.
 
-use super::Refusal;
 use super::lines::Section;
+use super::{Refusal, Surroundings};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 /// What a job has of the file around it.
 pub(super) struct Surround<'a> {
@@ -137,6 +138,17 @@ pub(super) fn is_device(section: &Section) -> bool {
     section.value("filename").is_some_and(|names| file_names(names).iter().all(is_one))
 }
 
+/// The one file or device that a job names.
+pub(super) fn file_of(section: &Section) -> Option<PathBuf> {
+    section.value("filename")?;
+    files_of(section).filter(|names| !names.contains(BETWEEN_FILES)).map(PathBuf::from)
+}
+
+/// Whether a job's file is a target of its own, used from its start: a device, or one of several targets of the run.
+fn is_own_target(section: &Section, around: &dyn Surroundings) -> bool {
+    is_device(section) || file_of(section).is_some_and(|file| around.is_target(&file))
+}
+
 /// One file, or the files of one job, with all jobs that use it.
 struct Used {
     name: String,
@@ -186,13 +198,14 @@ pub(super) fn known_before(
     (known, spaces)
 }
 
-/// The part of each job, by its number, from the bytes that each takes; None where they are not known. A device begins at the
-/// start of the target. So does a file, unless others are in use between its first job and its last one: these lie side by
+/// The part of each job, by its number, from the bytes that each takes; None where they are not known. A device, and a target
+/// of its own, begins at the start of the target. So does a file, unless others are in use between its first job and its last one: these lie side by
 /// side. Jobs that name one file share it, at one place in all groups.
 pub(super) fn parts(
     sections: &[Section],
     groups: &[Group],
     spaces: &[Option<u64>],
+    around: &dyn Surroundings,
     refused: &mut Vec<Refusal>,
 ) -> Vec<Part> {
     let mut parts = vec![Part::Whole; sections.len()];
@@ -201,7 +214,7 @@ pub(super) fn parts(
     let mut order: Vec<usize> = (0..sections.len()).collect();
     order.sort_by_key(|job| group_of[*job]);
     for job in order {
-        if is_device(&sections[job]) {
+        if is_own_target(&sections[job], around) {
             continue;
         }
         let (name, group) = (identity(&sections[job]), group_of[job]);

@@ -1,13 +1,14 @@
 //! What a job may not do as its writer expects: traps, which `--lint` prints.
 
-use super::Note;
 use super::extent::Region;
 use super::layout::{self, Group, file_names};
 use super::lines::Section;
 use super::number::time_text;
 use super::reading::{Reading, Walk};
+use super::{Note, Surroundings};
 use iodyno_catalog::File;
 use iodyno_units::human;
+use std::collections::BTreeSet;
 
 /// A rate below this, bytes a second, was hardly meant so.
 const SLOW_RATE: u64 = 65_536;
@@ -201,6 +202,7 @@ pub(super) fn of_groups(
     sections: &[Section],
     groups: &[Group],
     files: &[File],
+    around: &dyn Surroundings,
 ) -> Vec<(usize, Note)> {
     const ON_PURPOSE: &[&str] = &["flow", "wait_for", "startdelay", "exitall"];
     let mut all = Vec::new();
@@ -220,17 +222,24 @@ pub(super) fn of_groups(
             ),
         };
         let at = sections[*second].place.at(files);
-        let mut devices: Vec<&str> = jobs
-            .iter()
-            .filter(|job| layout::is_device(&sections[**job]))
-            .filter_map(|job| sections[*job].value("filename"))
-            .collect();
-        devices.sort_unstable();
-        devices.dedup();
+        let own = |job: &usize| layout::file_of(&sections[*job]);
+        if jobs.iter().all(|job| own(job).is_some_and(|file| around.is_target(&file))) {
+            // Each runs on its own.
+            let first = own(first);
+            if jobs.iter().any(|job| own(job) != first) {
+                continue;
+            }
+        }
+        let devices = jobs.iter().filter(|job| layout::is_device(&sections[**job]));
+        let devices: BTreeSet<&str> =
+            devices.filter_map(|job| sections[*job].value("filename")).collect();
         if devices.len() > 1 {
+            let named: Vec<String> =
+                devices.iter().map(|device| format!("--on {device}")).collect();
             let words = format!(
-                "{names} run at the same time on {} devices; here all jobs go to each target of --on: give each job a run of its own (--section NAME) to keep it to its device",
-                devices.len()
+                "{names} run at the same time on {} devices: with `{}` each keeps to its own, and otherwise all jobs go to each target",
+                devices.len(),
+                named.join(" ")
             );
             all.push((*second, Note::new(at, words)));
         } else if !jobs.iter().any(|job| ON_PURPOSE.iter().any(|name| sections[*job].flag(name))) {

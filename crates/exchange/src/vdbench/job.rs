@@ -165,6 +165,7 @@ impl Reading<'_, '_> {
             uncached: false,
             drop_cache: None,
             filename: lun,
+            file: None,
             notes,
             traps,
             check: None,

@@ -19,6 +19,8 @@ mod faults;
 mod figures;
 mod fio_exports;
 mod fio_jobs;
+mod fio_regression;
+mod fio_targets;
 mod flags;
 mod folder;
 mod foreign;

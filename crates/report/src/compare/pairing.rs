@@ -7,6 +7,7 @@
 //! as conditions.
 
 use super::Omission;
+use iodyno_measure::cell::representative;
 use iodyno_measure::threshold::{unusable, with_repeats};
 use iodyno_measure::{Cell, CellKey};
 use iodyno_notebook::Run;
@@ -43,11 +44,11 @@ impl<'a> Entry<'a> {
 pub(super) fn entries(runs: &[Run]) -> Vec<Entry<'_>> {
     let mut entries: Vec<Entry> = Vec::new();
     for run in runs {
-        let has_merged = run.cells.iter().any(|c| c.key.is_of_all_targets());
+        let speaks = representative(&run.cells);
         let mut of_run: Vec<CellKey> = Vec::new();
         for group in with_repeats(&run.cells) {
             let mut key = group[0].key.coordinates();
-            if !has_merged || key.is_of_all_targets() {
+            if speaks(&key) {
                 key.target.clear();
             }
             // A list that names a cell twice has two cells of that name; the first represents both.

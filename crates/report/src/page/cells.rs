@@ -5,6 +5,7 @@ use super::distribution::{self, of_cells};
 use super::stage::Stage;
 use super::time;
 use super::{figures, labels, latency_breakdown, messages};
+use iodyno_measure::cell::representative;
 use iodyno_measure::statistics::repeats;
 use iodyno_measure::summary::is_about_bandwidth;
 use iodyno_measure::threshold::{unusable, with_repeats};
@@ -23,9 +24,9 @@ const ROWS_MAX: usize = 5000;
 
 /// The representative cells: with several targets, the merged ones.
 pub(super) fn speaking(run: &Run) -> Vec<&Cell> {
-    let merged = run.cells.iter().any(|c| c.key.is_of_all_targets());
+    let speaks = representative(&run.cells);
     let measures = |c: &&Cell| c.key.place.as_ref().is_none_or(|p| p.role == Role::Measure);
-    run.cells.iter().filter(measures).filter(|c| !merged || c.key.is_of_all_targets()).collect()
+    run.cells.iter().filter(measures).filter(|c| speaks(&c.key)).collect()
 }
 
 /// Sections of a run of plain cells.

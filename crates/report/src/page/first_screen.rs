@@ -7,6 +7,7 @@ use crate::repeats;
 use crate::run_verdict::RunVerdict;
 use crate::thresholds;
 use crate::verdict_groups::{self, Group};
+use iodyno_measure::cell::representative;
 use iodyno_measure::stationarity::mean_rate;
 use iodyno_measure::statistics::batch;
 use iodyno_measure::summary::is_about_bandwidth;
@@ -98,13 +99,9 @@ pub(super) fn sentence(text: &str) -> String {
 
 /// One headline per cell, or per group of repeats.
 fn of_cells(run: &Run) -> Vec<Headline> {
-    let merged = run.cells.iter().any(|c| c.key.is_of_all_targets());
+    let speaks = representative(&run.cells);
     let repeated = repeats::of(run);
-    let cells = run
-        .cells
-        .iter()
-        .filter(|c| !merged || c.key.is_of_all_targets())
-        .filter(|c| c.key.repeat == 0);
+    let cells = run.cells.iter().filter(|c| speaks(&c.key)).filter(|c| c.key.repeat == 0);
     let each = cells.take(HEADLINES_MAX).map(|cell| {
         let of = repeated.iter().find(|r| {
             r.key.name == cell.key.name
@@ -128,7 +125,7 @@ fn of_cells(run: &Run) -> Vec<Headline> {
                 );
             }
         }
-        let several = !merged && run.head.targets.len() > 1;
+        let several = run.head.targets.len() > 1 && !cell.key.is_of_all_targets();
         if several {
             headline.name = format!("{} on {}", cell.key.name, cell.key.target);
         }

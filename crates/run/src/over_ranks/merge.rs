@@ -6,10 +6,15 @@ use crate::outcome::RunError;
 use crate::resolved_run::ResolvedRun;
 use iodyno_measure::verdict::judge;
 use iodyno_measure::{Cell, Level, RankFigures};
+use iodyno_workload::CellSpec;
 
-/// The cells of one process's targets, in order, with `loads` workloads on each; where there are several targets,
-/// followed by the merged cell of each workload.
-pub(crate) fn merged_here(mut cells: Vec<Cell>, loads: usize) -> Vec<Cell> {
+/// The cells of one process's targets, in order, with all workloads on each; where a workload runs on several targets,
+/// followed by its merged cell.
+pub(crate) fn merged_here(mut cells: Vec<Cell>, of: &CellSpec) -> Vec<Cell> {
+    let loads = of.beside.len() + 1;
+    if core::iter::once(of).chain(&of.beside).any(|load| load.only_on.is_some()) {
+        return cells;
+    }
     if cells.len() > loads {
         cells.extend(of_all_targets(&cells, loads));
     }
