@@ -166,6 +166,9 @@ pub struct Evidence {
     pub spent: Vec<Spent>,
     /// In virtual time: how busy the parts of the machine were, as far as they were at all.
     pub busy: Vec<Busy>,
+    /// Emulated flash DIMMs that share a driver thread by their default; None where each has its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub modules_per_driver_thread: Option<u32>,
 }
 
 impl Evidence {

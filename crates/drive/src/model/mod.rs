@@ -353,6 +353,7 @@ fn record_evidence(spec: &Spec, medium: &Medium, cell: &mut Cell) {
             "{dimms} modules share one, the vendor's default; ?occupancy=max gives each its own"
         );
         cell.facts.insert("driver threads".to_owned(), words);
+        cell.evidence.modules_per_driver_thread = Some(dimms);
     }
     let state = &system.volumes[*volume as usize].state;
     let written = if state.how == Written::Fresh { 0.0 } else { state.fill };
