@@ -35,12 +35,12 @@ use weighted::Weighted;
 const MAX_REDRAWS: u32 = 100;
 
 /// The operations of one worker, without end.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Stream {
     path: Path,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Path {
     One(Uniform, OpKind),
     Mix(MixedUniform),
@@ -50,7 +50,7 @@ enum Path {
 }
 
 /// Flushes, then reads of what was written and not yet read back.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Last {
     before: Path,
     flushes: u32,
@@ -110,6 +110,20 @@ impl Stream {
             None => Path::Any(Box::new(General::new(shared, worker))),
         };
         Self { path }
+    }
+
+    /// A stream that goes on like this one, of the only worker of a target: sequential cursors that it shares with no other
+    /// are copied. None where it depends on counters of all workers.
+    pub(crate) fn fork(&self) -> Option<Self> {
+        let mut fork = self.clone();
+        if let Path::Any(general) = &mut fork.path {
+            if general.counted.is_used() {
+                return None;
+            }
+            let patterns = general.tables.iter_mut().flat_map(|table| &mut table.patterns);
+            patterns.for_each(Pattern::own_cursor);
+        }
+        Some(fork)
     }
 
     /// The next operation.
@@ -200,7 +214,7 @@ impl Stream {
 }
 
 /// Uniform addresses of blocks of one size.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Uniform {
     rng: Generator,
     places: u64,
@@ -219,7 +233,7 @@ impl Uniform {
 }
 
 /// A mix of kinds, all with the same uniform addresses of blocks of one size.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct MixedUniform {
     address: Uniform,
     rng: Generator,
@@ -281,7 +295,7 @@ impl MixedUniform {
 }
 
 /// Any workload.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct General {
     start_bytes: u64,
     shift: u32,
@@ -310,7 +324,7 @@ struct General {
     recent_misses: u64,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct OfKind {
     kind: OpKind,
     sizes: Weighted,
@@ -334,7 +348,7 @@ impl OfKind {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Table {
     choice: Weighted,
     rng: Generator,
@@ -460,7 +474,7 @@ impl General {
 }
 
 /// Writes that are read back in their order, so many at a time.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct ReadBack {
     writes: VecDeque<Op>,
     after: usize,

@@ -51,6 +51,11 @@ impl Carried {
         Ok(Self { now_ns: machine.now_ns(), machine, workers })
     }
 
+    /// A machine whose workers are at work since time 0. No further cell follows.
+    pub(super) fn resumed(machine: Machine) -> Self {
+        Self { machine, now_ns: 0, workers: Vec::new() }
+    }
+
     /// The number of the system's volumes.
     pub(super) fn volumes(&self) -> usize {
         self.workers.len()

@@ -6,6 +6,7 @@
 
 use super::done;
 use super::due_queue::{DueQueue, NEVER};
+use super::fork::{Begun, Forking};
 use super::settle::{Settled, Settling};
 use super::warm_up::{Levels, WarmUp, Warmed};
 use super::worker::Worker;
@@ -48,6 +49,10 @@ pub(super) struct EventLoop<'a, S: Source> {
     /// One for each target.
     recorders: Vec<Recorder>,
     due_queue: DueQueue,
+    /// Of a pilot.
+    pub(super) forking: Option<Forking<S>>,
+    /// Its workers had begun before.
+    has_begun: bool,
     /// Counts failures as the threads of real targets do; its stop flag is this cell's own.
     control: Control,
     working: usize,
@@ -95,6 +100,8 @@ impl<'a, S: Source> EventLoop<'a, S> {
             stop,
             machine,
             due_queue: DueQueue::new(workers.len()),
+            forking: None,
+            has_begun: false,
             control: Control::new(Arc::default(), plan.cell.errors_max, plan.flush_ns),
             working: workers.len(),
             workers,
@@ -122,6 +129,36 @@ impl<'a, S: Source> EventLoop<'a, S> {
             events.set_windows();
         }
         events
+    }
+
+    /// Its workers have begun, and no window has.
+    pub(super) fn resume(&mut self, begun: Begun) {
+        self.has_begun = true;
+        self.due_queue = begun.due_queue;
+        (self.now_ns, self.completions) = (begun.now_ns, begun.completions);
+    }
+
+    /// It forks before a time.
+    pub(super) fn forks(&mut self, forking: Option<Forking<S>>) {
+        if let Some(forking) = &forking {
+            self.bound_ns = self.bound_ns.min(forking.before_ns - 1);
+        }
+        self.forking = forking;
+    }
+
+    /// Forks, unless it has, or something failed: a cell that begins anew counts that.
+    #[cold]
+    fn fork(&mut self) {
+        let Some(forking) = &mut self.forking else { return };
+        if self.control.errors.load(Ordering::Relaxed) > 0 {
+            return;
+        }
+        let begun = Begun {
+            due_queue: self.due_queue.clone(),
+            now_ns: self.now_ns,
+            completions: self.completions,
+        };
+        forking.make(self.machine, &self.workers, begun);
     }
 
     /// Sets the times of all windows, counted from `start_ns`.
@@ -199,7 +236,7 @@ impl<'a, S: Source> EventLoop<'a, S> {
         }
         for index in 0..self.workers.len() {
             let target = self.workers[index].target;
-            if self.plan.cell_on(target).spec.limits().start_after_ns == 0 {
+            if !self.has_begun && self.plan.cell_on(target).spec.limits().start_after_ns == 0 {
                 self.workers[index].source.start(self.start_ns);
                 self.go_on(index);
             }
@@ -257,6 +294,11 @@ impl<'a, S: Source> EventLoop<'a, S> {
             return;
         }
         self.pass(self.bound_ns);
+        if self.forking.is_some() {
+            self.fork();
+            self.bound_ns = self.last_ns;
+            return;
+        }
         let Some(settling) = &mut self.settling else { return };
         let end_ns = self.bound_ns + 1;
         self.settled = settling.next_batch();
@@ -385,6 +427,11 @@ impl<'a, S: Source> EventLoop<'a, S> {
                     settling.completed(self.now_ns.saturating_sub(run.submitted_ns));
                 }
                 self.recorders[worker.target].completed(&run, self.now_ns);
+                if let Some(forking) = &mut self.forking
+                    && forking.is_due_after(worker)
+                {
+                    self.check_after = 0;
+                }
             }
         }
         self.go_on(index);
@@ -411,6 +458,9 @@ impl<'a, S: Source> EventLoop<'a, S> {
         intervals: &Receiver<IntervalMessage>,
         gathering: &mut Gathering<'_>,
     ) -> Option<Ended> {
+        if self.forking.as_ref().is_some_and(Forking::is_due) {
+            self.fork();
+        }
         if self.control.stop.load(Ordering::Relaxed) {
             return Some(Ended::Errors);
         }
