@@ -20,7 +20,7 @@ pub(crate) struct Slot<T> {
 }
 
 /// The slots of a worker's operations in flight.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct InFlight<T> {
     slots: Box<[Slot<T>]>,
     free: Vec<u32>,
@@ -36,6 +36,11 @@ impl<T: Copy + Default> InFlight<T> {
             free: (0..slots).rev().collect(),
             bytes: 0,
         }
+    }
+
+    /// Maximum number of operations in flight.
+    pub(crate) fn slots(&self) -> usize {
+        self.slots.len()
     }
 
     /// Number of operations in flight.

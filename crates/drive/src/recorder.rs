@@ -72,7 +72,6 @@ impl Recorder {
     ) -> Self {
         Self {
             target,
-            open,
             current: std::array::from_fn(|_| Self::fresh(open)),
             index: 0,
             window_start_ns: 0,
@@ -154,9 +153,7 @@ impl Recorder {
         let mut done = Box::new(Interval::default());
         for (class, slot) in self.current.iter_mut().zip(&mut done.classes) {
             if !class.is_empty() {
-                let mut class = std::mem::replace(class, Self::fresh(self.open));
-                class.trim();
-                *slot = Some(class);
+                *slot = Some(Box::new(class.take_trimmed()));
             }
         }
         let delay = self.run_delay.as_mut().map(RunDelayReader::take).unwrap_or_default();

@@ -294,6 +294,16 @@ impl Machine {
         }
     }
 
+    /// A clone, with hints of its own to the processor.
+    #[must_use]
+    pub fn fork(&self) -> Self {
+        let mut fork = self.clone();
+        if !fork.hot.is_empty() {
+            fork.take_addresses();
+        }
+        fork
+    }
+
     #[cold]
     fn take_addresses(&mut self) {
         self.hot = self.parts.iter().map(Part::hot).collect();

@@ -104,6 +104,12 @@ fn emulated(flags: &Check, emulated: &Emulated, style: Style) -> Result<ExitCode
     let mut states: Vec<String> = volumes.iter().map(iodyno_run::state_in_words).collect();
     states.dedup();
     text.line("state", &states.join("; "));
+    if let Some(modules) = system.dimms_per_driver_thread() {
+        let words = format!(
+            "{modules} modules share one, the vendor's default; ?occupancy=max gives each its own"
+        );
+        text.line("driver threads", &words);
+    }
     text.line("writing", "allowed: nothing real is written");
     print(&text.text)
 }

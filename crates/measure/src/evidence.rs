@@ -167,6 +167,9 @@ pub struct Evidence {
     pub spent: Vec<Spent>,
     /// In virtual time: utilisation of the machine's parts, except idle ones.
     pub busy: Vec<Busy>,
+    /// Emulated flash DIMMs that share a driver thread by their default; None where each has its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub modules_per_driver_thread: Option<u32>,
 }
 
 impl Evidence {

@@ -12,6 +12,8 @@
 
 mod compact;
 
+use core::ops::Range;
+
 /// Bits of a value's mantissa that are kept: 2^7 = 128 buckets an octave.
 const SUB_BITS: u32 = 7;
 const SUB: usize = 1 << SUB_BITS;
@@ -116,13 +118,33 @@ impl Histogram {
     /// Frees the empty buckets at both ends; the counts stay. Recording a value beyond the ends afterwards allocates
     /// all buckets again.
     pub fn trim(&mut self) {
-        let used = |n: &u64| *n > 0;
-        let low = self.counts.iter().position(used).unwrap_or(0);
-        let end = self.counts.iter().rposition(used).map_or(0, |high| high + 1);
-        if end - low < self.counts.len() {
-            self.counts = self.counts[low..end].into();
-            self.first += low;
+        let Range { start, end } = self.used();
+        if end - start < self.counts.len() {
+            self.counts = self.counts[start..end].into();
+            self.first += start;
         }
+    }
+
+    /// Moves all counts into a trimmed histogram, and leaves this one empty with its buckets.
+    #[must_use]
+    pub fn take_trimmed(&mut self) -> Self {
+        let used = self.used();
+        let mut taken =
+            Self::with_buckets(self.first + used.start, self.counts[used.clone()].to_vec());
+        (taken.count, taken.sum_ns) = (self.count, self.sum_ns);
+        (taken.min_ns, taken.max_ns) = (self.min_ns, self.max_ns);
+        self.counts[used].fill(0);
+        (self.count, self.sum_ns, self.min_ns, self.max_ns) = (0, 0, u64::MAX, 0);
+        taken
+    }
+
+    /// Indices of the buckets from the smallest value's to the largest value's.
+    fn used(&self) -> Range<usize> {
+        if self.count == 0 {
+            return 0..0;
+        }
+        let place = |value_ns: u64| bucket(value_ns.min((1 << VALUE_BITS) - 1)) - self.first;
+        place(self.min_ns)..place(self.max_ns) + 1
     }
 
     /// Records a value outside the buckets of a trimmed histogram.
@@ -381,6 +403,13 @@ mod tests {
             trimmed.trim();
             prop_assert!(whole == trimmed);
             prop_assert_eq!(whole.quantile_ns(q), trimmed.quantile_ns(q));
+            let mut emptied = of(&before);
+            let taken = emptied.take_trimmed();
+            prop_assert!(taken == whole && taken.heap_bytes() == trimmed.heap_bytes());
+            let (ends, first) = (trimmed.counts.first(), trimmed.counts.last());
+            prop_assert!(ends.is_none_or(|n| *n > 0) && first.is_none_or(|n| *n > 0));
+            prop_assert!(emptied == Histogram::new() && emptied.counts.iter().all(|n| *n == 0));
+            prop_assert_eq!(emptied.heap_bytes(), Histogram::new().heap_bytes());
             let mut other = of(&after);
             other.trim();
             let (mut left, mut right) = (trimmed.clone(), other.clone());

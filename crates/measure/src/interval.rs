@@ -54,6 +54,17 @@ impl ClassStats {
         self.errors = ErrorCounts::default();
     }
 
+    /// Moves everything out, without empty buckets, and keeps the memory.
+    #[must_use]
+    pub fn take_trimmed(&mut self) -> Self {
+        Self {
+            bytes: std::mem::take(&mut self.bytes),
+            service: self.service.take_trimmed(),
+            response: self.response.as_mut().map(Histogram::take_trimmed),
+            errors: std::mem::take(&mut self.errors),
+        }
+    }
+
     /// Frees the memory of empty buckets; see [`Histogram::trim`].
     pub fn trim(&mut self) {
         self.service.trim();

@@ -2,8 +2,8 @@
 
 use iodyno_measure::verdict::judge;
 use iodyno_measure::{
-    Cell, Conditions, Coverage, Ended, ErrorKind, Finding, Histogram, Interval, IoLimit, Level,
-    Place, Reached, RunDelay, Storage, StoreLevel, Verification, WarmUp,
+    Busy, Cell, Conditions, Coverage, Ended, ErrorKind, Finding, Histogram, Interval, IoLimit,
+    Level, Place, Reached, RunDelay, Storage, StoreLevel, Verification, WarmUp,
 };
 use iodyno_units::OpKind;
 
@@ -564,4 +564,23 @@ fn emulated_transients_are_warned_of() {
         Some(WarmUp { took_ns: 5_000_000_000, unsteady, net_share: Some(0.25) });
     let text = said(&of_method, "TRANSIENT").unwrap();
     assert!(text.contains("after a warm-up of 5 s: it kept 25.0 %"), "{text}");
+}
+
+/// Flash DIMMs share driver threads by default: a note where these limit the rate, nothing elsewhere.
+#[test]
+fn a_shared_driver_thread_that_limits_the_rate_is_named() {
+    let cell = |share: f64, modules| {
+        let mut cell = sound();
+        cell.evidence.virtual_time = true;
+        cell.evidence.modules_per_driver_thread = modules;
+        let resource = "driver thread".to_owned();
+        cell.evidence.busy = vec![Busy { resource, count: 1, share }];
+        cell
+    };
+    let text = said(&cell(0.99, Some(2)), "DRIVER_THREAD").unwrap();
+    assert!(text.contains("99 % busy") && text.contains("?occupancy=max"), "{text}");
+    let found = judge(&cell(0.99, Some(2)));
+    assert!(found.iter().all(|verdict| verdict.level <= Level::Note), "{found:?}");
+    assert_eq!(said(&cell(0.6, Some(2)), "DRIVER_THREAD"), None);
+    assert_eq!(said(&cell(0.99, None), "DRIVER_THREAD"), None);
 }

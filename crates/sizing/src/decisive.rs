@@ -40,7 +40,16 @@ const KEYS: &[(&str, &[&str])] = &[
     ("mirror", &["cache.mirror_rate", "adapters.aa_links"]),
     ("drawer", &["drawers.rate", "drawers.count"]),
     ("memory", &["host.memory", "host.memory_channel"]),
-    ("driver thread", &["driver.read", "driver.write", "driver.copy", "driver.threads"]),
+    (
+        "driver thread",
+        &[
+            "memory_channel.devices_per_thread",
+            "memory_channel.command",
+            "memory_channel.read_copy",
+            "memory_channel.write_copy",
+            "host.driver_write",
+        ],
+    ),
 ];
 
 /// Assumed parameters of a resource, such as `controller.turn = 3.9us`.
@@ -50,4 +59,28 @@ pub(crate) fn assumed(of: &Candidate, binds: &str) -> Vec<String> {
     let is_assumed = |p: &&Parameter| p.from == Source::Assumed && keys.contains(&p.key);
     let all = of.device.parameters.iter().chain(&of.host_parameters);
     all.filter(is_assumed).map(|p| format!("{} = {}", p.key, p.text)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iodyno_catalog::{Kind, find, list};
+
+    /// A key that no file has would never be named.
+    #[test]
+    fn every_key_is_one_of_the_catalog() {
+        let files = [Kind::Device, Kind::System].into_iter().flat_map(|kind| {
+            list(kind).map(move |(name, _)| find(kind, name).unwrap().text.to_string())
+        });
+        let files: Vec<String> = files.collect();
+        let is_in = |text: &str, table: &str, key: &str| {
+            let after = text.split_once(&format!("\n[{table}]\n")).map(|(_, after)| after);
+            let table = after.map(|after| after.split("\n[").next().unwrap_or_default());
+            table.is_some_and(|lines| lines.lines().any(|l| l.starts_with(&format!("{key} = "))))
+        };
+        for key in KEYS.iter().flat_map(|(_, keys)| *keys) {
+            let (table, name) = key.split_once('.').unwrap();
+            assert!(files.iter().any(|text| is_in(text, table, name)), "{key}");
+        }
+    }
 }

@@ -9,6 +9,7 @@ use crate::row::{Missed, Row, Trial};
 use crate::search::Count;
 use crate::simulate::{Condition, Measured};
 use crate::sizing::Sizing;
+use crate::terminal::CACHE_OFF_UNTESTED;
 use iodyno_run::explain::Share;
 use iodyno_units::OpKind;
 use serde_json::{Value, json};
@@ -173,6 +174,7 @@ fn detail(of: &Detail) -> Value {
             "advice": if cache.leave_on() { "on" } else { "off" },
             "on": { "p99_ns": cache.p99_ns.0, "highest_iops": cache.highest_iops.0 },
             "off": { "p99_ns": cache.p99_ns.1, "highest_iops": cache.highest_iops.1 },
+            "remark": CACHE_OFF_UNTESTED,
         })),
         "sequential": of.sequential.iter().map(sequential).collect::<Vec<_>>(),
     })

@@ -371,6 +371,10 @@ pub(crate) fn condition_in_words(condition: Condition) -> String {
     }
 }
 
+/// Limit of the advice on the cache: all published figures are of adapters with their cache on (`study/tests/ibm.rs` tests
+/// that).
+pub(crate) const CACHE_OFF_UNTESTED: &str = "no published figure tests the rate with the cache off";
+
 /// Advice on the cache, in words.
 pub(crate) fn cache_in_words(cache: &CacheAdvice) -> String {
     let time = |ns: Option<f64>| ns.map_or("unknown".to_owned(), human::time_ns);
@@ -380,7 +384,7 @@ pub(crate) fn cache_in_words(cache: &CacheAdvice) -> String {
     };
     let on = format!("{} with p99 {}", rate(cache.highest_iops.0), time(cache.p99_ns.0));
     let advice = if cache.leave_on() { "leave it on" } else { "turn it off" };
-    format!("{advice}: on it holds {on} at the asked rate, off {off}")
+    format!("{advice}: on it holds {on} at the asked rate, off {off}; {CACHE_OFF_UNTESTED}")
 }
 
 /// The textbook's answer, and why it errs.

@@ -4,7 +4,8 @@
 //! A cell is measured for a window of virtual time, not for a number of operations: at the end of a number the
 //! queue would run empty, and of several devices the fastest would end first. A pilot, a short cell on one
 //! device, estimates the window that holds the operations that the study requests. It decides the length and
-//! nothing else.
+//! nothing else. A cell that issues what its pilot does goes on where that was before it ended ([`drive_model_after_pilot`]): its
+//! figures are those of a cell that begins anew.
 //!
 //! A study may request the rounds of SNIA's specification. Then the window is five rounds, and is extended
 //! beyond the pilot's estimate until rate and mean latency are known well enough ([`Settle`]). If those five
@@ -16,13 +17,17 @@
 //! demand is known only when the map is.
 
 use crate::cell::{self, CellKey, Rounds, Taken};
+use crate::job::{Job, Options, Planner, ROUNDS, limited, pilot_of, short, volumes};
 use crate::metric::{Optimum, Recipe};
 use crate::outcome::Outcome;
 use crate::over_time::OverTime;
 use crate::study::Study;
 use crate::testbed::Bench;
-use iodyno_drive::{CellPlan, DriveError, Modelled, TargetPlan, Unobserved, drive_model};
-use iodyno_emulate::spec::{self, Written};
+use iodyno_drive::{
+    CellPlan, Modelled, TargetPlan, Unobserved, drive_model, drive_model_after_pilot,
+};
+use iodyno_emulate::System;
+use iodyno_emulate::spec::Written;
 use iodyno_measure::statistics::steady::{Progress as Steadiness, SteadyLimits, SteadyState};
 use iodyno_measure::{Cell, Ended};
 use iodyno_ranks::{Lost, Ranks};
@@ -32,56 +37,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-
-/// Intervals of a window, for the taper and the standard errors.
-const BATCHES: u64 = 40;
-/// The same of a cell that is shown over time.
-const OVER_TIME_INTERVALS: u64 = 500;
-/// The fewest operations that a device is measured for: the window's edges must not matter.
-const OPS_MIN: f64 = 64.0;
-/// The ramp lasts at least this many times as long as an operation, so that no queue depends on the start.
-const RESIDENCES: f64 = 3.0;
-/// The most operations outstanding in a pilot; more make no device much faster.
-const PILOT_OIO_MAX: u32 = 128;
-/// Rounds of the measurement window.
-const ROUNDS: usize = SteadyLimits::PTS.window_rounds as usize;
-/// A cell in rounds completes at least this many times its outstanding operations: each of its batches is then
-/// longer than an operation.
-const TURNS: f64 = 40.0;
-/// The longest window of a cell in rounds, as a multiple of the shortest.
-const LONGER_MAX: u64 = 8;
-/// Lengths of windows in rounds are multiples of it, ns: they divide into intervals and batches.
-const WINDOW_STEP_NS: u64 = 320;
-/// The most simulated time of a cell, ns: an hour.
-const WINDOW_MAX_NS: f64 = 3.6e12;
-/// Of a cell that stands for a longer run, one second of each minute is simulated.
-const SECOND_NS: f64 = 1e9;
-const MINUTE_NS: u64 = 60_000_000_000;
-
-/// The effort for a study.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Options {
-    /// Threads; 0 for as many as there are processors.
-    pub threads: usize,
-    /// Seed of all streams.
-    pub seed: u64,
-    /// Share of the requested operations of the study.
-    pub ops_share: f64,
-    /// Share of the requested ramps of the study.
-    pub ramp_share: f64,
-    /// Cells in rounds go on until the 95 % intervals of rate and mean latency are this share of them to
-    /// either side.
-    pub half_width_share: f64,
-}
-
-impl Options {
-    /// The full effort of the study.
-    pub const FULL: Self =
-        Self { threads: 0, seed: 1, ops_share: 1.0, ramp_share: 1.0, half_width_share: 0.01 };
-    /// A tenth of the operations: the standard errors are up to three times as large.
-    pub const QUICK: Self = Self { ops_share: 0.1, half_width_share: 0.04, ..Self::FULL };
-}
 
 /// The progress of a study.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -134,38 +91,46 @@ pub fn run<'a>(
     let cells: BTreeSet<CellKey> = wanted.iter().map(short).collect();
     let pilots: BTreeSet<CellKey> = cells.iter().map(|key| pilot_of(study, key)).collect();
     let known = pilots.len() + cells.len();
+    let later = wanted.iter().filter(|key| key.long).copied().chain(first_optima(study));
+    let later: BTreeSet<CellKey> = later.collect();
     let lab = Lab {
         study,
         options,
+        planner: Planner { study, options },
         ranks,
         stop,
         progress,
         done: AtomicUsize::new(0),
-        total: AtomicUsize::new(known),
+        total: AtomicUsize::new(known + later.len()),
         units_done: AtomicU64::new(0),
-        units_total: AtomicU64::new(u64::MAX),
+        units_total: AtomicU64::new(0),
+        share: AtomicU64::new(0),
     };
     let pilot_of = |key: &CellKey| pilot_of(study, key);
-    let jobs = pilots.iter().map(|key| lab.pilot(key)).collect();
-    // Of each volume.
-    let rate = |m: &Modelled| {
-        let rates = m.cells.iter().map(|c| c.per_second(c.total().ops() as f64));
-        rates.sum::<f64>() / m.cells.len().max(1) as f64
-    };
-    let rates: BTreeMap<CellKey, f64> = lab.work(jobs, |job| Ok(rate(&lab.cell(job)?)))?;
-    let jobs: Vec<Job> = cells.iter().map(|key| lab.measured(key, rates[&pilot_of(key)])).collect();
+    let jobs = pilots.iter().map(|key| lab.planner.pilot(key, cells.contains(key))).collect();
+    let piloted = lab.work(jobs, |job| lab.piloted(job))?;
+    let rates: BTreeMap<CellKey, f64> = piloted.iter().map(|(key, it)| (*key, it.0)).collect();
+    let measured = |key: &CellKey| lab.planner.measured(key, rates[&pilot_of(key)]);
     let units = |jobs: &[Job]| jobs.iter().map(|job| job.units).sum::<u64>();
-    let later = wanted.iter().filter(|key| key.long).copied().chain(lab.first_optima());
-    let later: BTreeSet<CellKey> = later.collect();
-    let later = later.iter().map(|key| lab.measured(key, rates[&pilot_of(key)]).units).sum::<u64>();
-    lab.units_total.store(units(&jobs) + later, Ordering::Relaxed);
-    let mut taken = lab.work(jobs, |job| lab.taken(job))?;
+    let mut taken = BTreeMap::new();
+    for (key, (_, cell)) in piloted {
+        if let Some(cell) = cell {
+            lab.units_done.fetch_add(measured(&key).units, Ordering::Relaxed);
+            taken.insert(key, cell);
+        }
+    }
+    let jobs: Vec<Job> =
+        cells.iter().filter(|key| !taken.contains_key(*key)).map(measured).collect();
+    let later = later.iter().map(|key| measured(key).units).sum::<u64>();
+    let so_far = lab.units_done.load(Ordering::Relaxed);
+    lab.units_total.store(so_far + units(&jobs) + later, Ordering::Relaxed);
+    taken.extend(lab.work(jobs, |job| lab.taken(job))?);
 
     let at_optima = study.rows.iter().flat_map(|row| row.recipe.long_cells(&taken));
     let long: BTreeSet<CellKey> =
         at_optima.chain(wanted.into_iter().filter(|key| key.long)).collect();
     let rate = |key: &CellKey| taken[&short(key)].iops / volumes(study, key);
-    let jobs: Vec<Job> = long.iter().map(|key| lab.measured(key, rate(key))).collect();
+    let jobs: Vec<Job> = long.iter().map(|key| lab.planner.measured(key, rate(key))).collect();
     let so_far = lab.units_done.load(Ordering::Relaxed);
     lab.units_total.store(so_far + units(&jobs), Ordering::Relaxed);
     lab.total.store(known + jobs.len(), Ordering::Relaxed);
@@ -174,22 +139,10 @@ pub fn run<'a>(
     Ok(Outcome::new(study, &taken))
 }
 
-/// The pilot that estimates the rate of one volume in a cell. It is short, with no more operations outstanding
-/// than complete in that time, on one device; arrays, which share adapters, are all there.
-fn pilot_of(study: &Study, key: &CellKey) -> CellKey {
-    let depth = key.depth.min((PILOT_OIO_MAX / key.threads).max(1));
-    let devices = if study.systems[key.system].array.is_some() { key.devices } else { 1 };
-    CellKey { devices, depth, long: false, span_ns: None, over_ns: None, ..*key }
-}
-
-/// The number of volumes in a cell.
-fn volumes(study: &Study, key: &CellKey) -> f64 {
-    f64::from(key.devices / study.systems[key.system].members())
-}
-
-/// The cell that estimates the rate of a long one.
-fn short(key: &CellKey) -> CellKey {
-    CellKey { long: false, ..*key }
+/// Operations a second of one volume.
+fn rate(cells: &[Cell]) -> f64 {
+    let rates = cells.iter().map(|c| c.per_second(c.total().ops() as f64));
+    rates.sum::<f64>() / cells.len().max(1) as f64
 }
 
 /// The optima that a recipe needs.
@@ -200,129 +153,63 @@ fn optima(recipe: &Recipe) -> Vec<&Optimum> {
     }
 }
 
-/// A cell to run.
-#[derive(Clone, Copy)]
-struct Job {
-    key: CellKey,
-    ramp_ns: u64,
-    /// Window of virtual time; without it the cell ends after `ops` operations.
-    window_ns: Option<u64>,
-    ops: u64,
-    /// Interval of the series.
-    interval_ns: u64,
-    /// It may last so many times as long, until its figures are known well enough; 1: it is as long as it is.
-    longer_max: u64,
-    /// Its expected cost, in operations of 4 KiB.
-    units: u64,
+/// A long cell for each optimum, to estimate the cost of those at the optima.
+fn first_optima(study: &Study) -> impl Iterator<Item = CellKey> {
+    let all = study.rows.iter().flat_map(|row| optima(&row.recipe));
+    all.filter_map(|o| Some(CellKey { long: true, ..*o.cells.first()? }))
 }
 
 struct Lab<'a> {
     study: &'a Study,
     options: &'a Options,
+    planner: Planner<'a>,
     ranks: &'a Ranks,
     stop: &'a AtomicBool,
     progress: &'a (dyn Fn(Progress) + Sync),
     done: AtomicUsize,
     total: AtomicUsize,
     units_done: AtomicU64,
+    /// 0 until it is known.
     units_total: AtomicU64,
+    /// The largest share that was reported, as bits.
+    share: AtomicU64,
 }
 
 impl Lab<'_> {
-    /// A short cell that estimates the rate of one volume.
-    fn pilot(&self, key: &CellKey) -> Job {
-        let workload = &self.study.workloads[key.workload];
-        let ramp_ns = (workload.ramp_ns as f64 * self.options.ramp_share / 4.0) as u64;
-        let ops = 200 + 8 * u64::from(key.depth);
-        let ops = ops.max(2 * u64::from(key.oio()));
-        Job {
-            key: *key,
-            ramp_ns,
-            window_ns: None,
-            ops,
-            interval_ns: u64::MAX / 2,
-            longer_max: 1,
-            units: 0,
+    /// Runs a pilot, and the cell that follows it. Gives the rate of one volume, and the cell.
+    fn piloted(&self, job: &Job) -> Result<(f64, Option<Taken>), StudyError> {
+        let key = &job.key;
+        let system = self.system(key)?;
+        let pilot = self.plan(job, &system)?;
+        if !job.has_cell {
+            return Ok((rate(&self.run(key, &pilot)?.cells), None));
         }
+        let next = |cells: &[Cell]| match self.checked(key, cells) {
+            Err(error) => (Err(error), None),
+            Ok(()) => {
+                let job = self.planner.measured(key, rate(cells));
+                match self.plan(&job, &system) {
+                    Err(error) => (Err(error), None),
+                    Ok(plan) => (Ok((rate(cells), job)), Some(plan)),
+                }
+            }
+        };
+        let before_ns = self.planner.ramp_least_ns(key) as u64;
+        let ran = drive_model_after_pilot(&pilot, before_ns, self.stop, next);
+        let (found, cell) = ran.map_err(|error| self.fail(key, &error))?;
+        let (rate, job) = found?;
+        let Some(cell) = cell else { return Err(StudyError::Interrupted) };
+        self.checked(key, &cell.cells)?;
+        Ok((rate, Some(self.summed_up(&job, &cell)?)))
     }
 
-    /// The cell itself, for volumes of about this rate.
-    fn measured(&self, key: &CellKey, rate_iops: f64) -> Job {
-        let workload = &self.study.workloads[key.workload];
-        let block = u64::from(key.block_bytes).max(1);
-        let wanted = if key.long { workload.long_ops } else { workload.ops };
-        let asked = wanted.min(workload.bytes_max / block) as f64 * self.options.ops_share;
-        let volumes = volumes(self.study, key);
-        let ops = (asked / volumes).max(OPS_MIN);
-        let residence_ns = f64::from(key.oio()) / rate_iops * 1e9;
-        let of_system_ns = self.study.systems[key.system].ramp_ns;
-        let of_system_ns = if workload.read < 1.0 { of_system_ns } else { 0 };
-        let remembers_ns = key.ramp_ns.unwrap_or(workload.ramp_ns.max(of_system_ns));
-        let ramp_ns = remembers_ns as f64 * self.options.ramp_share;
-        let ramp_ns = if key.over_ns.is_some() {
-            // From the start on, unless the panel has a ramp.
-            key.ramp_ns.unwrap_or(0) as f64
-        } else {
-            ramp_ns.max(RESIDENCES * residence_ns)
-        };
-        // The ramp covers the system's memory; a shorter window would cover one phase of it.
-        let window_ns = (ops / rate_iops * 1e9).max(ramp_ns);
-        let window_ns = if let Some(over_ns) = key.over_ns {
-            over_ns.next_multiple_of(OVER_TIME_INTERVALS)
-        } else if self.study.in_rounds {
-            let turns_ns = TURNS * residence_ns;
-            let stalls_ns = if key.long { self.rounds_of_stalls_ns(key, rate_iops) } else { 0.0 };
-            let window_ns = window_ns.max(turns_ns).max(stalls_ns).min(WINDOW_MAX_NS);
-            (window_ns as u64 + 1).next_multiple_of(WINDOW_STEP_NS)
-        } else if key.span_ns.is_some() {
-            ((SECOND_NS * self.options.ops_share).max(ramp_ns) as u64 + 1)
-                .next_multiple_of(WINDOW_STEP_NS)
-        } else {
-            let window_ns = window_ns.min(WINDOW_MAX_NS);
-            (window_ns / BATCHES as f64).ceil().max(1.0) as u64 * BATCHES
-        };
-        let ramp_ns = ramp_ns as u64;
-        let operations = (window_ns + ramp_ns) as f64 * 1e-9 * rate_iops * volumes;
-        let units = (operations * block.div_ceil(4096) as f64) as u64;
-        let intervals = if key.over_ns.is_some() { OVER_TIME_INTERVALS } else { BATCHES };
-        let interval_ns = window_ns / intervals;
-        let longer_max = match key.span_ns {
-            Some(span_ns) => span_ns / MINUTE_NS,
-            None if self.study.in_rounds && !key.long => LONGER_MAX,
-            None => 1,
-        };
-        Job {
-            key: *key,
-            ramp_ns,
-            window_ns: Some(window_ns),
-            ops: 0,
-            interval_ns,
-            longer_max,
-            units,
-        }
-    }
-
-    /// The length of a measurement window whose rounds each hold one stall of a device that stalls at regular
-    /// amounts of written bytes, ns; 0 without stalls.
-    fn rounds_of_stalls_ns(&self, key: &CellKey, rate_iops: f64) -> f64 {
-        let spec::Kind::Flash(flash) = &self.study.systems[key.system].device.kind else {
-            return 0.0;
-        };
-        let written = 1.0 - self.study.workloads[key.workload].read;
-        let Some(stall) = flash.translation.stall.filter(|_| written > 0.0) else { return 0.0 };
-        let writes = stall.every_bytes as f64 / f64::from(key.block_bytes);
-        ROUNDS as f64 * (writes / written / rate_iops * 1e9 + stall.for_ns as f64)
-    }
-
-    /// A long cell for each optimum, to estimate the cost of those at the optima.
-    fn first_optima(&self) -> impl Iterator<Item = CellKey> {
-        let all = self.study.rows.iter().flat_map(|row| optima(&row.recipe));
-        all.filter_map(|o| Some(CellKey { long: true, ..*o.cells.first()? }))
-    }
-
-    /// Runs a cell, in rounds where the study requests them, and sums it up.
+    /// Runs a cell and sums it up.
     fn taken(&self, job: &Job) -> Result<Taken, StudyError> {
-        let modelled = self.cell(job)?;
+        self.summed_up(job, &self.cell(job)?)
+    }
+
+    /// Sums up a cell; where the study requests rounds and it was not steady, runs it again.
+    fn summed_up(&self, job: &Job, modelled: &Modelled) -> Result<Taken, StudyError> {
         let cells = &modelled.cells;
         if job.key.over_ns.is_some() {
             let intervals = cells.iter().map(|cell| cell.series.len()).max().unwrap_or(0);
@@ -390,26 +277,53 @@ impl Lab<'_> {
         let units: u64 = jobs.iter().map(|job| job.units).sum();
         let (cells_before, units_before) =
             (self.done.load(Ordering::Relaxed), self.units_done.load(Ordering::Relaxed));
-        (cells_before + jobs.len(), units_before + units)
+        (cells_before + jobs.iter().map(Job::cells).sum::<usize>(), units_before + units)
     }
 
     /// Reports that these jobs of the batch at work are done too.
     fn report_progress(&self, jobs: &[Job]) {
         let (cells, units) = self.with_done(jobs);
-        let share = units as f64 / self.units_total.load(Ordering::Relaxed).max(1) as f64;
-        (self.progress)(Progress { cells, cells_total: self.total.load(Ordering::Relaxed), share });
+        let cells_total = self.total.load(Ordering::Relaxed);
+        let share = match self.units_total.load(Ordering::Relaxed) {
+            0 => cells as f64 / cells_total.max(1) as f64,
+            units_total => units as f64 / units_total as f64,
+        };
+        // Cells cost different amounts: once the amounts are known, the share stands still until it is true.
+        let before = f64::from_bits(self.share.load(Ordering::Relaxed));
+        let share = share.max(before);
+        self.share.store(share.to_bits(), Ordering::Relaxed);
+        (self.progress)(Progress { cells, cells_total, share });
     }
 
     /// Runs one cell.
     fn cell(&self, job: &Job) -> Result<Modelled, StudyError> {
+        self.run(&job.key, &self.plan(job, &self.system(&job.key)?)?)
+    }
+
+    fn run(&self, key: &CellKey, plan: &CellPlan) -> Result<Modelled, StudyError> {
+        let modelled = drive_model(plan, self.stop, &mut Unobserved);
+        let modelled = modelled.map_err(|error| self.fail(key, &error))?;
+        self.checked(key, &modelled.cells)?;
+        Ok(modelled)
+    }
+
+    /// The system of a cell, in the state that its workload finds.
+    fn system(&self, key: &CellKey) -> Result<Arc<System>, StudyError> {
+        let workload = &self.study.workloads[key.workload];
+        let bench = &self.study.systems[key.system];
+        let written = workload.written(key);
+        let system = || {
+            let fill = filled(&workload.spec(key)?, bench, key, written)?;
+            bench.system(key.devices, written, fill)
+        };
+        system().map_err(|why: String| self.fail(key, &why))
+    }
+
+    fn plan(&self, job: &Job, system: &Arc<System>) -> Result<CellPlan, StudyError> {
         let name = self.name(&job.key);
-        let fail = |why: String| StudyError::Cell { cell: name.clone(), why };
         let workload = &self.study.workloads[job.key.workload];
-        let bench = &self.study.systems[job.key.system];
-        let written = workload.written(&job.key);
-        let spec = workload.spec(&job.key).and_then(|spec| limited(spec, job)).map_err(fail)?;
-        let fill = filled(&spec, bench, &job.key, written).map_err(fail)?;
-        let system = bench.system(job.key.devices, written, fill).map_err(fail)?;
+        let spec = workload.spec(&job.key).and_then(|spec| limited(spec, job));
+        let spec = spec.map_err(|why: String| self.fail(&job.key, &why))?;
         let mut cell = CellSpec::new(name.clone(), spec);
         cell.workload.clone_from(&workload.name);
         cell.seed = rng::key(self.options.seed, &name, 0);
@@ -423,18 +337,24 @@ impl Lab<'_> {
             });
         let volumes = 0..system.volumes.len() as u32;
         let target =
-            |volume| TargetPlan::model(format!("{}#{volume}", system.name), &system, volume);
-        let plan = CellPlan::new(cell, volumes.map(target).collect());
-        let modelled = drive_model(&plan, self.stop, &mut Unobserved);
-        let modelled = modelled.map_err(|e: DriveError| fail(e.to_string()))?;
+            |volume| TargetPlan::model(format!("{}#{volume}", system.name), system, volume);
+        Ok(CellPlan::new(cell, volumes.map(target).collect()))
+    }
+
+    fn fail(&self, key: &CellKey, why: &dyn std::fmt::Display) -> StudyError {
+        StudyError::Cell { cell: self.name(key), why: why.to_string() }
+    }
+
+    /// Whether something completed on each volume, and nothing failed.
+    fn checked(&self, key: &CellKey, cells: &[Cell]) -> Result<(), StudyError> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(StudyError::Interrupted);
         }
         let failed = |cell: &Cell| cell.ended == Ended::Errors || cell.total().ops() == 0;
-        if modelled.cells.iter().any(failed) {
-            return Err(fail("operations failed, or none completed".to_owned()));
+        if cells.iter().any(failed) {
+            return Err(self.fail(key, &"operations failed, or none completed"));
         }
-        Ok(modelled)
+        Ok(())
     }
 
     /// A name that identifies a cell; its seed follows from it.
@@ -474,15 +394,6 @@ fn filled(spec: &Spec, bench: &Bench, key: &CellKey, written: Written) -> Result
     let shared = Shared::new(spec, 1, &geometry).map_err(|e| e.to_string())?;
     let (start, len) = shared.active_bytes();
     Ok((start + len) as f64 / capacity_bytes as f64)
-}
-
-/// The workload with a job's limits.
-fn limited(spec: Spec, job: &Job) -> Result<Spec, String> {
-    let spec = spec.with_ramp(job.ramp_ns)?;
-    match job.window_ns {
-        Some(window_ns) => spec.with_time(window_ns.saturating_mul(job.longer_max)),
-        None => spec.with_ops(job.ops)?.without_time(),
-    }
 }
 
 /// The number of rounds until the specification calls them steady, by their rates; and whether they are.

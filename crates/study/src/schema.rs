@@ -52,6 +52,8 @@ const SYSTEM: &[Key] = &[
     Key::optional("options", ValueType::Text),
     // Where its threads run: on the socket of the memory that a flash DIMM is copied to, or on the other.
     Key::optional("socket", ValueType::Word(&["near", "far"])),
+    // Whether all memory channels of a socket hold the same.
+    Key::optional("memory", ValueType::Word(&["balanced", "unbalanced"])),
     Key::optional("devices", NUMBER),
     Key::optional("depth", NUMBER),
     Key::optional("depth_a_device", NUMBER),

@@ -22,8 +22,8 @@ pub struct Bench {
     pub host_name: String,
     /// The server.
     pub host: Host,
-    /// The server differs from its file: all its threads are near, or all are far.
-    pub is_on_one_socket: bool,
+    /// The server differs from its file: its threads are on one socket, or its memory is unbalanced.
+    pub host_differs: bool,
     /// One device.
     pub device: Device,
     /// The server has RAID adapters, which its devices are behind.
@@ -110,7 +110,7 @@ impl Bench {
             }
             let mut system = self.arrays(devices / members)?;
             system.volumes.iter_mut().for_each(|volume| volume.state = state);
-            if self.is_on_one_socket {
+            if self.host_differs {
                 system.host = self.host.clone();
             }
             return Ok(Arc::new(system));
@@ -203,6 +203,10 @@ fn bench(
         *devices_per_thread = 1;
         "a driver thread for each device".clone_into(&mut options);
     }
+    if array.is_none() && raw.word("memory") == Some("unbalanced") {
+        let before = if options.is_empty() { "" } else { ", " };
+        options = format!("{options}{before}unbalanced memory");
+    }
     let small = |key: &str| raw.whole(key).and_then(|n| u32::try_from(n).ok());
     let members = array.map_or(1, |array| array.members);
     let a_device = small("depth_a_device").map(|depth| depth * members);
@@ -212,8 +216,8 @@ fn bench(
         host_file: raw.said("host").to_owned(),
         host_name: host.name.clone(),
         has_adapters: host.adapters.is_some(),
-        is_on_one_socket: raw.word("socket").is_some(),
-        host: on_socket(host.host, raw.word("socket")),
+        host_differs: raw.word("socket").is_some() || raw.word("memory").is_some(),
+        host: with_memory(on_socket(host.host, raw.word("socket")), raw.word("memory")),
         device,
         array,
         volume: volume.to_owned(),
@@ -236,6 +240,14 @@ fn on_socket(host: Host, socket: Option<&str>) -> Host {
             let farther = (host.remote_copy_factor - 1.0) * sockets / (sockets - 1.0);
             Host { workers_near: false, remote_copy_factor: 1.0 + farther, ..host }
         }
+        None => host,
+    }
+}
+
+/// The server with its memory channels populated so; as it is where nothing is said.
+fn with_memory(host: Host, memory: Option<&str>) -> Host {
+    match memory {
+        Some(word) => Host { memory_balanced: word == "balanced", ..host },
         None => host,
     }
 }

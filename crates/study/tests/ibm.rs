@@ -5,7 +5,9 @@ mod small;
 
 use iodyno_catalog::{Kind, find};
 use iodyno_page::{Block, Figure, Shape};
-use iodyno_study::{Bench, CellKey, NullModel, Outcome, Provenance, Study, Taken, json, load};
+use iodyno_study::{
+    Bench, CellKey, NullModel, Outcome, Provenance, Study, Taken, Wanted, json, load,
+};
 use small::{cell, taken};
 use std::collections::BTreeSet;
 use std::fs;
@@ -172,6 +174,17 @@ fn arrays_and_demand_are_the_papers() {
         of("57b4-gen1-raid6").system(48, iodyno_emulate::spec::Written::Fresh, 1.0).unwrap();
     assert_eq!((system.volumes.len(), system.devices().count()), (12, 48));
     assert!(of("57b4-gen1-raid6").system(46, iodyno_emulate::spec::Written::Fresh, 1.0).is_err());
+}
+
+/// `size` says of its advice on caches that no published figure tests the rate with the cache off. One that does is to be
+/// scored, and changes `CACHE_OFF_UNTESTED` in `crates/sizing/src/terminal.rs`.
+#[test]
+fn no_printed_figure_is_of_a_cache_that_is_off() {
+    let off = |row: &&Wanted| row.key.system.contains("-nocache");
+    assert!(ibm().rows.iter().filter(off).count() > 500);
+    let printed: Vec<_> =
+        ibm().rows.iter().filter(off).filter(|row| row.printed.is_some()).map(|r| &r.key).collect();
+    assert!(printed.is_empty(), "{printed:?}");
 }
 
 /// What the rules find, and nothing else; all that the file of figures marks is among it.

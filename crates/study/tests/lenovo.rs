@@ -3,7 +3,7 @@
 mod small;
 
 use iodyno_page::{Block, Figure, Mark, Scale, Shape};
-use iodyno_study::{Metric, Outcome, Provenance, Study, json, load};
+use iodyno_study::{Metric, Outcome, Provenance, Study, Wanted, json, load};
 use small::{cell, taken};
 use std::collections::BTreeSet;
 
@@ -78,7 +78,8 @@ fn combinations() -> BTreeSet<Point> {
 fn every_combination_is_there_once() {
     let study = lenovo();
     let mut expected = combinations();
-    for row in study.rows.iter().filter(|row| row.panel.is_some()) {
+    let paper = |row: &&Wanted| row.panel.is_some() && row.key.figure != "unbalanced memory";
+    for row in study.rows.iter().filter(paper) {
         let key = &row.key;
         assert_eq!((key.system.as_str(), key.threads), ("exflash-400g", None));
         let found = expected

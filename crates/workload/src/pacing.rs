@@ -43,7 +43,7 @@ pub(crate) enum Step {
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Pacing {
     mode: Mode,
     /// The cell's start, ns: arrivals count from it.
@@ -53,7 +53,7 @@ pub(crate) struct Pacing {
 }
 
 /// Pauses between batches of operations.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Pause {
     think_ns: u64,
     /// Operations of a batch, and how many more of them may be issued.
@@ -95,7 +95,7 @@ impl Pause {
 }
 
 /// A worker's part in a [`Flow`].
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Proportion {
     flow: Arc<Flow>,
     weight: u64,
@@ -113,7 +113,7 @@ impl Proportion {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Mode {
     Closed,
     /// When each idle slot may be used again, earliest first: with one constant think time, slots
@@ -179,6 +179,11 @@ impl Pacing {
             pacing.mode = Mode::Refill { low, depth: slots, in_flight: 0, fills: true };
         }
         pacing
+    }
+
+    /// Whether it depends on the operations of other workers.
+    pub(crate) fn is_in_flow(&self) -> bool {
+        self.flow.is_some()
     }
 
     /// Keeps its operations in proportion to those of others.

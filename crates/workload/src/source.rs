@@ -118,7 +118,7 @@ pub trait Source: Debug + Send {
 }
 
 /// The operations of a workload file for one worker: its stream, at the times of its pacing.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct WorkloadSource {
     pacing: Pacing,
     stream: Stream,
@@ -161,6 +161,16 @@ impl WorkloadSource {
             self.pacing.join(flow, weight);
         }
         self
+    }
+}
+
+impl WorkloadSource {
+    /// A source that goes on like this one, of the only worker of a target. None where the source depends on other workers.
+    pub fn fork(&self) -> Option<Self> {
+        if self.pacing.is_in_flow() {
+            return None;
+        }
+        Some(Self { stream: self.stream.fork()?, ..self.clone() })
     }
 }
 

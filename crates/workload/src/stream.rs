@@ -35,12 +35,12 @@ use weighted::Weighted;
 const MAX_REDRAWS: u32 = 100;
 
 /// The endless operations of one worker.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Stream {
     path: Path,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Path {
     One(Uniform, OpKind),
     Mix(MixedUniform),
@@ -50,7 +50,7 @@ enum Path {
 }
 
 /// Flushes, then reads of the writes that were not yet read back.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Last {
     before: Path,
     flushes: u32,
@@ -110,6 +110,20 @@ impl Stream {
             None => Path::Any(Box::new(General::new(shared, worker))),
         };
         Self { path }
+    }
+
+    /// A stream that goes on like this one, of the only worker of a target: sequential cursors that it shares with no other
+    /// are copied. None where it depends on counters of all workers.
+    pub(crate) fn fork(&self) -> Option<Self> {
+        let mut fork = self.clone();
+        if let Path::Any(general) = &mut fork.path {
+            if general.counted.is_used() {
+                return None;
+            }
+            let patterns = general.tables.iter_mut().flat_map(|table| &mut table.patterns);
+            patterns.for_each(Pattern::own_cursor);
+        }
+        Some(fork)
     }
 
     /// The next operation.
@@ -201,7 +215,7 @@ impl Stream {
 }
 
 /// Uniform addresses of blocks of one size.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Uniform {
     rng: Generator,
     places: u64,
@@ -220,7 +234,7 @@ impl Uniform {
 }
 
 /// A mix of kinds, all with the same uniform addresses of blocks of one size.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct MixedUniform {
     address: Uniform,
     rng: Generator,
@@ -282,7 +296,7 @@ impl MixedUniform {
 }
 
 /// Path for any workload.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct General {
     start_bytes: u64,
     shift: u32,
@@ -311,7 +325,7 @@ struct General {
     recent_misses: u64,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct OfKind {
     kind: OpKind,
     sizes: Weighted,
@@ -335,7 +349,7 @@ impl OfKind {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Table {
     choice: Weighted,
     rng: Generator,
@@ -461,7 +475,7 @@ impl General {
 }
 
 /// Writes that are read back in order, in groups of a fixed number.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct ReadBack {
     writes: VecDeque<Op>,
     after: usize,

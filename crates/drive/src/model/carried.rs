@@ -52,6 +52,11 @@ impl Carried {
         Ok(Self { now_ns: machine.now_ns(), machine, workers })
     }
 
+    /// A machine whose workers have been at work since time 0. No further cell follows.
+    pub(super) fn resumed(machine: Machine) -> Self {
+        Self { machine, now_ns: 0, workers: Vec::new() }
+    }
+
     /// Number of volumes in the system.
     pub(super) fn volumes(&self) -> usize {
         self.workers.len()

@@ -15,7 +15,7 @@ struct Entry {
 }
 
 /// The due times of all workers.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct DueQueue {
     /// The root is at 1, the children of `i` at `2 i` and `2 i + 1`, the leaves in the second half.
     tree: Box<[Entry]>,

@@ -6,6 +6,7 @@
 
 use super::done;
 use super::due_queue::{DueQueue, NEVER};
+use super::fork::{Begun, Forking};
 use super::settle::{Settled, Settling};
 use super::warm_up::{Levels, WarmUp, Warmed};
 use super::worker::Worker;
@@ -48,6 +49,10 @@ pub(super) struct EventLoop<'a, S: Source> {
     /// Recorders, one per target.
     recorders: Vec<Recorder>,
     due_queue: DueQueue,
+    /// When and how a pilot forks; `None` for other cells.
+    pub(super) forking: Option<Forking<S>>,
+    /// Whether the workers have begun before this loop.
+    has_begun: bool,
     /// Counts failures like the threads of real targets; its stop flag is this cell's own.
     control: Control,
     working: usize,
@@ -95,6 +100,8 @@ impl<'a, S: Source> EventLoop<'a, S> {
             stop,
             machine,
             due_queue: DueQueue::new(workers.len()),
+            forking: None,
+            has_begun: false,
             control: Control::new(Arc::default(), plan.cell.errors_max, plan.flush_ns),
             working: workers.len(),
             workers,
@@ -122,6 +129,36 @@ impl<'a, S: Source> EventLoop<'a, S> {
             events.set_windows();
         }
         events
+    }
+
+    /// Continues a pilot whose workers have begun, and whose window has not.
+    pub(super) fn resume(&mut self, begun: Begun) {
+        self.has_begun = true;
+        self.due_queue = begun.due_queue;
+        (self.now_ns, self.completions) = (begun.now_ns, begun.completions);
+    }
+
+    /// Sets when and how this loop forks.
+    pub(super) fn forks(&mut self, forking: Option<Forking<S>>) {
+        if let Some(forking) = &forking {
+            self.bound_ns = self.bound_ns.min(forking.before_ns - 1);
+        }
+        self.forking = forking;
+    }
+
+    /// Forks once, unless an operation failed: a cell that begins anew counts that failure.
+    #[cold]
+    fn fork(&mut self) {
+        let Some(forking) = &mut self.forking else { return };
+        if self.control.errors.load(Ordering::Relaxed) > 0 {
+            return;
+        }
+        let begun = Begun {
+            due_queue: self.due_queue.clone(),
+            now_ns: self.now_ns,
+            completions: self.completions,
+        };
+        forking.make(self.machine, &self.workers, begun);
     }
 
     /// Sets the times of all windows, relative to `start_ns`.
@@ -199,7 +236,7 @@ impl<'a, S: Source> EventLoop<'a, S> {
         }
         for index in 0..self.workers.len() {
             let target = self.workers[index].target;
-            if self.plan.cell_on(target).spec.limits().start_after_ns == 0 {
+            if !self.has_begun && self.plan.cell_on(target).spec.limits().start_after_ns == 0 {
                 self.workers[index].source.start(self.start_ns);
                 self.go_on(index);
             }
@@ -257,6 +294,11 @@ impl<'a, S: Source> EventLoop<'a, S> {
             return;
         }
         self.pass(self.bound_ns);
+        if self.forking.is_some() {
+            self.fork();
+            self.bound_ns = self.last_ns;
+            return;
+        }
         let Some(settling) = &mut self.settling else { return };
         let end_ns = self.bound_ns + 1;
         self.settled = settling.next_batch();
@@ -385,6 +427,11 @@ impl<'a, S: Source> EventLoop<'a, S> {
                     settling.completed(self.now_ns.saturating_sub(run.submitted_ns));
                 }
                 self.recorders[worker.target].completed(&run, self.now_ns);
+                if let Some(forking) = &mut self.forking
+                    && forking.is_due_after(worker)
+                {
+                    self.check_after = 0;
+                }
             }
         }
         self.go_on(index);
@@ -411,6 +458,9 @@ impl<'a, S: Source> EventLoop<'a, S> {
         intervals: &Receiver<IntervalMessage>,
         gathering: &mut Gathering<'_>,
     ) -> Option<Ended> {
+        if self.forking.as_ref().is_some_and(Forking::is_due) {
+            self.fork();
+        }
         if self.control.stop.load(Ordering::Relaxed) {
             return Some(Ended::Errors);
         }

@@ -18,7 +18,11 @@
 mod carried;
 mod due_queue;
 mod event_loop;
+mod fork;
 mod phase_time;
+mod pilot;
+#[cfg(test)]
+mod pilot_tests;
 mod settle;
 #[cfg(test)]
 mod source_tests;
@@ -37,6 +41,7 @@ use crate::spike_causes;
 use crate::worker_threads::{Done, WorkerParts, coverage, is_open, limits, shared, slots};
 pub use carried::Carried;
 use event_loop::{EventLoop, Used};
+use fork::{Begun, Fork, Forking};
 use iodyno_emulate::spec::Written;
 use iodyno_emulate::usage::Snapshot;
 use iodyno_emulate::{Fault, Machine, System};
@@ -44,6 +49,7 @@ use iodyno_measure::{Cell, StampQuality};
 use iodyno_msglog::LogSource;
 use iodyno_units::{human, rng};
 use iodyno_workload::{Content, Source, Spec};
+pub use pilot::drive_model_after_pilot;
 use settle::Settled;
 use std::collections::BTreeMap;
 use std::io;
@@ -105,13 +111,7 @@ pub fn drive_failing_model(
         carried.machine.inject(carried.now_ns, *fault);
     }
     let ran = drive_on(plan, &mut carried, stop, observer)?;
-    Ok(Modelled {
-        cells: ran.cells,
-        machine: carried.machine,
-        usage: ran.usage.window,
-        completions: ran.completions,
-        cpu_ns: ran.cpu_ns,
-    })
+    Ok(ran.modelled(carried))
 }
 
 /// The result of [`drive_on`], apart from the machine.
@@ -120,6 +120,20 @@ struct Ran {
     usage: Used,
     completions: u64,
     cpu_ns: u64,
+    /// Operations in flight at the end, and its time, ns.
+    left: (u64, u64),
+}
+
+impl Ran {
+    fn modelled(self, carried: Carried) -> Modelled {
+        Modelled {
+            cells: self.cells,
+            machine: carried.machine,
+            usage: self.usage.window,
+            completions: self.completions,
+            cpu_ns: self.cpu_ns,
+        }
+    }
 }
 
 fn drive_on(
@@ -180,12 +194,19 @@ fn drive_with<S: Source>(
     observer: &mut dyn Observer,
     source: impl Fn(&WorkerParts<'_>, u64) -> Result<S, DriveError>,
 ) -> Result<Ran, DriveError> {
-    let start_ns = carried.now_ns;
+    let workers = new_workers(plan, carried, source)?;
+    Ok(run_workers(plan, carried, (workers, None, None), stop, observer)?.0)
+}
+
+/// The workers of a plan, which have not begun.
+fn new_workers<S: Source>(
+    plan: &CellPlan,
+    carried: &Carried,
+    source: impl Fn(&WorkerParts<'_>, u64) -> Result<S, DriveError>,
+) -> Result<Vec<Worker<S>>, DriveError> {
     check_slots(plan)?;
     let mut workers = Vec::new();
-    let mut recorders = Vec::new();
     let mut workers_on = vec![0; carried.volumes()];
-    let (sender, intervals) = channel();
     for (target, at) in plan.targets.iter().enumerate() {
         let Medium::Model { volume, .. } = at.medium else { continue };
         let seed = seed_of(plan.cell.seed, target);
@@ -203,6 +224,24 @@ fn drive_with<S: Source>(
                 coverage(plan, target, &shared),
             ));
         }
+    }
+    Ok(workers)
+}
+
+/// Runs workers, which may have begun, to the end of the plan's window. Gives the fork, if one was wanted and made.
+fn run_workers<S: Source>(
+    plan: &CellPlan,
+    carried: &mut Carried,
+    (workers, begun, forking): (Vec<Worker<S>>, Option<Begun>, Option<Forking<S>>),
+    stop: &AtomicBool,
+    observer: &mut dyn Observer,
+) -> Result<(Ran, Option<Fork<S>>), DriveError> {
+    let start_ns = carried.now_ns;
+    let (sender, intervals) = channel();
+    let mut recorders = Vec::new();
+    for (target, at) in plan.targets.iter().enumerate() {
+        let Medium::Model { .. } = at.medium else { continue };
+        let cell = plan.cell_on(target);
         let open = is_open(&cell.spec);
         recorders.push(Recorder::new(target, open, cell.interval_ns(), sender.clone()));
     }
@@ -212,6 +251,10 @@ fn drive_with<S: Source>(
     observer.ready(&cells);
     let cpu_start = CpuTime::now();
     let mut events = EventLoop::new(plan, stop, &mut carried.machine, start_ns, workers, recorders);
+    if let Some(begun) = begun {
+        events.resume(begun);
+    }
+    events.forks(forking);
     let mut gathering = Gathering::new(&mut cells, observer);
     let stuck = events.run(&intervals, &mut gathering).err();
     events.close();
@@ -220,11 +263,11 @@ fn drive_with<S: Source>(
     if let Some(source) = stuck {
         return Err(stood_still(plan, source));
     }
-    let (left, end_ns) = events.left();
+    let left = events.left();
     let settled = events.settled;
     let warmed = events.warmed.take();
+    let fork = events.forking.take().and_then(|forking| forking.fork);
     let (usage, done, completions, early_end) = events.into_parts();
-    carried.rest(left, end_ns);
     assemble(plan, done, &mut cells);
     early_end.state(&mut cells);
     let relevance = warm_up::Relevance::of(plan, &carried.machine);
@@ -246,7 +289,7 @@ fn drive_with<S: Source>(
     }
     let (user_ns, system_ns) = cpu_end.since(&cpu_start);
     let cpu_ns = user_ns + system_ns;
-    Ok(Ran { cells, usage, completions, cpu_ns })
+    Ok((Ran { cells, usage, completions, cpu_ns, left }, fork))
 }
 
 /// Runs one cell for callers that need only the cells; their facts include the simulation's speed.
@@ -271,6 +314,8 @@ pub fn drive_carried(
     observer: &mut dyn Observer,
 ) -> Result<Vec<Cell>, DriveError> {
     let mut ran = drive_on(plan, carried, stop, observer)?;
+    let (in_flight, end_ns) = ran.left;
+    carried.rest(in_flight, end_ns);
     if ran.cpu_ns > 0 {
         let per_s = ran.completions as f64 * 1e9 / ran.cpu_ns as f64;
         for cell in &mut ran.cells {
@@ -352,6 +397,7 @@ fn record_evidence(spec: &Spec, medium: &Medium, cell: &mut Cell) {
             "{dimms} modules share one, the vendor's default; ?occupancy=max gives each its own"
         );
         cell.facts.insert("driver threads".to_owned(), words);
+        cell.evidence.modules_per_driver_thread = Some(dimms);
     }
     let state = &system.volumes[*volume as usize].state;
     let written = if state.how == Written::Fresh { 0.0 } else { state.fill };

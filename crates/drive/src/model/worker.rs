@@ -77,6 +77,42 @@ impl<S: Source> Worker<S> {
         }
     }
 
+    /// A worker in the same state, with the source `source`, before its window and without an end. None where it has covered
+    /// something for the cell.
+    pub(super) fn fork(&self, source: S) -> Option<Self> {
+        if self.coverage.is_some() || self.ended.is_some() {
+            return None;
+        }
+        Some(Self {
+            source,
+            in_flight: self.in_flight.clone(),
+            share: Share::ALL,
+            ops: 0,
+            bytes: 0,
+            area: 0,
+            carried_in_ns: 0,
+            carried_out_ns: 0,
+            coverage: None,
+            measured: false,
+            window_start_ns: 0,
+            until_ns: u64::MAX,
+            closing: None,
+            ended: None,
+            ..*self
+        })
+    }
+
+    /// It ends after this share.
+    pub(super) fn limit(&mut self, share: Share) {
+        self.share = share;
+    }
+
+    /// Whether its share may end at one of the next completions.
+    #[inline]
+    pub(super) fn is_near_end(&self) -> bool {
+        self.ops + self.in_flight.slots() as u64 + 1 >= self.share.ops_max
+    }
+
     /// The operations in flight. Not for the hot path.
     pub(super) fn in_flight(&self) -> impl Iterator<Item = &Slot<S::Token>> {
         self.in_flight.iter()

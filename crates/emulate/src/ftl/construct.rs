@@ -139,6 +139,14 @@ impl Ftl {
         const PART_LOG2: u32 = 20;
         let mut parts = vec![Vec::new(); (self.map.len() >> PART_LOG2) + 1];
         let (map, owner) = (self.map.whole_mut(), self.owner.whole_mut());
+        if parts.len() == 1 {
+            for (&page, slot) in owner.iter().zip(0..) {
+                if page != NONE {
+                    map[page as usize] = slot;
+                }
+            }
+            return;
+        }
         for (owners, first) in owner.chunks(BATCH).zip((0_u32..).step_by(BATCH)) {
             for (&page, slot) in owners.iter().zip(first..) {
                 if page != NONE {
@@ -225,9 +233,17 @@ impl Ftl {
         // The two open blocks are half full.
         let open = (per_block / 2).min(count / 4);
         let ages = Ages { sealed, per_block, pages: count, run };
+        let mut survivors = Vec::with_capacity(per_block as usize);
         for valid in ages.valid(count - 2 * open).into_iter().rev() {
             let block = self.blocks.preset_sealed(valid);
             let slots = self.blocks.slots(block);
+            if run == 1 {
+                survivors.clear();
+                survivors.extend(pages.by_ref().take(valid as usize));
+                let owner = self.owner.whole_mut();
+                sample(&mut rng, &mut owner[slots.start as usize..slots.end as usize], &survivors);
+                continue;
+            }
             // Selection sampling, run by run: a run survived with the remaining probability.
             let (mut slot, mut left) = (slots.start, valid);
             while left > 0 {
@@ -247,6 +263,18 @@ impl Ftl {
             let first = self.blocks.slots(block).start;
             self.program(first, open, &mut pages);
         }
+    }
+}
+
+/// Puts all pages, in their order, into slots that are drawn: selection sampling, as for runs of one page. (Without a branch
+/// on what is drawn, which a processor can't predict.)
+fn sample(rng: &mut Generator, slots: &mut [u32], pages: &[u32]) {
+    let (space, mut taken) = (slots.len(), 0);
+    for (before, slot) in slots.iter_mut().enumerate() {
+        let Some(&page) = pages.get(taken) else { return };
+        let is_taken = below(rng, (space - before) as u64) < (pages.len() - taken) as u64;
+        *slot = if is_taken { page } else { NONE };
+        taken += usize::from(is_taken);
     }
 }
 

@@ -63,7 +63,7 @@ pub(super) fn what(system: &System) -> String {
         )
         .collect();
     let threads = system.dimms_per_driver_thread().map_or(String::new(), |dimms| {
-        format!(", {dimms} modules to a driver thread (?occupancy=max: one)")
+        format!(", {dimms} modules to a driver thread, the vendor's default (?occupancy=max: one)")
     });
     format!("{} in {}{threads}", words.join(" and "), system.name)
 }

@@ -6,6 +6,9 @@ use crate::cell::Cell;
 /// Share of late completions above which the times of an emulated target in real time are doubtful.
 const LATE_SHARE_MAX: f64 = 0.02;
 
+/// Busy share from which on a driver thread limits its flash DIMMs.
+const DRIVER_THREAD_BUSY: f64 = 0.9;
+
 /// Reports emulated targets, and their late completions.
 pub(super) fn emulated(cell: &Cell, say: &mut Say) {
     if cell.evidence.virtual_time {
@@ -22,6 +25,7 @@ pub(super) fn emulated(cell: &Cell, say: &mut Say) {
             "emulated, in real time: the result of a storage model driven by this machine's clock; valid means that the run was sound, not that the model is like the device".to_owned(),
         );
     }
+    driver_threads(cell, say);
     if let Some(late) = cell.evidence.late_share
         && late > LATE_SHARE_MAX
     {
@@ -40,4 +44,19 @@ pub(super) fn emulated(cell: &Cell, say: &mut Say) {
             ),
         );
     }
+}
+
+/// Whether flash DIMMs are limited by a driver thread that they share by default.
+fn driver_threads(cell: &Cell, say: &mut Say) {
+    let Some(modules) = cell.evidence.modules_per_driver_thread else { return };
+    let thread = cell.evidence.busy.iter().find(|busy| busy.resource == "driver thread");
+    let Some(busy) = thread.filter(|busy| busy.share >= DRIVER_THREAD_BUSY) else { return };
+    say(
+        "DRIVER_THREAD",
+        Level::Note,
+        format!(
+            "the driver thread is {:.0} % busy and limits the rate: {modules} modules share one, the vendor's default; ?occupancy=max gives each its own",
+            busy.share * 100.0
+        ),
+    );
 }

@@ -188,6 +188,14 @@ pub(crate) struct Place {
 }
 
 impl Pattern {
+    /// A cursor that was shared is a copy from now on.
+    pub(crate) fn own_cursor(&mut self) {
+        if let Self::Shared { cursor, .. } = self {
+            let at = cursor.0.load(Ordering::Relaxed);
+            *cursor = Arc::new(Cursor(AtomicU64::new(at)));
+        }
+    }
+
     /// The address of the next operation, of `len` units.
     #[inline]
     pub(crate) fn next(&mut self, len: u64, rings: &[Option<Ring>; 2]) -> Place {

@@ -1,0 +1,70 @@
+//! A fork of an event loop: its machine and its workers, cloned before any window has begun, to go on by themselves.
+
+use super::due_queue::DueQueue;
+use super::worker::Worker;
+use iodyno_emulate::Machine;
+use iodyno_workload::Source;
+
+/// The state of an event loop before any window has begun.
+#[derive(Debug)]
+pub(super) struct Fork<S: Source> {
+    pub(super) machine: Machine,
+    pub(super) workers: Vec<Worker<S>>,
+    pub(super) begun: Begun,
+}
+
+/// Workers that have begun.
+#[derive(Clone, Debug)]
+pub(super) struct Begun {
+    pub(super) due_queue: DueQueue,
+    /// The present time, ns.
+    pub(super) now_ns: u64,
+    /// Completions so far.
+    pub(super) completions: u64,
+}
+
+/// When an event loop forks, and its fork.
+#[derive(Debug)]
+pub(super) struct Forking<S: Source> {
+    /// The fork is made before this time, ns.
+    pub(super) before_ns: u64,
+    copy: fn(&S) -> Option<S>,
+    is_due: bool,
+    is_done: bool,
+    pub(super) fork: Option<Fork<S>>,
+}
+
+impl<S: Source> Forking<S> {
+    /// Of workers that end by a number of operations. None where they may end with what they issue at first.
+    pub(super) fn new(
+        before_ns: u64,
+        copy: fn(&S) -> Option<S>,
+        workers: &[Worker<S>],
+    ) -> Option<Self> {
+        let is_possible = before_ns > 0 && !workers.iter().any(Worker::is_near_end);
+        is_possible.then_some(Self { before_ns, copy, is_due: false, is_done: false, fork: None })
+    }
+
+    /// A worker has completed an operation. True: the fork must be made before the next event.
+    #[inline]
+    pub(super) fn is_due_after(&mut self, worker: &Worker<S>) -> bool {
+        self.is_due = !self.is_done && worker.is_near_end();
+        self.is_due
+    }
+
+    /// Whether the fork is to be made now.
+    pub(super) fn is_due(&self) -> bool {
+        self.is_due && !self.is_done
+    }
+
+    /// Forks, once, where the workers allow it.
+    pub(super) fn make(&mut self, machine: &Machine, workers: &[Worker<S>], begun: Begun) {
+        if self.is_done {
+            return;
+        }
+        self.is_done = true;
+        let fork = |worker: &Worker<S>| worker.fork((self.copy)(&worker.source)?);
+        let workers = workers.iter().map(fork).collect::<Option<Vec<_>>>();
+        self.fork = workers.map(|workers| Fork { machine: machine.fork(), workers, begun });
+    }
+}

@@ -1,0 +1,210 @@
+//! The cells of a study as jobs: how long each ramp and window lasts.
+
+use crate::cell::CellKey;
+use crate::study::Study;
+use iodyno_emulate::spec;
+use iodyno_measure::statistics::steady::SteadyLimits;
+use iodyno_workload::Spec;
+
+/// Intervals of a window, for the taper and the standard errors.
+const BATCHES: u64 = 40;
+/// The same of a cell that is shown over time.
+const OVER_TIME_INTERVALS: u64 = 500;
+/// The fewest operations that a device is measured for: the window's edges must not matter.
+const OPS_MIN: f64 = 64.0;
+/// The ramp lasts at least this many times as long as an operation, so that no queue depends on the start.
+const RESIDENCES: f64 = 3.0;
+/// The most operations outstanding in a pilot; more make no device much faster.
+const PILOT_OIO_MAX: u32 = 128;
+/// Rounds of the measurement window.
+pub(crate) const ROUNDS: usize = SteadyLimits::PTS.window_rounds as usize;
+/// A cell in rounds completes at least this many times its outstanding operations: each of its batches is then
+/// longer than an operation.
+const TURNS: f64 = 40.0;
+/// The longest window of a cell in rounds, as a multiple of the shortest.
+const LONGER_MAX: u64 = 8;
+/// Lengths of windows in rounds are multiples of it, ns: they divide into intervals and batches.
+const WINDOW_STEP_NS: u64 = 320;
+/// The most simulated time of a cell, ns: an hour.
+const WINDOW_MAX_NS: f64 = 3.6e12;
+/// Of a cell that stands for a longer run, one second of each minute is simulated.
+const SECOND_NS: f64 = 1e9;
+const MINUTE_NS: u64 = 60_000_000_000;
+
+/// The effort for a study.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Options {
+    /// Threads; 0 for as many as there are processors.
+    pub threads: usize,
+    /// Seed of all streams.
+    pub seed: u64,
+    /// Share of the requested operations of the study.
+    pub ops_share: f64,
+    /// Share of the requested ramps of the study.
+    pub ramp_share: f64,
+    /// Cells in rounds go on until the 95 % intervals of rate and mean latency are this share of them to
+    /// either side.
+    pub half_width_share: f64,
+}
+
+impl Options {
+    /// The full effort of the study.
+    pub const FULL: Self =
+        Self { threads: 0, seed: 1, ops_share: 1.0, ramp_share: 1.0, half_width_share: 0.01 };
+    /// A tenth of the operations: the standard errors are up to three times as large.
+    pub const QUICK: Self = Self { ops_share: 0.1, half_width_share: 0.04, ..Self::FULL };
+}
+
+/// The pilot that estimates the rate of one volume in a cell. It is short, with no more operations outstanding
+/// than complete in that time, on one device; arrays, which share adapters, are all there.
+pub(crate) fn pilot_of(study: &Study, key: &CellKey) -> CellKey {
+    let depth = key.depth.min((PILOT_OIO_MAX / key.threads).max(1));
+    let devices = if study.systems[key.system].array.is_some() { key.devices } else { 1 };
+    CellKey { devices, depth, long: false, span_ns: None, over_ns: None, ..*key }
+}
+
+/// The number of volumes in a cell.
+pub(crate) fn volumes(study: &Study, key: &CellKey) -> f64 {
+    f64::from(key.devices / study.systems[key.system].members())
+}
+
+/// The cell that estimates the rate of a long one.
+pub(crate) fn short(key: &CellKey) -> CellKey {
+    CellKey { long: false, ..*key }
+}
+
+/// A cell to run.
+#[derive(Clone, Copy)]
+pub(crate) struct Job {
+    pub(crate) key: CellKey,
+    pub(crate) ramp_ns: u64,
+    /// Window of virtual time; without it the cell ends after `ops` operations.
+    pub(crate) window_ns: Option<u64>,
+    pub(crate) ops: u64,
+    /// Interval of the series.
+    pub(crate) interval_ns: u64,
+    /// It may last so many times as long, until its figures are known well enough; 1: it is as long as it is.
+    pub(crate) longer_max: u64,
+    /// Its expected cost, in operations of 4 KiB.
+    pub(crate) units: u64,
+    /// Of a pilot: the cell with the same key follows.
+    pub(crate) has_cell: bool,
+}
+
+impl Job {
+    /// Number of its cells.
+    pub(crate) fn cells(&self) -> usize {
+        1 + usize::from(self.has_cell)
+    }
+}
+
+/// Makes the jobs of a study.
+#[derive(Clone, Copy)]
+pub(crate) struct Planner<'a> {
+    pub(crate) study: &'a Study,
+    pub(crate) options: &'a Options,
+}
+
+impl Planner<'_> {
+    /// A short cell that estimates the rate of one volume, and perhaps the cell of that key.
+    pub(crate) fn pilot(&self, key: &CellKey, has_cell: bool) -> Job {
+        let workload = &self.study.workloads[key.workload];
+        let ramp_ns = (workload.ramp_ns as f64 * self.options.ramp_share / 4.0) as u64;
+        let ops = 200 + 8 * u64::from(key.depth);
+        let ops = ops.max(2 * u64::from(key.oio()));
+        Job {
+            key: *key,
+            ramp_ns,
+            window_ns: None,
+            ops,
+            interval_ns: u64::MAX / 2,
+            longer_max: 1,
+            units: 0,
+            has_cell,
+        }
+    }
+
+    /// The least ramp of a cell, ns.
+    pub(crate) fn ramp_least_ns(&self, key: &CellKey) -> f64 {
+        if key.over_ns.is_some() {
+            // From the start on, unless the panel has a ramp.
+            return key.ramp_ns.unwrap_or(0) as f64;
+        }
+        let workload = &self.study.workloads[key.workload];
+        let of_system_ns = self.study.systems[key.system].ramp_ns;
+        let of_system_ns = if workload.read < 1.0 { of_system_ns } else { 0 };
+        let remembers_ns = key.ramp_ns.unwrap_or(workload.ramp_ns.max(of_system_ns));
+        remembers_ns as f64 * self.options.ramp_share
+    }
+
+    /// The cell itself, for volumes of about this rate.
+    pub(crate) fn measured(&self, key: &CellKey, rate_iops: f64) -> Job {
+        let workload = &self.study.workloads[key.workload];
+        let block = u64::from(key.block_bytes).max(1);
+        let wanted = if key.long { workload.long_ops } else { workload.ops };
+        let asked = wanted.min(workload.bytes_max / block) as f64 * self.options.ops_share;
+        let volumes = volumes(self.study, key);
+        let ops = (asked / volumes).max(OPS_MIN);
+        let residence_ns = f64::from(key.oio()) / rate_iops * 1e9;
+        let ramp_ns = self.ramp_least_ns(key);
+        let ramp_ns =
+            if key.over_ns.is_some() { ramp_ns } else { ramp_ns.max(RESIDENCES * residence_ns) };
+        // The ramp covers the system's memory; a shorter window would cover one phase of it.
+        let window_ns = (ops / rate_iops * 1e9).max(ramp_ns);
+        let window_ns = if let Some(over_ns) = key.over_ns {
+            over_ns.next_multiple_of(OVER_TIME_INTERVALS)
+        } else if self.study.in_rounds {
+            let turns_ns = TURNS * residence_ns;
+            let stalls_ns = if key.long { self.rounds_of_stalls_ns(key, rate_iops) } else { 0.0 };
+            let window_ns = window_ns.max(turns_ns).max(stalls_ns).min(WINDOW_MAX_NS);
+            (window_ns as u64 + 1).next_multiple_of(WINDOW_STEP_NS)
+        } else if key.span_ns.is_some() {
+            ((SECOND_NS * self.options.ops_share).max(ramp_ns) as u64 + 1)
+                .next_multiple_of(WINDOW_STEP_NS)
+        } else {
+            let window_ns = window_ns.min(WINDOW_MAX_NS);
+            (window_ns / BATCHES as f64).ceil().max(1.0) as u64 * BATCHES
+        };
+        let ramp_ns = ramp_ns as u64;
+        let operations = (window_ns + ramp_ns) as f64 * 1e-9 * rate_iops * volumes;
+        let units = (operations * block.div_ceil(4096) as f64) as u64;
+        let intervals = if key.over_ns.is_some() { OVER_TIME_INTERVALS } else { BATCHES };
+        let interval_ns = window_ns / intervals;
+        let longer_max = match key.span_ns {
+            Some(span_ns) => span_ns / MINUTE_NS,
+            None if self.study.in_rounds && !key.long => LONGER_MAX,
+            None => 1,
+        };
+        Job {
+            key: *key,
+            ramp_ns,
+            window_ns: Some(window_ns),
+            ops: 0,
+            interval_ns,
+            longer_max,
+            units,
+            has_cell: false,
+        }
+    }
+
+    /// The length of a measurement window whose rounds each hold one stall of a device that stalls at regular
+    /// amounts of written bytes, ns; 0 without stalls.
+    fn rounds_of_stalls_ns(&self, key: &CellKey, rate_iops: f64) -> f64 {
+        let spec::Kind::Flash(flash) = &self.study.systems[key.system].device.kind else {
+            return 0.0;
+        };
+        let written = 1.0 - self.study.workloads[key.workload].read;
+        let Some(stall) = flash.translation.stall.filter(|_| written > 0.0) else { return 0.0 };
+        let writes = stall.every_bytes as f64 / f64::from(key.block_bytes);
+        ROUNDS as f64 * (writes / written / rate_iops * 1e9 + stall.for_ns as f64)
+    }
+}
+
+/// The workload with a job's limits.
+pub(crate) fn limited(spec: Spec, job: &Job) -> Result<Spec, String> {
+    let spec = spec.with_ramp(job.ramp_ns)?;
+    match job.window_ns {
+        Some(window_ns) => spec.with_time(window_ns.saturating_mul(job.longer_max)),
+        None => spec.with_ops(job.ops)?.without_time(),
+    }
+}
