@@ -23,7 +23,6 @@ pub(crate) struct IntervalMessage {
 #[derive(Debug)]
 pub(crate) struct Recorder {
     target: usize,
-    open: bool,
     /// Statistics by [`OpKind::index`], one for each kind, so that counting needs no branch.
     current: [Box<ClassStats>; OpKind::COUNT],
     index: usize,
