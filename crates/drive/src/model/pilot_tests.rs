@@ -54,7 +54,7 @@ fn a_cell_goes_on_where_its_pilot_was() {
     let mixed = "[mix]\nread = 60\nwrite = 40";
     let in_order = "[mix]\nread = 1\n[all]\naddresses = \"sequential\"";
     let zipf = "[mix]\nread = 1\n[all]\naddresses = { pattern = \"zipf\", theta = 0.9 }";
-    let thinking = "[mix]\nread = 1\n[arrivals]\nthink_time = \"3us\"";
+    let thinking = "[mix]\nread = 1\n[arrivals]\nkind = \"closed\"\nthink_time = \"3us\"";
     for workload in [mixed, in_order, zipf, thinking] {
         // The fork is made when a worker is near its end, and when the cell's window may begin.
         for ops in [40, 10_000] {
