@@ -184,15 +184,14 @@ impl Lab<'_> {
         if !job.has_cell {
             return Ok((rate(&self.run(key, &pilot)?.cells), None));
         }
-        let next = |cells: &[Cell]| match self.checked(key, cells) {
+        let planned = |cells: &[Cell]| -> Result<((f64, Job), CellPlan), StudyError> {
+            self.checked(key, cells)?;
+            let job = self.planner.measured(key, rate(cells));
+            Ok(((rate(cells), job), self.plan(&job, &system)?))
+        };
+        let next = |cells: &[Cell]| match planned(cells) {
+            Ok((found, plan)) => (Ok(found), Some(plan)),
             Err(error) => (Err(error), None),
-            Ok(()) => {
-                let job = self.planner.measured(key, rate(cells));
-                match self.plan(&job, &system) {
-                    Err(error) => (Err(error), None),
-                    Ok(plan) => (Ok((rate(cells), job)), Some(plan)),
-                }
-            }
         };
         let before_ns = self.planner.ramp_least_ns(key) as u64;
         let ran = drive_model_after_pilot(&pilot, before_ns, self.stop, next);
