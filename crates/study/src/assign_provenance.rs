@@ -9,8 +9,8 @@ use crate::wanted::Wanted;
 use iodyno_catalog::{Entry, File, Problem, Record};
 use iodyno_units::nearest;
 
-/// Gives each row its basis: that named in the file, the same for rows with the same recipe, derived if all
-/// ingredients are known, predicted for the rest.
+/// Assigns the provenance of each row: the one that the file names, also for rows with the same recipe; derived if
+/// all ingredients are known; otherwise predicted.
 pub(crate) fn assign(
     file: &File,
     raw: &Record,
@@ -41,7 +41,7 @@ pub(crate) fn assign(
             return Err(Problem::at(file, entry.place("is"), message, Some(help)));
         }
     }
-    // The most that can be attached is no property of an adapter.
+    // The largest number of devices that can be attached is not a property of an adapter.
     for (row, said) in rows.iter_mut().zip(&mut said).filter(|(_, said)| !**said) {
         let Some(figure) = row.printed.map(|i| &printed[i]) else { continue };
         if let Recipe::Saturation(_, all) = row.recipe
@@ -86,10 +86,11 @@ fn matches(entry: &Record, row: &Wanted) -> bool {
         && number("devices", key.devices)
 }
 
-/// Settings of the study that a printed figure may have chosen: the length of a run, and the size of its data.
+/// Settings of the study that a printed figure may have determined: the length of a run and the size of its data.
 const SETTINGS: [&str; 2] = ["panels.over_time", "workloads.within"];
 
-/// The parameters that an entry names; each is one of a device or server of the study.
+/// Reads the parameters that an entry names. Each must belong to a device or server of the study, or be in
+/// [`SETTINGS`].
 fn checked_by(file: &File, entry: &Record, parameters: &[Owned]) -> Result<Vec<String>, Problem> {
     let by = entry.items("by");
     if entry.word("is") == Some("fitted") && by.is_empty() {

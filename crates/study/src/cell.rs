@@ -1,4 +1,4 @@
-//! One cell of a study: its system, workload and point on the axes; and its result, as a few numbers.
+//! The key of a cell (system, workload, point on the axes) and its result in a few numbers.
 
 use crate::over_time::OverTime;
 use core::ops::Range;
@@ -7,12 +7,12 @@ use iodyno_units::{OpKind, Precondition};
 use iodyno_workload::Percent;
 use serde::{Deserialize, Serialize};
 
-/// The key of a cell. Systems and workloads by their place in the study.
+/// The key of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CellKey {
-    /// The system.
+    /// Index in `Study::systems`.
     pub system: usize,
-    /// The workload.
+    /// Index in `Study::workloads`.
     pub workload: usize,
     /// Time between a completion and the next submission, ns.
     pub think_ns: u64,
@@ -24,35 +24,37 @@ pub struct CellKey {
     pub depth: u32,
     /// Number of devices that work at once.
     pub devices: u32,
-    /// The content of the devices at the start.
+    /// State of the devices before the cell.
     pub before: Precondition,
     /// Measured for longer, so that rare events are included.
     pub long: bool,
-    /// Time before the measurement, instead of the workload's and the system's, ns.
+    /// Warm-up before the measurement, ns. None: the longer of the workload's and the system's; 0 if `over_ns` is
+    /// set.
     pub ramp_ns: Option<u64>,
-    /// How full the volume is: the share that its files, or all of it, take.
+    /// Share of the volume that the files take; without files, the share that was written before the cell.
     pub fill: Percent,
-    /// It stands for a run of so many ns, by one second of each minute: it ends once these are shown to be
-    /// stationary and are known well enough.
+    /// Length of the run that the cell stands for, ns. One second of each minute is simulated; the cell ends early
+    /// once it is stationary and its confidence intervals are narrow enough. None: the cell stands for itself.
     pub span_ns: Option<u64>,
-    /// It is measured for so many ns from its start on, and kept over that time.
+    /// Window of a cell that is shown over time, ns; it begins at the cell's start unless `ramp_ns` is set. None: the
+    /// cell is not shown over time.
     pub over_ns: Option<u64>,
 }
 
-/// A figure of a cell that is no quantity of its summary: bytes a second unless said otherwise.
+/// A figure of a cell that [`Quantity`] does not cover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CellFigure {
-    /// Of reads.
+    /// Bandwidth of reads, bytes/s.
     Reads,
-    /// Of writes.
+    /// Bandwidth of writes, bytes/s.
     Writes,
-    /// In the fastest interval of the series.
+    /// Bandwidth in the fastest interval of the series, bytes/s.
     Peak,
-    /// Standard deviation over the intervals of the series, as a share of the mean.
+    /// Standard deviation of the bandwidth over the intervals of the series, as a share of the mean.
     Variation,
     /// The 25th percentile of latency, ns.
     LowerQuartile,
-    /// The 75th, ns.
+    /// The 75th percentile of latency, ns.
     UpperQuartile,
     /// The shortest latency, ns.
     Least,
@@ -68,9 +70,9 @@ impl CellKey {
 /// The result of the method of rounds for a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rounds {
-    /// Number of rounds.
+    /// Number of rounds until steady state; all rounds if it was not reached.
     pub run: u32,
-    /// Whether the last of them were steady.
+    /// Whether the last rounds, those of SNIA's measurement window, were steady.
     pub steady: bool,
 }
 
@@ -83,25 +85,25 @@ pub struct Taken {
     pub bytes_per_s: f64,
     /// Mean latency over all operations, ns.
     pub mean_ns: f64,
-    /// The latencies of all operations together, of equal weight.
+    /// Percentiles and maximum of latency over all operations, without the taper of [`Self::of`].
     pub latency: Latency,
-    /// Relative standard error of the rate; infinite where it is not known.
+    /// Relative standard error of the rate; infinite if unknown.
     pub iops_error: f64,
-    /// The same of the mean latency.
+    /// Relative standard error of the mean latency; infinite if unknown.
     pub mean_error: f64,
-    /// Bytes a second that were read, and that were written.
+    /// Bytes a second that were read, and bytes a second that were written.
     pub kinds_bytes_per_s: (f64, f64),
     /// Bytes a second in the fastest interval.
     pub peak_bytes_per_s: f64,
     /// Standard deviation of the bytes of an interval, as a share of their mean.
     pub variation: f64,
-    /// The quartiles of latency.
+    /// 25th and 75th percentile of latency.
     pub quartiles_ns: (f64, f64),
     /// The shortest latency.
     pub least_ns: f64,
-    /// Of a cell that is kept over time.
+    /// Latencies over time; None unless `CellKey::over_ns` is set.
     pub over_time: Option<OverTime>,
-    /// Of a cell that stands for a longer run: whether it was shown to be stationary.
+    /// Whether a cell that stands for a longer run (`CellKey::span_ns`) was stationary; None for other cells.
     pub stationary: Option<bool>,
     /// The result of the rounds, if the cell was measured in rounds.
     pub rounds: Option<Rounds>,
@@ -121,7 +123,7 @@ impl Taken {
         })
     }
 
-    /// A figure that is no quantity of a summary.
+    /// The value of a [`CellFigure`].
     pub const fn figure(&self, of: CellFigure) -> f64 {
         match of {
             CellFigure::Reads => self.kinds_bytes_per_s.0,
@@ -145,7 +147,7 @@ impl Taken {
         Self::weighted(cells, 0..batches.len(), &taper(batches.len()), simulated)
     }
 
-    /// The same over some of the intervals alone, all of the same weight.
+    /// Sums up only the given intervals, all with equal weight.
     pub fn over(cells: &[Cell], intervals: Range<usize>, simulated: u64) -> Self {
         let weights = vec![1.0; intervals.len()];
         Self::weighted(cells, intervals, &weights, simulated)
@@ -194,13 +196,13 @@ impl Taken {
     }
 }
 
-/// Operations over all devices in each of the rounds, which have equal length.
+/// Operations over all devices in each round of `intervals_a_round` intervals.
 pub(crate) fn rounds(cells: &[Cell], intervals_a_round: usize) -> Vec<f64> {
     let batches = batches(cells);
     batches.chunks_exact(intervals_a_round).map(|round| round.iter().map(|b| b.ops).sum()).collect()
 }
 
-/// One interval over all devices.
+/// Totals of one interval over all devices.
 struct Batch {
     ops: f64,
     bytes: f64,
@@ -257,7 +259,7 @@ mod tests {
     use super::*;
     use iodyno_units::rng;
 
-    /// Against the spread of many means: white noise, correlated noise, and waves.
+    /// Compares standard errors with the spread of many means, for white noise, correlated noise and waves.
     #[test]
     fn standard_errors_are_those_of_many_means() {
         let mut random = rng::stream(7, "batches", 0);

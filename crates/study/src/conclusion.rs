@@ -1,7 +1,7 @@
 //! Conclusions of a paper as comparisons between rows of the study, and their test on our figures.
 //!
-//! A comparison whose figures are nearer to its limit than twice their standard error is not decided: the conclusion
-//! can't be tested.
+//! A comparison is undecided if its figures are within two standard errors of the limit; the conclusion then can't be
+//! tested.
 
 use crate::published::Key;
 use crate::unit::Unit;
@@ -19,9 +19,9 @@ const UNDECIDED_ERRORS: f64 = 2.0;
 pub struct Conclusion {
     /// The conclusion, in a sentence.
     pub says: String,
-    /// It holds if all of these do; without any it can't be tested.
+    /// The conclusion holds if all comparisons hold. Empty: it can't be tested.
     comparisons: Vec<Comparison>,
-    /// The reason why it has no comparisons.
+    /// Reason why there are no comparisons; empty if there are any.
     untestable: String,
 }
 
@@ -30,7 +30,7 @@ pub struct Conclusion {
 struct Comparison {
     figures: Vec<Operand>,
     relation: Relation,
-    /// The common part of its figures' names.
+    /// Common part of the figures' names.
     of: String,
 }
 
@@ -51,19 +51,19 @@ struct Operand {
     name: String,
 }
 
-/// The result of a test.
+/// The result of testing a conclusion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
-    /// All of its comparisons hold.
+    /// All comparisons hold.
     Holds,
-    /// There are no figures, or they are too near to a limit.
+    /// Figures are missing or too close to a limit to decide.
     Untestable,
-    /// One of them does not.
+    /// At least one comparison does not hold.
     DoesNotHold,
 }
 
 impl Verdict {
-    /// In words.
+    /// The verdict in words, for people.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Holds => "holds",
@@ -72,7 +72,7 @@ impl Verdict {
         }
     }
 
-    /// Its name in documents for programs.
+    /// Name in JSON documents.
     pub(crate) const fn key(self) -> &'static str {
         match self {
             Self::Holds => "holds",
@@ -93,7 +93,7 @@ pub struct Finding<'a> {
     pub evidence: String,
 }
 
-/// How many conclusions hold, in a phrase.
+/// Number of conclusions by verdict, such as `2 hold, 1 does not hold, 0 can't be tested`.
 pub(crate) fn summary(findings: &[Finding<'_>]) -> String {
     let count = |verdict| findings.iter().filter(|f| f.verdict == verdict).count();
     let verb = |n: usize, one: &str, many: &str| format!("{n} {}", if n == 1 { one } else { many });
@@ -106,7 +106,7 @@ pub(crate) fn summary(findings: &[Finding<'_>]) -> String {
 }
 
 impl Conclusion {
-    /// Reads a conclusion. Each of its figures must be exactly one row.
+    /// Reads a conclusion. Each of its figures must name exactly one row.
     pub(crate) fn read(file: &File, raw: &Record, rows: &[Wanted]) -> Result<Self, Problem> {
         let comparisons = raw.records("tests").map(|raw| comparison(file, raw, rows));
         let comparisons = comparisons.collect::<Result<Vec<_>, _>>()?;
@@ -121,13 +121,13 @@ impl Conclusion {
         })
     }
 
-    /// Whether a row is one of its figures.
+    /// Whether a comparison uses this row.
     pub fn needs(&self, row: &Wanted) -> bool {
         let mut operands = self.comparisons.iter().flat_map(|comparison| &comparison.figures);
         operands.any(|figure| figure.of == row.key || figure.over.as_ref() == Some(&row.key))
     }
 
-    /// Tests it on our figures; `rows` are the results of `wanted`.
+    /// Tests the conclusion on our figures; `rows` are the results of `wanted`.
     pub(crate) fn test(&self, wanted: &[Wanted], rows: &[Simulated]) -> Finding<'_> {
         let mut verdict = Verdict::Holds;
         let mut evidence = Vec::new();
@@ -178,7 +178,7 @@ fn operand(file: &File, all: &Record, own: &Record, rows: &[Wanted]) -> Result<O
     let of = |asked: &[&Record], at: &Record| {
         let found: Vec<&Key> =
             rows.iter().map(|row| &row.key).filter(|key| is_meant(asked, key)).collect();
-        // Of several the one that is for no depth, block or number in particular, such as that of an optimum.
+        // If several rows match, prefer the one without other numbers in its key, such as a row at an optimum.
         let plain = |key: &&&Key| is_for_no_other(asked, key);
         let one = if found.len() > 1 {
             found.iter().filter(plain).collect()
@@ -204,7 +204,7 @@ fn operand(file: &File, all: &Record, own: &Record, rows: &[Wanted]) -> Result<O
     Ok(Operand { of: of(&[own, all], own)?, over: divisor, name })
 }
 
-/// The place of a whole table.
+/// Byte range of a whole table in the file.
 fn whole(of: &Record) -> Range<usize> {
     of.place("")
 }
@@ -212,7 +212,7 @@ fn whole(of: &Record) -> Range<usize> {
 const TEXTS: [&str; 4] = ["figure", "system", "workload", "metric"];
 const NUMBERS: [&str; 4] = ["block", "depth", "threads", "devices"];
 
-/// Whether a row's key has all that is asked for; the first record that has a key decides.
+/// Whether a row's key has all requested values; the first record that has a key decides.
 fn is_meant(asked: &[&Record], key: &Key) -> bool {
     let texts = [&key.figure, &key.system, &key.workload, &key.metric];
     let numbers = [key.block_bytes, key.queue_depth, key.threads, key.devices];
@@ -225,7 +225,7 @@ fn is_meant(asked: &[&Record], key: &Key) -> bool {
             .all(|(path, has)| number(path).is_none_or(|asked| has.map(u64::from) == Some(asked)))
 }
 
-/// Whether a row's key has no number that is not asked for.
+/// Whether every number in a row's key was requested.
 fn is_for_no_other(asked: &[&Record], key: &Key) -> bool {
     let numbers = [key.block_bytes, key.queue_depth, key.threads, key.devices];
     let is_asked = |path: &str| asked.iter().any(|record| record.get(path).is_some());
@@ -254,18 +254,18 @@ fn name(of: &[&Record]) -> String {
     words.join(" ")
 }
 
-/// What a row was simulated to be.
+/// Our figure of a row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Simulated {
-    /// In the row's unit. None: it was not simulated, or its samples do not support it.
+    /// Value in the row's unit; None if it was not simulated or the samples do not support it.
     pub(crate) ours: Option<f64>,
-    /// Relative.
+    /// Relative; None if unknown.
     pub(crate) standard_error: Option<f64>,
 }
 
-/// A figure of ours.
+/// The value of an operand.
 struct Value {
-    /// In the program's own unit.
+    /// In the program's own unit: 1/s, bytes/s, ns or a bare number.
     number: f64,
     /// Relative; 0 where it is not known.
     standard_error: f64,

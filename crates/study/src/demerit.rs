@@ -13,10 +13,10 @@ use iodyno_measure::Histogram;
 pub struct Quantiles(Vec<(f64, f64)>);
 
 impl Quantiles {
-    /// Through these points of (probability, time in any unit).
+    /// Creates the function through points of (probability, time in any unit).
     ///
     /// # Errors
-    /// Points that do not begin at probability 0, end at 1 and never fall.
+    /// The points do not begin at probability 0 and end at 1, a coordinate falls, or a time is not finite.
     pub fn new(points: Vec<(f64, f64)>) -> Result<Self, String> {
         let ends =
             points.first().map(|p| p.0) == Some(0.0) && points.last().map(|p| p.0) == Some(1.0);
@@ -30,7 +30,7 @@ impl Quantiles {
         Ok(Self(points))
     }
 
-    /// That of a histogram, in ns; None when it is empty.
+    /// The quantile function of a histogram, in ns; None if it is empty.
     pub fn of(histogram: &Histogram) -> Option<Self> {
         let (min, max) = (histogram.min_ns()? as f64, histogram.max_ns()? as f64);
         let count = histogram.count() as f64;
@@ -52,7 +52,7 @@ impl Quantiles {
     }
 }
 
-/// See the module. None where the original's mean is 0.
+/// The demerit figure of a model, as a share of the original's mean. None if that mean is 0.
 pub fn demerit(original: &Quantiles, model: &Quantiles) -> Option<f64> {
     let mean = original.mean();
     (mean > 0.0).then(|| squared_distance(&original.0, &model.0).sqrt() / mean)
@@ -129,7 +129,7 @@ mod tests {
         Quantiles::new(sorted.iter().enumerate().flat_map(step).collect()).unwrap()
     }
 
-    /// Root mean square of the distances, not over any mean.
+    /// Root mean square of the distances, not divided by a mean.
     fn apart(a: &Quantiles, b: &Quantiles) -> f64 {
         demerit(a, b).unwrap() * a.mean()
     }
@@ -163,7 +163,7 @@ mod tests {
         // Between 0.8 and 0.9 one is fast and the other slow; elsewhere both are alike.
         let found = demerit(&two(0.1, 1.0, 11.0), &two(0.2, 1.0, 11.0)).unwrap();
         near(found, (0.1_f64 * 100.0).sqrt() / 2.0, 1e-12);
-        // The same relative to the other's mean: the original's mean is the divisor.
+        // Swapped, the distance is divided by the mean of the other.
         let found = demerit(&two(0.2, 1.0, 11.0), &two(0.1, 1.0, 11.0)).unwrap();
         near(found, (0.1_f64 * 100.0).sqrt() / 3.0, 1e-12);
     }
@@ -211,7 +211,7 @@ mod tests {
             prop_assert!((found - expected).abs() * mean <= 2.0 * widest, "{} {}", found, expected);
         }
 
-        /// It is a distance: symmetric, and obeys the triangle inequality, whatever the steps' places.
+        /// The distance is symmetric and obeys the triangle inequality, wherever the steps are.
         #[test]
         fn a_distance(
             a in prop::collection::vec(1_f64..1e3, 1..40),
@@ -221,7 +221,7 @@ mod tests {
             let (a, b, c) = (steps(&a), steps(&b), steps(&c));
             prop_assert!((apart(&a, &b) - apart(&b, &a)).abs() < 1e-6);
             prop_assert!(apart(&a, &c) <= apart(&a, &b) + apart(&b, &c) + 1e-6);
-            // It is no less than the difference of the means.
+            // The distance is at least the difference of the means.
             prop_assert!(apart(&a, &b) >= (a.mean() - b.mean()).abs() - 1e-6);
         }
 

@@ -10,47 +10,47 @@ use std::collections::BTreeMap;
 /// Printed rows of one basis, workload and metric, on one device or on several.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stratum {
-    /// The basis of our figures in it.
+    /// Provenance of our figures.
     pub basis: Provenance,
     /// The workload, without its think time.
     pub workload: String,
-    /// The metric.
+    /// Name of the metric in files.
     pub metric: String,
-    /// More than one device.
+    /// Whether the rows are of more than one device.
     pub several_devices: bool,
     /// Number of printed figures.
     pub rows: usize,
-    /// Number of those that are not scored, because they can't be right.
+    /// Number of printed figures that are not scored because they can't be right.
     pub flagged: usize,
     /// Number of our figures within the printed intervals.
     pub within: usize,
-    /// The plain relative errors, of figures that are not one-sided.
+    /// Relative errors of the figures that are not one-sided.
     pub error: Spread,
-    /// Their parts outside the printed intervals, of all scored figures.
+    /// Parts of the errors outside the printed intervals, over all scored figures.
     pub outside: Spread,
-    /// The same of the null model, of those that have one.
+    /// Parts of the null model's errors outside the printed intervals, over scored figures with a null model.
     pub null_outside: Spread,
     /// Number of figures with a null model.
     pub with_null: usize,
-    /// Number of these that are nearer to the print than the null model.
+    /// Number of our figures that are nearer to the print than the null model.
     pub better: usize,
-    /// Number of these that are equally near.
+    /// Number of our figures that are as near to the print as the null model.
     pub equal: usize,
 }
 
-/// Sizes of relative errors. All None where there are none.
+/// Mean, median and maximum of absolute relative errors. All None if there are no errors.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Spread {
-    /// Their mean.
+    /// Arithmetic mean.
     pub mean: Option<f64>,
-    /// Their median: of an even number, the mean of the two in the middle.
+    /// Median; for an even number of errors, the mean of the two in the middle.
     pub median: Option<f64>,
-    /// The largest.
+    /// Maximum.
     pub max: Option<f64>,
 }
 
 impl Spread {
-    /// Of errors, which may be negative.
+    /// Sums up errors, which may be negative.
     pub fn of(errors: impl Iterator<Item = f64>) -> Self {
         let mut sizes: Vec<f64> = errors.map(f64::abs).collect();
         sizes.sort_by(f64::total_cmp);
@@ -67,7 +67,7 @@ impl Spread {
 /// The key of a stratum: basis, several devices, metric, workload.
 type Name = (Provenance, bool, String, String);
 
-/// The strata, predictions last.
+/// Groups the printed rows into strata, predictions last.
 pub(crate) fn strata(study: &Study, rows: &[Row]) -> Vec<Stratum> {
     let mut groups: BTreeMap<Name, Vec<(&Wanted, &Row)>> = BTreeMap::new();
     for (wanted, row) in study.rows.iter().zip(rows).filter(|(w, _)| w.printed.is_some()) {

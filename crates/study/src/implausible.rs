@@ -1,14 +1,14 @@
 //! Printed figures that can't be right, found by rules: laws that hold for every RAID adapter, whatever its
 //! parameters are. The rules look at printed figures alone, before anything is simulated.
 //!
-//! 1. *Redundancy costs.* On one system no corner of a level with more parity is above that of one with less: RAID 0,
-//!    then 5, then 6. A small write of RAID 5 needs two reads and two writes of members where one of RAID 0 is one
-//!    write; a large one writes parity besides; a read is a read of one member at every level. The figure of the level
-//!    with more parity is marked.
-//! 2. *A link bounds.* No rate is above what the system's links carry.
-//! 3. *Two tables are one system.* A number of devices that saturates a system in order implies a throughput: one
-//!    device's share of a slower slot's link, where that binds, times the number. It is marked where that is more than
-//!    a tenth above the system's own printed throughput.
+//! 1. *Redundancy costs.* On one system a level with more parity is never faster than one with less: RAID 0, then 5,
+//!    then 6. A small write of RAID 5 needs two reads and two writes of members where RAID 0 needs one write; a large
+//!    write also writes parity; a read is a read of one member at every level. The figure of the level with more
+//!    parity is flagged.
+//! 2. *Links bound.* No throughput exceeds the bandwidth of the system's links.
+//! 3. *Two tables describe one system.* The number of devices that saturates a system with sequential reads implies a
+//!    throughput: the bandwidth of a slower slot's link, divided by the number of devices that fills it, times the
+//!    number. The number is flagged if this throughput exceeds the system's own printed one by more than a tenth.
 //!
 //! All comparisons allow for the rounding of both figures.
 
@@ -17,10 +17,10 @@ use crate::testbed::Bench;
 use crate::wanted::Workload;
 use iodyno_raid::Level;
 
-/// The tolerance of rule 3, that of the sizing table's score.
+/// Tolerance of rule 3, the same as in the score of the sizing table.
 const AGREES_SHARE: f64 = 0.1;
 
-/// Marks what breaks a rule, with the reason; figures with a reason keep it.
+/// Flags figures that break a rule, with the reason. Figures that are already flagged keep their reason.
 pub(crate) fn flag(systems: &[Bench], workloads: &[Workload], printed: &mut [Figure]) {
     let reasons: Vec<Option<String>> = printed
         .iter()
@@ -46,7 +46,7 @@ struct Rules<'a> {
     printed: &'a [Figure],
 }
 
-/// Parity strips; None for mirrors, which no rule compares.
+/// Parity strips of a stripe; None for mirrors and other levels, which no rule compares.
 fn parity(bench: &Bench) -> Option<u32> {
     match bench.array?.level {
         Level::Raid0 => Some(0),
@@ -103,7 +103,8 @@ impl Rules<'_> {
         })
     }
 
-    /// A system and device, in another slot, of which fewer devices than can be attached fill the link.
+    /// Rule 3. Compares with the slowest slot of the same adapter whose link is filled by fewer devices than can be
+    /// attached.
     fn two_tables(&self, figure: &Figure, bench: &Bench) -> Option<String> {
         let key = &figure.key;
         let in_order = self.workloads.iter().find(|w| w.name == key.workload)?;

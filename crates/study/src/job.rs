@@ -6,44 +6,44 @@ use iodyno_emulate::spec;
 use iodyno_measure::statistics::steady::SteadyLimits;
 use iodyno_workload::Spec;
 
-/// Intervals of a window, for the taper and the standard errors.
+/// Number of intervals of a window, for the taper and the standard errors.
 const BATCHES: u64 = 40;
-/// The same of a cell that is shown over time.
+/// Number of intervals of a cell that is shown over time.
 const OVER_TIME_INTERVALS: u64 = 500;
-/// The fewest operations that a device is measured for: the window's edges must not matter.
+/// Minimum number of measured operations per volume; with fewer, the window's edges would matter.
 const OPS_MIN: f64 = 64.0;
-/// The ramp lasts at least this many times as long as an operation, so that no queue depends on the start.
+/// Minimum ramp, as a multiple of an operation's time in the system, so that no queue depends on the start.
 const RESIDENCES: f64 = 3.0;
-/// The most operations outstanding in a pilot; more make no device much faster.
+/// Maximum number of outstanding operations in a pilot; more make no device much faster.
 const PILOT_OIO_MAX: u32 = 128;
 /// Rounds of the measurement window.
 pub(crate) const ROUNDS: usize = SteadyLimits::PTS.window_rounds as usize;
-/// A cell in rounds completes at least this many times its outstanding operations: each of its batches is then
+/// Minimum number of operations of a cell in rounds, as a multiple of its outstanding operations. Each batch is then
 /// longer than an operation.
 const TURNS: f64 = 40.0;
 /// The longest window of a cell in rounds, as a multiple of the shortest.
 const LONGER_MAX: u64 = 8;
-/// Lengths of windows in rounds are multiples of it, ns: they divide into intervals and batches.
+/// Windows in rounds are multiples of this time, ns, so that they divide into intervals and batches.
 const WINDOW_STEP_NS: u64 = 320;
 /// The most simulated time of a cell, ns: an hour.
 const WINDOW_MAX_NS: f64 = 3.6e12;
-/// Of a cell that stands for a longer run, one second of each minute is simulated.
+/// A cell that stands for a longer run simulates one second of each minute.
 const SECOND_NS: f64 = 1e9;
 const MINUTE_NS: u64 = 60_000_000_000;
 
 /// The effort for a study.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
-    /// Threads; 0 for as many as there are processors.
+    /// Number of threads; 0: one per processor.
     pub threads: usize,
     /// Seed of all streams.
     pub seed: u64,
-    /// Share of the requested operations of the study.
+    /// Factor on the number of operations that the study requests.
     pub ops_share: f64,
-    /// Share of the requested ramps of the study.
+    /// Factor on the ramps that the study requests.
     pub ramp_share: f64,
-    /// Cells in rounds go on until the 95 % intervals of rate and mean latency are this share of them to
-    /// either side.
+    /// Half-width of the 95 % confidence intervals of rate and mean latency, as a share of their values, at which a
+    /// cell whose window may be extended ends.
     pub half_width_share: f64,
 }
 
@@ -55,8 +55,8 @@ impl Options {
     pub const QUICK: Self = Self { ops_share: 0.1, half_width_share: 0.04, ..Self::FULL };
 }
 
-/// The pilot that estimates the rate of one volume in a cell. It is short, with no more operations outstanding
-/// than complete in that time, on one device; arrays, which share adapters, are all there.
+/// The pilot that estimates the rate of one volume in a cell: short, with limited depth, on one device. Arrays share
+/// adapters, so a pilot of arrays has all of them.
 pub(crate) fn pilot_of(study: &Study, key: &CellKey) -> CellKey {
     let depth = key.depth.min((PILOT_OIO_MAX / key.threads).max(1));
     let devices = if study.systems[key.system].array.is_some() { key.devices } else { 1 };
@@ -68,7 +68,7 @@ pub(crate) fn volumes(study: &Study, key: &CellKey) -> f64 {
     f64::from(key.devices / study.systems[key.system].members())
 }
 
-/// The cell that estimates the rate of a long one.
+/// The short cell that estimates the rate of a long one.
 pub(crate) fn short(key: &CellKey) -> CellKey {
     CellKey { long: false, ..*key }
 }
@@ -83,16 +83,16 @@ pub(crate) struct Job {
     pub(crate) ops: u64,
     /// Interval of the series.
     pub(crate) interval_ns: u64,
-    /// It may last so many times as long, until its figures are known well enough; 1: it is as long as it is.
+    /// Factor by which the window may be extended until the confidence intervals are narrow enough. 1: fixed length.
     pub(crate) longer_max: u64,
-    /// Its expected cost, in operations of 4 KiB.
+    /// Expected cost, in operations of 4 KiB.
     pub(crate) units: u64,
-    /// Of a pilot: the cell with the same key follows.
+    /// Whether the cell with the same key follows this pilot.
     pub(crate) has_cell: bool,
 }
 
 impl Job {
-    /// Number of its cells.
+    /// Number of cells: 2 for a pilot with its cell, otherwise 1.
     pub(crate) fn cells(&self) -> usize {
         1 + usize::from(self.has_cell)
     }
@@ -106,7 +106,7 @@ pub(crate) struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    /// A short cell that estimates the rate of one volume, and perhaps the cell of that key.
+    /// Plans a pilot. `has_cell`: the cell with the same key follows it.
     pub(crate) fn pilot(&self, key: &CellKey, has_cell: bool) -> Job {
         let workload = &self.study.workloads[key.workload];
         let ramp_ns = (workload.ramp_ns as f64 * self.options.ramp_share / 4.0) as u64;
@@ -124,10 +124,10 @@ impl Planner<'_> {
         }
     }
 
-    /// The least ramp of a cell, ns.
+    /// Minimum ramp of a cell, ns.
     pub(crate) fn ramp_least_ns(&self, key: &CellKey) -> f64 {
         if key.over_ns.is_some() {
-            // From the start on, unless the panel has a ramp.
+            // A cell over time is measured from its start, unless the panel has a ramp.
             return key.ramp_ns.unwrap_or(0) as f64;
         }
         let workload = &self.study.workloads[key.workload];
@@ -137,7 +137,7 @@ impl Planner<'_> {
         remembers_ns as f64 * self.options.ramp_share
     }
 
-    /// The cell itself, for volumes of about this rate.
+    /// Plans a cell whose volumes have a rate of about `rate_iops`.
     pub(crate) fn measured(&self, key: &CellKey, rate_iops: f64) -> Job {
         let workload = &self.study.workloads[key.workload];
         let block = u64::from(key.block_bytes).max(1);
@@ -187,8 +187,7 @@ impl Planner<'_> {
         }
     }
 
-    /// The length of a measurement window whose rounds each hold one stall of a device that stalls at regular
-    /// amounts of written bytes, ns; 0 without stalls.
+    /// Length of a measurement window in which each round holds one stall of the device, ns; 0 without stalls.
     fn rounds_of_stalls_ns(&self, key: &CellKey, rate_iops: f64) -> f64 {
         let spec::Kind::Flash(flash) = &self.study.systems[key.system].device.kind else {
             return 0.0;
@@ -200,7 +199,7 @@ impl Planner<'_> {
     }
 }
 
-/// The workload with a job's limits.
+/// The workload with the limits of a job.
 pub(crate) fn limited(spec: Spec, job: &Job) -> Result<Spec, String> {
     let spec = spec.with_ramp(job.ramp_ns)?;
     match job.window_ns {

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 /// The schema of [`document`], draft 2020-12.
 pub const SCHEMA_STUDY: &str = include_str!("../../../docs/schema/study-v1.schema.json");
 
-/// A study that was run as one document.
+/// A completed study as one JSON document.
 pub fn document(outcome: &Outcome<'_>) -> Value {
     let study = outcome.study;
     let rows = study.rows.iter().zip(&outcome.rows);
@@ -47,7 +47,7 @@ pub fn document(outcome: &Outcome<'_>) -> Value {
     })
 }
 
-/// The number of the model's parameters by source, beside the number of figures that it is compared with.
+/// The model's parameters, their number by source, and the number of printed figures.
 fn parameters(outcome: &Outcome<'_>) -> Value {
     let study = outcome.study;
     let mut counts = Map::new();
@@ -141,7 +141,7 @@ fn stratum(stratum: &Stratum) -> Value {
     })
 }
 
-/// Latencies over the time of one cell, in µs.
+/// One cell over time: latencies in µs, rates and spikes.
 fn over_time(outcome: &Outcome<'_>, line: &TimeLine) -> Value {
     let (study, of) = (outcome.study, &line.over_time);
     let us = |all: &[f64]| -> Vec<Option<f64>> {
@@ -166,7 +166,7 @@ fn over_time(outcome: &Outcome<'_>, line: &TimeLine) -> Value {
     })
 }
 
-/// A line of the paper's figures; single points are rows, not curves.
+/// A curve of the paper's figures; None for a single point, which is a row.
 fn curve(outcome: &Outcome<'_>, series: &Series) -> Option<Value> {
     let axis = series.axis.name()?;
     let study = outcome.study;

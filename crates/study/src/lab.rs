@@ -1,11 +1,11 @@
 //! Execution of a study's cells: each on a machine of its own, on several threads at once. The results do not
 //! depend on the number of threads, nor on which thread runs which cell.
 //!
-//! A cell is measured for a window of virtual time, not for a number of operations: at the end of a number the
-//! queue would run empty, and of several devices the fastest would end first. A pilot, a short cell on one
-//! device, estimates the window that holds the operations that the study requests. It decides the length and
-//! nothing else. A cell that issues what its pilot does goes on where that was before it ended ([`drive_model_after_pilot`]): its
-//! figures are those of a cell that begins anew.
+//! A cell is measured for a window of virtual time, not for a number of operations: at the end of a fixed number the
+//! queue would run empty, and the fastest of several devices would end first. A pilot, a short cell on one device,
+//! estimates the window that holds the requested operations. It decides the length and nothing else. A cell that
+//! issues the same operations as its pilot continues from a fork of the pilot's machine
+//! ([`drive_model_after_pilot`]); its figures equal those of a cell that starts afresh.
 //!
 //! A study may request the rounds of SNIA's specification. Then the window is five rounds, and is extended
 //! beyond the pilot's estimate until rate and mean latency are known well enough ([`Settle`]). If those five
@@ -54,7 +54,7 @@ pub struct Progress {
 /// Why a study could not be run.
 #[derive(Clone, Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum StudyError {
-    /// A signal stopped it.
+    /// Stopped by a signal.
     #[error("the study was interrupted")]
     Interrupted,
     /// A rank of the study is lost.
@@ -63,9 +63,9 @@ pub enum StudyError {
     /// A cell could not be run.
     #[error("{cell}: {why}")]
     Cell {
-        /// The cell.
+        /// Name of the cell.
         cell: String,
-        /// The reason.
+        /// Error message.
         why: String,
     },
 }
@@ -76,7 +76,7 @@ impl From<Lost> for StudyError {
     }
 }
 
-/// Runs a study, its cells shared out to all ranks. `progress` is called after each cell, from several threads.
+/// Runs a study, whose cells all ranks share. `progress` is called after each cell, from several threads.
 ///
 /// # Errors
 /// See [`StudyError`].
@@ -139,7 +139,7 @@ pub fn run<'a>(
     Ok(Outcome::new(study, &taken))
 }
 
-/// Operations a second of one volume.
+/// Mean operations a second of a volume.
 fn rate(cells: &[Cell]) -> f64 {
     let rates = cells.iter().map(|c| c.per_second(c.total().ops() as f64));
     rates.sum::<f64>() / cells.len().max(1) as f64
@@ -153,7 +153,7 @@ fn optima(recipe: &Recipe) -> Vec<&Optimum> {
     }
 }
 
-/// A long cell for each optimum, to estimate the cost of those at the optima.
+/// One long cell for each optimum, to estimate the cost of the long cell at the optimum.
 fn first_optima(study: &Study) -> impl Iterator<Item = CellKey> {
     let all = study.rows.iter().flat_map(|row| optima(&row.recipe));
     all.filter_map(|o| Some(CellKey { long: true, ..*o.cells.first()? }))
@@ -169,14 +169,14 @@ struct Lab<'a> {
     done: AtomicUsize,
     total: AtomicUsize,
     units_done: AtomicU64,
-    /// 0 until it is known.
+    /// Expected cost of all cells; 0 until it is known.
     units_total: AtomicU64,
-    /// The largest share that was reported, as bits.
+    /// The largest share reported so far, as the bits of an `f64`.
     share: AtomicU64,
 }
 
 impl Lab<'_> {
-    /// Runs a pilot, and the cell that follows it. Gives the rate of one volume, and the cell.
+    /// Runs a pilot and, if planned, the cell that follows it. Returns the rate of one volume and the cell's result.
     fn piloted(&self, job: &Job) -> Result<(f64, Option<Taken>), StudyError> {
         let key = &job.key;
         let system = self.system(key)?;
@@ -207,7 +207,8 @@ impl Lab<'_> {
         self.summed_up(job, &self.cell(job)?)
     }
 
-    /// Sums up a cell; where the study requests rounds and it was not steady, runs it again.
+    /// Sums up a cell. If the study requests rounds and the cell was not steady, runs it again for the maximum of
+    /// rounds.
     fn summed_up(&self, job: &Job, modelled: &Modelled) -> Result<Taken, StudyError> {
         let cells = &modelled.cells;
         if job.key.over_ns.is_some() {
@@ -217,7 +218,7 @@ impl Lab<'_> {
             if job.key.ramp_ns.is_some() {
                 return Ok(Taken { over_time, ..whole });
             }
-            // A course from its start on is no sample of a steady state.
+            // A run from its start is not a sample of a steady state.
             let (iops_error, mean_error) = (f64::INFINITY, f64::INFINITY);
             return Ok(Taken { iops_error, mean_error, over_time, ..whole });
         }
@@ -229,7 +230,7 @@ impl Lab<'_> {
         let window_ns = cells.first().map_or(0, |cell| cell.window_ns);
         let a_round = (window_ns / job.interval_ns) as usize / ROUNDS;
         let whole = Taken::over(cells, 0..a_round * ROUNDS, modelled.completions);
-        // A fresh device is measured while it is one; steady state comes later.
+        // A fresh device is measured before it reaches steady state.
         if job.key.before == Precondition::Fresh {
             return Ok(whole);
         }
@@ -248,7 +249,7 @@ impl Lab<'_> {
         Ok(Taken { rounds: Some(Rounds { run, steady }), ..taken })
     }
 
-    /// Runs the jobs, the largest first, so that no thread is left with one at the end. Returns the results of
+    /// Runs the jobs, the largest first, so that no thread begins a large one at the end. Returns the results of
     /// `take`.
     fn work<T: Clone + Serialize + DeserializeOwned + Send + Sync>(
         &self,
@@ -260,7 +261,7 @@ impl Lab<'_> {
             0 => self.ranks.threads_here(),
             threads => threads,
         };
-        // Of the jobs that have begun, as many as there are threads have not ended.
+        // A job per thread is still running; the others that have begun are done.
         let at_work = if self.ranks.is_alone() { threads } else { self.ranks.threads_in_all() };
         let mut begun = |begun: usize| self.report_progress(&jobs[..begun.saturating_sub(at_work)]);
         let all = self.ranks.share_out(threads, &jobs, take, T::clone, &mut begun)?;
@@ -271,7 +272,7 @@ impl Lab<'_> {
         jobs.iter().zip(all).filter_map(|(job, kept)| Some(kept?.map(|it| (job.key, it)))).collect()
     }
 
-    /// Cells and units that are done, with these jobs.
+    /// Cells and units that are done, plus those of `jobs`.
     fn with_done(&self, jobs: &[Job]) -> (usize, u64) {
         let units: u64 = jobs.iter().map(|job| job.units).sum();
         let (cells_before, units_before) =
@@ -279,7 +280,7 @@ impl Lab<'_> {
         (cells_before + jobs.iter().map(Job::cells).sum::<usize>(), units_before + units)
     }
 
-    /// Reports that these jobs of the batch at work are done too.
+    /// Reports progress, with `jobs` of the current batch counted as done.
     fn report_progress(&self, jobs: &[Job]) {
         let (cells, units) = self.with_done(jobs);
         let cells_total = self.total.load(Ordering::Relaxed);
@@ -287,7 +288,8 @@ impl Lab<'_> {
             0 => cells as f64 / cells_total.max(1) as f64,
             units_total => units as f64 / units_total as f64,
         };
-        // Cells cost different amounts: once the amounts are known, the share stands still until it is true.
+        // Cells differ in cost. When the costs become known the share may drop; the larger one stays until it is
+        // exceeded.
         let before = f64::from_bits(self.share.load(Ordering::Relaxed));
         let share = share.max(before);
         self.share.store(share.to_bits(), Ordering::Relaxed);
@@ -306,7 +308,7 @@ impl Lab<'_> {
         Ok(modelled)
     }
 
-    /// The system of a cell, in the state that its workload finds.
+    /// The system of a cell, preconditioned for its workload.
     fn system(&self, key: &CellKey) -> Result<Arc<System>, StudyError> {
         let workload = &self.study.workloads[key.workload];
         let bench = &self.study.systems[key.system];
@@ -344,7 +346,7 @@ impl Lab<'_> {
         StudyError::Cell { cell: self.name(key), why: why.to_string() }
     }
 
-    /// Whether something completed on each volume, and nothing failed.
+    /// Returns an error if a volume completed nothing, operations failed, or a signal stopped the study.
     fn checked(&self, key: &CellKey, cells: &[Cell]) -> Result<(), StudyError> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(StudyError::Interrupted);
@@ -383,7 +385,7 @@ impl Lab<'_> {
     }
 }
 
-/// The share of each device that was written before: up to the end of the files, or of the volume.
+/// Share of each device that was written before: up to the end of the files, or `fill` of the volume without files.
 fn filled(spec: &Spec, bench: &Bench, key: &CellKey, written: Written) -> Result<f64, String> {
     if spec.file_set().is_none() {
         return Ok(key.fill.fraction());
@@ -395,7 +397,7 @@ fn filled(spec: &Spec, bench: &Bench, key: &CellKey, written: Written) -> Result
     Ok((start + len) as f64 / capacity_bytes as f64)
 }
 
-/// The number of rounds until the specification calls them steady, by their rates; and whether they are.
+/// Number of rounds until their rates are steady by SNIA's specification, and whether they are steady.
 fn search(rounds: &[f64]) -> (u32, bool) {
     let Ok(mut state) = SteadyState::new(SteadyLimits::PTS, vec!["rate".to_owned()]) else {
         return (0, false);

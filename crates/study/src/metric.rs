@@ -20,7 +20,7 @@ pub enum Metric {
     Bandwidth,
     /// Mean time from submission to completion; of a mix, over reads and writes together.
     LatencyMean,
-    /// 99th percentile of the same.
+    /// 99th percentile of latency.
     LatencyP99,
     /// Rate with think time over the rate without.
     IopsVsNoThink,
@@ -42,23 +42,23 @@ pub enum Metric {
     IopsSteady,
     /// The lowest rate of the panel's workloads, which the paper reports together.
     IopsLow,
-    /// The highest.
+    /// The highest rate of the panel's workloads, which the paper reports together.
     IopsHigh,
     /// The longest time from submission to completion.
     LatencyMax,
-    /// 99.9th percentile of the same.
+    /// 99.9th percentile of latency.
     LatencyP999,
-    /// 99.99th.
+    /// 99.99th percentile of latency.
     LatencyP9999,
-    /// 99.999th.
+    /// 99.999th percentile of latency.
     LatencyP99999,
-    /// Mean latency of one thread that has one operation outstanding.
+    /// Mean latency of one thread with one outstanding operation.
     LatencyMeanAlone,
     /// Outstanding operations at the panel's optimum.
     OioBest,
-    /// Threads there.
+    /// Threads at the panel's optimum.
     ThreadsBest,
-    /// Outstanding operations of each thread there.
+    /// Outstanding operations of each thread at the panel's optimum.
     DepthBest,
     /// The number of devices at which a system is saturated.
     UsefulDevices,
@@ -129,7 +129,7 @@ impl Metric {
         Self::LatencyMin,
     ];
 
-    /// The names of all, in the same order.
+    /// Names of [`Self::ALL`], in the same order.
     pub(crate) const NAMES: [&str; Self::ALL.len()] = {
         let mut names = [""; Self::ALL.len()];
         let mut i = 0;
@@ -145,7 +145,7 @@ impl Metric {
         Self::ALL.into_iter().find(|metric| metric.name() == name)
     }
 
-    /// Its name in files.
+    /// Name in files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::IopsMax => "iops_max",
@@ -186,7 +186,7 @@ impl Metric {
         }
     }
 
-    /// The heading of its table.
+    /// Heading of the metric's table.
     pub const fn title(self) -> &'static str {
         match self {
             Self::IopsMax => "I/Os a second, the most over all queue depths",
@@ -227,12 +227,12 @@ impl Metric {
         }
     }
 
-    /// Its dimension.
+    /// Dimension of [`Self::unit`].
     pub const fn dimension(self) -> Dimension {
         self.unit().dimension()
     }
 
-    /// Its unit without a printed figure.
+    /// Unit where no figure is printed.
     pub const fn unit(self) -> Unit {
         match self {
             Self::IopsMax
@@ -284,7 +284,7 @@ impl Metric {
         )
     }
 
-    /// The key that it requires of a panel: `together`, `optimum_within` or `think`.
+    /// The panel key that the metric requires: `together`, `optimum_within` or `think`.
     pub const fn needs(self) -> Option<&'static str> {
         match self {
             Self::IopsLow | Self::IopsHigh => Some("together"),
@@ -294,7 +294,7 @@ impl Metric {
         }
     }
 
-    /// The quantity of one cell that it is; None if it needs several cells.
+    /// The quantity of one cell that gives this metric; None if there is none.
     pub const fn quantity(self) -> Option<Quantity> {
         Some(match self {
             Self::Iops | Self::IopsFresh | Self::IopsSteady | Self::IopsLow | Self::IopsHigh => {
@@ -312,7 +312,7 @@ impl Metric {
         })
     }
 
-    /// The property of an optimum that it is; None if it is none.
+    /// The property of an optimum that gives this metric; None if there is none.
     pub const fn at_optimum(self) -> Option<AtOptimum> {
         match self {
             Self::OioBest => Some(AtOptimum::Oio),
@@ -330,7 +330,7 @@ impl Metric {
         matches!(self, Self::UsefulDevices)
     }
 
-    /// The figure of one cell that it is, where that is no quantity of a summary.
+    /// The [`CellFigure`] that gives this metric; None if there is none.
     pub const fn cell_figure(self) -> Option<CellFigure> {
         Some(match self {
             Self::BandwidthRead => CellFigure::Reads,
@@ -349,8 +349,8 @@ impl Metric {
         matches!(self, Self::ThreadsAtPeak)
     }
 
-    /// Its recipe at `cell`; `depths` and `threads` are those of the panel, ascending, and `smallest` the devices of the
-    /// system's smallest volume. None for properties of an optimum.
+    /// The recipe at `cell`. `depths` and `threads` are the panel's, ascending; `smallest` is the number of devices
+    /// of the system's smallest volume. None for properties of an optimum and [`Self::MessagesPerS`].
     pub fn recipe(
         self,
         cell: CellKey,
@@ -391,7 +391,7 @@ impl Metric {
         })
     }
 
-    /// Its recipe for several workloads together.
+    /// Combines the recipes of several workloads that the paper reports together.
     pub fn together(self, each: Vec<Recipe>) -> Recipe {
         match self {
             Self::IopsLow => Recipe::Lowest(each),

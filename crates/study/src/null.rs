@@ -1,18 +1,18 @@
 //! The null model: the prediction without any model of the device. A model that is not nearer to the print than
 //! this is worthless.
 //!
-//! * Several devices: the printed figure of one × n for rates, the same for latencies.
-//! * Arrays: the rates of one member alone, as its maker prints them, × n, with the textbook's operations of members for
-//!   each write (RAID 10: two; RAID 5: two reads and two writes; RAID 6: three and three), in order the share of data
-//!   in a stripe; at most what the links carry.
+//! * Several devices: the printed figure of one device, × n for rates, unchanged for latencies.
+//! * Arrays: the data-sheet rates of one member × n. A random write costs the textbook's member operations (RAID 10:
+//!   two writes; RAID 5: two reads and two writes; RAID 6: three and three). Sequential writes get the share of data
+//!   in a stripe, divided by the copies of mirrors. The upper bound is the bandwidth of the links.
 //! * A mix of reads and writes on one device: time-sharing of the printed pure reads and writes of
 //!   the same block size, 1 / (r/R + w/W) for rates, r·R + w·W for latencies.
-//! * One device that has an entry in `members`: what its maker prints, reads and writes sharing the time.
-//! * Threads on memory: the printed latency of one thread that has one operation outstanding; rates as
-//!   many times as there are threads, or cores at the optimum.
-//! * Think time: each operation takes as long as without.
+//! * One device that has an entry in `members`: its data-sheet rates, with reads and writes sharing the time.
+//! * Threads on memory: the printed latency of one thread with one outstanding operation; for rates, times the number
+//!   of threads, or of cores at the optimum.
+//! * Think time: each operation takes as long as without think time.
 //!
-//! Without a figure at hand of an ingredient there is no null model.
+//! If a printed figure that it needs is missing, there is no null model.
 
 use crate::cell::CellKey;
 use crate::metric::{Metric, Recipe};
@@ -28,22 +28,22 @@ use iodyno_target::ArrayName;
 /// The kinds of null model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NullModel {
-    /// One device × n, or the same as one device.
+    /// One device × n for rates; one device for latencies.
     Devices,
     /// Time-sharing of pure reads and pure writes.
     TimeSharing,
-    /// As without think time.
+    /// Latency as without think time.
     NoThink,
     /// One thread × n.
     Threads,
-    /// Members × n by the textbook, at most the link.
+    /// Members × n with write penalties, at most the link.
     Members,
-    /// One device, as its maker prints it.
+    /// One device by its data sheet.
     DataSheet,
 }
 
 impl NullModel {
-    /// Its name in documents.
+    /// Name in documents.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Devices => "one device times n",
@@ -86,7 +86,7 @@ pub(crate) fn null(study: &Study, row: &Wanted) -> Option<(NullModel, f64)> {
     Some((model, value / row.unit.scale()))
 }
 
-/// The printed value under a key, whatever its figure, in the program's own unit.
+/// The printed value of a key in the program's own unit, whatever the key's figure; flagged values are skipped.
 fn printed(study: &Study, key: &Key) -> Option<f64> {
     let same = |f: &&Figure| {
         let other = Key { figure: key.figure.clone(), ..f.key.clone() };
@@ -95,7 +95,7 @@ fn printed(study: &Study, key: &Key) -> Option<f64> {
     study.printed.iter().find(same).map(|f| f.value * f.unit.scale())
 }
 
-/// What the maker of a cell's device prints.
+/// Data-sheet rates of a cell's device.
 fn rates<'a>(study: &'a Study, at: &CellKey) -> Option<&'a MemberRates> {
     let device = &study.systems[at.system].device.name;
     study.members.iter().find(|rates| rates.device == *device)
@@ -112,7 +112,7 @@ fn data_sheet(rates: &MemberRates, workload: &Workload, at: &CellKey) -> f64 {
     1.0 / (workload.read / read + (1.0 - workload.read) / write)
 }
 
-/// A metric where so many operations end in a second.
+/// The value of a metric at a rate of `iops`; None for metrics that the rate does not determine.
 fn of_rate(workload: &Workload, metric: Metric, at: &CellKey, iops: f64) -> Option<f64> {
     let block = f64::from(at.block_bytes);
     match metric {
@@ -140,7 +140,7 @@ fn of_members(study: &Study, metric: Metric, at: &CellKey, array: ArrayName) -> 
         };
         let share = 1.0 - workload.read;
         let (read_iops, write_iops) = rates.random_iops;
-        // An operation that is larger than a strip is one of several members.
+        // An operation that is larger than a strip takes several members.
         let pieces = array.strip_bytes.map_or(1.0, |strip| (block / strip as f64).ceil().max(1.0));
         1.0 / (pieces * ((workload.read + share * reads) / read_iops + share * writes / write_iops))
     } else {

@@ -36,7 +36,7 @@ pub struct Outcome<'a> {
     pub in_rounds: (usize, usize),
     /// The number of cells that stand for longer runs, and the number of these that were shown to be stationary.
     pub of_spans: (usize, usize),
-    /// The most rounds of a cell.
+    /// Largest number of rounds of a cell.
     pub rounds_max: u32,
     /// Number of simulated operations, ramps included.
     pub simulated: u64,
@@ -49,11 +49,11 @@ pub struct Outcome<'a> {
 /// The latencies of one cell of a panel over time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TimeLine {
-    /// The panel.
+    /// Index in `Study::panels`.
     pub panel: usize,
-    /// The cell.
+    /// Key of the cell.
     pub at: CellKey,
-    /// Its latencies.
+    /// Latencies of the cell.
     pub over_time: OverTime,
 }
 
@@ -94,7 +94,7 @@ impl<'a> Outcome<'a> {
         }
     }
 
-    /// The printed figure that a row stands beside.
+    /// The printed figure of a row, if there is one.
     pub fn printed(&self, wanted: &Wanted) -> Option<&'a Figure> {
         wanted.printed.map(|i| &self.study.printed[i])
     }
@@ -138,7 +138,7 @@ fn row(study: &Study, wanted: &Wanted, taken: &BTreeMap<CellKey, Taken>) -> Row 
     }
 }
 
-/// Whether the cells behind a figure were steady.
+/// Whether all cells of a recipe were steady or stationary; None if one of them was not tested for it.
 fn steady(recipe: &Recipe, taken: &BTreeMap<CellKey, Taken>) -> Option<bool> {
     let cells = match recipe {
         Recipe::AtOptimum(AtOptimum::Of(_), optimum) => vec![optimum.long(taken)],
@@ -224,7 +224,7 @@ fn several(all: &[Recipe], taken: &BTreeMap<CellKey, Taken>) -> Option<Vec<(f64,
     all.iter().map(|recipe| value(recipe, taken)).collect()
 }
 
-/// Where straight lines through the points first reach a share of the largest y.
+/// The x at which straight lines through the points first reach a share of the largest y.
 fn reached(points: &[(f64, f64)], share: f64) -> Option<f64> {
     let goal = points.iter().map(|p| p.1).max_by(f64::total_cmp)? * share;
     let after = points.iter().position(|p| p.1 >= goal)?;

@@ -3,38 +3,38 @@
 use iodyno_measure::{Cell, Histogram};
 use serde::{Deserialize, Serialize};
 
-/// A spike is at least so many times as long as the median of the whole time.
+/// Minimum latency of a spike, as a multiple of the median of the whole time.
 const SPIKE_MEDIANS: f64 = 5.0;
 
-/// The latencies of a cell by intervals of equal length, over all its operations. An interval in which none completed
-/// has NaN.
+/// Latencies and rates of a cell in intervals of equal length, over all devices. The latencies of an interval without
+/// completions are NaN.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OverTime {
     /// Length of an interval.
     pub interval_ns: u64,
-    /// Median of the whole time.
+    /// Median latency of the whole time.
     pub whole_median_ns: f64,
-    /// Median of each interval.
+    /// Median latency of each interval.
     pub median_ns: Vec<f64>,
-    /// The longest of each interval.
+    /// Longest latency of each interval.
     pub longest_ns: Vec<f64>,
     /// Operations a second in each interval.
     pub iops: Vec<f64>,
 }
 
-/// Intervals with a spike, where neighbours count as one.
+/// Spikes of latency. Neighbouring intervals with a spike count as one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spikes {
-    /// Their number.
+    /// Number of spikes.
     pub count: usize,
-    /// The mean time from one to the next, ns; NaN of fewer than two.
+    /// Mean time from one spike to the next, ns; NaN for fewer than two spikes.
     pub every_ns: f64,
-    /// Standard deviation of these times, as a share of their mean; NaN of fewer than three spikes.
+    /// Standard deviation of the times between spikes, as a share of their mean; NaN for fewer than three spikes.
     pub deviation_share: f64,
 }
 
 impl OverTime {
-    /// Of the cells of all devices, which ran at once.
+    /// Collects the series of the cells of all devices, which ran at once.
     pub(crate) fn of(cells: &[Cell], interval_ns: u64) -> Self {
         let intervals = cells.iter().map(|cell| cell.series.len()).max().unwrap_or(0);
         let mut whole = Histogram::new();
@@ -59,7 +59,7 @@ impl OverTime {
         (interval as f64 + 0.5) * self.interval_ns as f64 * 1e-9
     }
 
-    /// The intervals whose longest latency is at least five times the median of the whole time.
+    /// Finds the intervals whose longest latency is at least five times the median of the whole time.
     pub fn spikes(&self) -> Spikes {
         let is_spike = |i: usize| self.longest_ns[i] >= SPIKE_MEDIANS * self.whole_median_ns;
         let starts: Vec<usize> = (0..self.longest_ns.len())

@@ -11,21 +11,22 @@ use iodyno_units::{Precondition, nearest};
 use iodyno_workload::Percent;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A table or figure.
+/// A table or figure of the paper.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Panel {
-    /// Its name in the paper.
+    /// Name in the paper, such as `Table 4`.
     pub figure: String,
-    /// Its subject.
+    /// Subject of the panel.
     pub title: String,
-    /// Depths, ascending.
+    /// Queue depths, ascending.
     pub depths: Vec<u32>,
-    /// Its metrics, in the order in which they are shown.
+    /// Metrics, in the order in which they are shown.
     pub metrics: Vec<Metric>,
 }
 
-/// The panel and its rows: for each metric, system, workload, block size, think time, threads, depth and number of
-/// devices. `built` are the systems, with their numbers of devices, that are known to be possible.
+/// Reads a panel and creates its rows, one for each metric, system, workload, block size, think time, number of
+/// threads, depth and number of devices. `built` holds the systems, with their numbers of devices, that are known to
+/// be possible.
 pub(crate) fn panel(
     file: &File,
     raw: &Record,
@@ -142,12 +143,12 @@ pub(crate) fn panel(
     Ok((panel, rows))
 }
 
-/// The values of an axis; of one that the panel lacks, the given one.
+/// The values of an axis, or `other` alone if the panel lacks the axis.
 const fn or_none<'a, T>(values: &'a [T], other: &'a T) -> &'a [T] {
     if values.is_empty() { core::slice::from_ref(other) } else { values }
 }
 
-/// The cell with what the panel leaves to its system and its workload; 0 where these name nothing.
+/// Completes a cell with the values of its system and workload on axes that the panel lacks; 0 where they have none.
 fn completed(raw: &Record, at: CellKey, systems: &[Bench], workloads: &[Workload]) -> CellKey {
     let (system, workload) = (&systems[at.system], &workloads[at.workload]);
     let other = |axis: &str, named: u32, own: Option<u32>| {
@@ -171,7 +172,8 @@ fn of(at: &CellKey, axis: &str) -> u32 {
     }
 }
 
-/// The systems that a panel names, all if it names none. The name of an entry with several arrays means all of them.
+/// The systems that a panel names, all if it names none. The name of an entry with several arrays stands for all of
+/// these.
 fn named_systems(file: &File, raw: &Record, systems: &[Bench]) -> Result<Vec<usize>, Problem> {
     if raw.get("systems").is_none() {
         return Ok((0..systems.len()).collect());
@@ -227,7 +229,7 @@ fn points(
     all
 }
 
-/// One combination; None for a metric that is undefined in such a panel.
+/// The row of one combination; None for a metric that is undefined in such a panel.
 fn row(
     raw: &Record,
     panel: usize,
@@ -307,7 +309,7 @@ fn check_metric(file: &File, raw: &Record, metric: Metric, at: &Entry) -> Result
     Err(Problem::at(file, at.span.clone(), message, None))
 }
 
-/// The position in `all` of the named one.
+/// The position of a name in `all`.
 fn position(file: &File, name: &Entry, what: &str, all: &[&str]) -> Result<usize, Problem> {
     let text = name.text().unwrap_or_default();
     all.iter().position(|known| *known == text).ok_or_else(|| {
@@ -322,11 +324,11 @@ fn position(file: &File, name: &Entry, what: &str, all: &[&str]) -> Result<usize
     })
 }
 
-/// The most values of an axis.
+/// Maximum number of values of an axis.
 const AXIS_MAX: usize = 64;
 
-/// The values of an axis, none without such a key: values are distinct, and numbers ascend, so that curves are
-/// drawn from left to right.
+/// Reads the values of an axis; empty without such a key. Values must be distinct, and numbers ascending, so that
+/// curves are drawn from left to right.
 fn axis<'a, T: Ord>(
     file: &File,
     raw: &'a Record,

@@ -1,24 +1,24 @@
 //! The provenance of our figures: taken from the paper, used to choose a parameter, arithmetic on such figures,
 //! or a prediction. Only predictions measure the quality of a model.
 
-/// See the module.
+/// The provenance of a figure of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Provenance {
-    /// Taken from the print.
+    /// Taken from the paper.
     Input,
-    /// A parameter was chosen by it.
+    /// Used to choose a parameter.
     Fitted,
-    /// It follows from inputs and fitted figures alone.
+    /// Follows from inputs and fitted figures alone.
     Derived,
-    /// No parameter follows from it.
+    /// Independent of printed figures that were taken or used to choose a parameter.
     Predicted,
 }
 
 impl Provenance {
-    /// Every basis.
+    /// All variants.
     pub const ALL: [Self; 4] = [Self::Input, Self::Fitted, Self::Derived, Self::Predicted];
 
-    /// In a word.
+    /// Name in files and documents.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Input => "input",

@@ -32,9 +32,9 @@ pub const COLUMNS: [&str; 14] = [
 pub struct Key {
     /// The table or figure of the paper, such as `Table 4`.
     pub figure: String,
-    /// The system.
+    /// Name of the system.
     pub system: String,
-    /// The workload.
+    /// Name of the workload.
     pub workload: String,
     /// Bytes of one operation, where the figure is about one size.
     pub block_bytes: Option<u32>,
@@ -42,9 +42,9 @@ pub struct Key {
     pub queue_depth: Option<u32>,
     /// Threads of each device, where the paper gives them.
     pub threads: Option<u32>,
-    /// How many devices worked at once.
+    /// Number of devices at work at once, where the paper gives it.
     pub devices: Option<u32>,
-    /// The metric.
+    /// Name of the metric.
     pub metric: String,
 }
 
@@ -65,7 +65,7 @@ impl Relation {
     /// Every relation.
     pub const ALL: [Self; 4] = [Self::Equal, Self::About, Self::AtLeast, Self::AtMost];
 
-    /// As the file writes it.
+    /// Symbol in the file of figures.
     pub const fn symbol(self) -> &'static str {
         match self {
             Self::Equal => "=",
@@ -92,7 +92,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// As the file writes it.
+    /// Word in the file of figures.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Table => "table",
@@ -104,31 +104,30 @@ impl Place {
 /// One printed figure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
-    /// Its key.
+    /// Key, unique in the study.
     pub key: Key,
-    /// Its relation.
+    /// Relation to the true value.
     pub relation: Relation,
     /// The value, in `unit`; finite and not 0.
     pub value: f64,
     /// Half of the last printed digit, where the file gives it.
     pub resolution: Option<f64>,
-    /// Half of the last digit of the value's text that is not a trailing zero before the point: the default
-    /// resolution if the file has none.
+    /// Half of the last significant digit of the value's text: the default resolution if the file has none.
     pub half_digit: f64,
     /// Unit of the value and the resolution.
     pub unit: Unit,
     /// Where it was printed.
     pub place: Place,
-    /// Remarks on it; may be empty.
+    /// Remarks on the figure; may be empty.
     pub note: String,
     /// The reason why the study does not score it; empty if it does.
     pub flag: String,
-    /// The bytes of its line in the file.
+    /// Byte range of the line in the file.
     pub span: Range<usize>,
 }
 
 impl Figure {
-    /// How far the true value may lie from the printed one, in `unit`.
+    /// Maximum distance of the true value from the printed one by rounding, in `unit`.
     pub fn rounding(&self) -> f64 {
         self.resolution.unwrap_or(self.half_digit)
     }
@@ -138,8 +137,8 @@ impl Figure {
         matches!(self.relation, Relation::AtLeast | Relation::AtMost)
     }
 
-    /// Whether the note declares the figure wrong, or the study gives a reason why it is not of the tested
-    /// systems: it is shown, and neither fitted nor scored.
+    /// Whether the note declares the figure wrong, or the study gives a reason not to score it. A flagged figure is
+    /// shown, but neither fitted nor scored.
     pub fn is_flagged(&self) -> bool {
         !self.flag.is_empty()
             || self.note.contains("implausible")
@@ -185,7 +184,7 @@ pub fn read(file: &File) -> Result<Vec<Figure>, Problem> {
     Ok(figures)
 }
 
-/// Each line with its place in the text, without its end.
+/// Each line without its line end, and its byte offset in the text.
 fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut start = 0;
     text.split('\n').map(move |line| {
@@ -253,7 +252,7 @@ fn quoted(rest: &str) -> Option<(String, usize)> {
     None
 }
 
-/// The figure of one line.
+/// Reads the figure of one line.
 fn figure(file: &File, line: (usize, &str)) -> Result<Figure, Problem> {
     let fields = split(file, line)?;
     let span = line.0..line.0 + line.1.len();
@@ -308,7 +307,7 @@ fn figure(file: &File, line: (usize, &str)) -> Result<Figure, Problem> {
     })
 }
 
-/// One of a few words.
+/// Finds the value in `all` whose word a field holds.
 fn one_of<T: Copy>(
     file: &File,
     field: &Field,
@@ -323,7 +322,7 @@ fn one_of<T: Copy>(
     })
 }
 
-/// A whole number above 0, or nothing.
+/// Reads a whole number above 0; None for an empty field.
 fn count(file: &File, field: &Field, name: &str) -> Result<Option<u32>, Problem> {
     if field.text.is_empty() {
         return Ok(None);

@@ -8,15 +8,15 @@ use crate::score::Score;
 pub struct Row {
     /// Our value, in the row's unit; None where the samples do not support it.
     pub ours: Option<f64>,
-    /// Its relative standard error, where one is known.
+    /// Relative standard error of `ours`; None if unknown.
     pub standard_error: Option<f64>,
-    /// Where it was measured in rounds: whether all its cells were steady.
+    /// Whether all cells were steady or stationary; None if one of them was not tested for it.
     pub steady: Option<bool>,
-    /// Its distance from the print; None where nothing is printed.
+    /// Distance from the print; None where nothing is printed.
     pub score: Option<Score>,
-    /// Whether the printed figure can't be right: it is not scored.
+    /// Whether the printed figure is flagged and left out of the error statistics.
     pub flagged: bool,
-    /// The null model's value.
+    /// The null model's value; None if there is no null model.
     pub null: Option<Null>,
 }
 
@@ -25,9 +25,9 @@ pub struct Row {
 pub struct Null {
     /// The kind of null model.
     pub model: NullModel,
-    /// Its value, in the row's unit.
+    /// Value in the row's unit.
     pub value: f64,
-    /// Its distance from the print; None where nothing is printed.
+    /// Distance from the print; None where nothing is printed.
     pub score: Option<Score>,
 }
 
@@ -43,7 +43,7 @@ pub enum Nearer {
 }
 
 impl Nearer {
-    /// In a word.
+    /// Name in documents.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ours => "ours",

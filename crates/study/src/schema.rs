@@ -52,12 +52,12 @@ const SYSTEM: &[Key] = &[
     Key::optional("options", ValueType::Text),
     // Where its threads run: on the socket of the memory that a flash DIMM is copied to, or on the other.
     Key::optional("socket", ValueType::Word(&["near", "far"])),
-    // Whether all memory channels of a socket hold the same.
+    // Whether all memory channels of a socket are populated equally.
     Key::optional("memory", ValueType::Word(&["balanced", "unbalanced"])),
     Key::optional("devices", NUMBER),
     Key::optional("depth", NUMBER),
     Key::optional("depth_a_device", NUMBER),
-    // The most that its links carry, for the null model and for rules.
+    // Bandwidth of the links, for the null model and the rules of plausibility.
     Key::optional("link", ValueType::Bandwidth(1e6, 1e12)),
     // The flash DIMM driver's threads: those of the device file, or one for each module.
     Key::optional("occupancy", ValueType::Word(&["default", "max"])),
@@ -70,17 +70,17 @@ const WORKLOAD: &[Key] = &[
     // A workload of the catalog, in place of `read` and `addresses`.
     Key::optional("like", ValueType::Text),
     Key::optional("read", ValueType::Percent),
-    // The device was written in the same way before.
+    // Addresses of the cell and of the writes before it.
     Key::optional("addresses", ValueType::Word(&["random", "sequential"])),
     Key::optional("block", ValueType::Bytes),
     Key::optional("depth", NUMBER),
-    // Its addresses are those of so many files, which fill this share of the volume.
+    // Number of files that hold the addresses, and the share of the volume that they fill.
     Key::optional("files", NUMBER),
     Key::optional("fill", ValueType::Percent),
     Key::required("ops", OPS),
     Key::optional("long_ops", OPS),
     Key::optional("bytes", ValueType::Bytes),
-    // It works on the first so many bytes of the volume.
+    // Bytes at the start of the volume that the workload accesses.
     Key::optional("within", ValueType::Bytes),
     // An open loop with equal gaps, operations a second of each volume.
     Key::optional("rate", ValueType::Rate),
@@ -100,12 +100,12 @@ const PANEL: &[Key] = &[
     Key::optional("devices", NUMBERS),
     Key::optional("think", ValueType::List(&TIME)),
     Key::optional("fill", ValueType::List(&ValueType::Percent)),
-    // The key has the system's own number of devices.
+    // Whether the keys of rows have the system's own number of devices.
     Key::optional("own_devices", ValueType::Flag),
     Key::optional("stands_for", TIME),
-    // Its cells last so long from their start on, and are shown over that time.
+    // Window of the cells from their start; they are shown over this time.
     Key::optional("over_time", TIME),
-    // The writes before its cells.
+    // Writes before the cells.
     Key::optional("written", ValueType::Word(&["workload", "fresh", "sequential"])),
     Key::optional("long", ValueType::Flag),
     Key::optional("ramp", TIME),
@@ -119,7 +119,7 @@ const INPUT: &[Key] = &[
     text("system"),
     text("workload"),
     text("metric"),
-    // The system of the study that has it, where that is another name.
+    // The system of the study that states the figure, if it has another name.
     Key::optional("of", ValueType::Text),
 ];
 
@@ -148,7 +148,7 @@ const CLAIM: &[Key] = &[
     text("of_metric"),
 ];
 
-/// A conclusion of the paper: comparisons between rows, all of which hold if it does.
+/// A conclusion of the paper. It holds if all its comparisons between rows hold.
 const CONCLUSION: &[Key] = &[
     text("says"),
     Key::optional("tests", ValueType::Tables(COMPARISON)),
@@ -156,7 +156,7 @@ const CONCLUSION: &[Key] = &[
     Key::optional("untestable", ValueType::Text),
 ];
 
-/// A comparison. Its keys are those of all its figures that have no such key of their own.
+/// A comparison. Its keys apply to all its figures that lack such a key.
 const COMPARISON: &[Key] = &[
     // Each of these is larger than the next.
     Key::optional("descending", ValueType::Tables(OPERAND)),
@@ -173,7 +173,7 @@ const COMPARISON: &[Key] = &[
     Key::optional("threads", NUMBER),
     Key::optional("devices", NUMBER),
     Key::optional("metric", ValueType::Text),
-    // Each figure is its ratio to the row that differs by these keys.
+    // Divides each figure by the row that differs in these keys.
     Key::optional("over", ValueType::Record(ROW)),
 ];
 

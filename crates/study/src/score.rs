@@ -11,8 +11,8 @@ use crate::published::{Figure, Relation};
 pub struct Score {
     /// The whole distance.
     pub error: f64,
-    /// The part of it outside the printed interval. A one-sided figure's interval reaches from its rounding on the
-    /// wrong side to a tenth of the value on the right side.
+    /// The part of the error outside the printed interval. A one-sided figure's interval reaches from its rounding on
+    /// the wrong side to a tenth of the value on the right side.
     pub outside: f64,
 }
 

@@ -21,12 +21,12 @@ pub enum Axis {
     Block,
     /// Share of the volume that is in use, percent.
     Fill,
-    /// There is only one point.
+    /// No axis: a single point.
     None,
 }
 
 impl Axis {
-    /// As documents have it.
+    /// Name in documents; None without an axis.
     pub const fn name(self) -> Option<&'static str> {
         match self {
             Self::Devices => Some("devices"),
@@ -40,20 +40,20 @@ impl Axis {
     }
 }
 
-/// One line.
+/// One line of a figure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// The panel.
+    /// Index in `Study::panels`.
     pub panel: usize,
     /// The metric.
     pub metric: Metric,
-    /// Its axis.
+    /// The axis along which the line runs.
     pub axis: Axis,
     /// The values that its rows share, in words.
     pub label: String,
     /// The position of each point on the axis.
     pub x: Vec<f64>,
-    /// The rows, by their place in the study.
+    /// Indices in `Study::rows`, one per point.
     pub rows: Vec<usize>,
 }
 
@@ -93,9 +93,9 @@ pub fn series(study: &Study) -> Vec<Series> {
     all
 }
 
-/// The first of devices, depth, think time, threads and block size that has more than one value.
+/// The first of fill, devices, depth, think time, threads and block size that has more than one value.
 fn axis(rows: &[(usize, &Wanted)], metric: Metric) -> Axis {
-    // What systems and workloads give is no axis of the panel.
+    // A value that comes from the system or the workload is not an axis of the panel.
     let in_key = |row: &Wanted, axis: Axis| match axis {
         Axis::Devices => row.key.devices.is_some(),
         Axis::Depth => row.key.queue_depth.is_some(),
@@ -106,7 +106,7 @@ fn axis(rows: &[(usize, &Wanted)], metric: Metric) -> Axis {
     let varies = |axis: Axis| {
         let on_axis: Vec<&Wanted> =
             rows.iter().map(|(_, row)| *row).filter(|row| in_key(row, axis)).collect();
-        // A number of devices that is the system's own makes no line.
+        // Numbers of devices that differ between systems alone do not make a line.
         let is_like =
             |a: &Wanted, b: &Wanted| axis != Axis::Devices || a.key.system == b.key.system;
         let first = |row: &Wanted| on_axis.iter().find(|other| is_like(other, row)).copied();

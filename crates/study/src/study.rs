@@ -22,7 +22,7 @@ use std::path::Path;
 /// A study that can be run.
 #[derive(Clone, Debug)]
 pub struct Study {
-    /// Its name in the catalog.
+    /// Name in the catalog.
     pub name: String,
     /// The paper's title.
     pub title: String,
@@ -44,17 +44,17 @@ pub struct Study {
     pub rows: Vec<Wanted>,
     /// The paper's conclusions, in the order of the file.
     pub conclusions: Vec<Conclusion>,
-    /// Every parameter of every device and server in it.
+    /// Parameters of all devices and servers of the study.
     pub parameters: Vec<Owned>,
 }
 
 impl Study {
-    /// Leaves out all rows but these; what the others need is not simulated.
+    /// Keeps only these rows. Cells that only other rows need are not simulated.
     pub fn retain(&mut self, keep: impl Fn(&Wanted) -> bool) {
         self.rows.retain(keep);
     }
 
-    /// Leaves out all tables and figures but those of these names.
+    /// Keeps only the rows of the tables and figures with these names.
     ///
     /// # Errors
     /// A name that the study does not have, in a sentence.
@@ -96,7 +96,7 @@ fn published_file(file: &File, raw: &Record) -> Result<File, Problem> {
     let beside = Path::new(&file.origin).parent().filter(|_| is_path);
     let path = beside.map(|folder| folder.join(name).to_string_lossy().into_owned());
     let found = find(Kind::Published, path.as_deref().unwrap_or(name));
-    // In the folder of the study it is the study's own.
+    // A file in the study's own folder belongs to the study.
     let is_own = !name.contains('/');
     found.map(|file| if is_own { file } else { file.named_by_file() }).map_err(|problem| {
         let help = problem.help().map(ToOwned::to_owned);
@@ -216,7 +216,7 @@ fn workload(file: &File, raw: &Record) -> Result<Workload, Problem> {
     })
 }
 
-/// A single workload of the catalog.
+/// Reads a single workload of the catalog.
 fn catalogued(file: &File, raw: &Record, name: &str) -> Result<Spec, Problem> {
     let at = |message: String| Problem::at(file, raw.place("like"), message, None);
     let found = find(Kind::Workload, name).map_err(|p| at(p.message().to_owned()))?;
@@ -298,7 +298,7 @@ fn input(
     })
 }
 
-/// A sentence of the paper: the mean over workloads of a row of one system, or of its ratio to the same of another.
+/// A sentence of the paper: the mean over workloads of a row of one system, or of its ratio to the row of another.
 fn claim(file: &File, raw: &Record, rows: &[Wanted]) -> Result<Wanted, Problem> {
     let workloads: Vec<&str> = match raw.items("of_workloads") {
         [] => vec![raw.said("workload")],

@@ -12,36 +12,35 @@ use std::sync::Arc;
 /// A server that may hold any number of one device.
 #[derive(Clone, Debug)]
 pub struct Bench {
-    /// Its name in the paper.
+    /// Name in the paper.
     pub name: String,
-    /// The name of its entry in the study: of several arrays, the same.
+    /// Name of the entry in the study, which several arrays share.
     pub entry: String,
     /// The server as the study names it: by its name in the catalog, or by a path.
     pub host_file: String,
     /// The server's name in the catalog.
     pub host_name: String,
-    /// The server.
+    /// The server, with the study's settings of socket and memory.
     pub host: Host,
-    /// The server differs from its file: its threads are on one socket, or its memory is unbalanced.
+    /// Whether the study sets the socket of the threads or the population of the memory channels.
     pub host_differs: bool,
     /// One device.
     pub device: Device,
-    /// The server has RAID adapters, which its devices are behind.
+    /// Whether the devices are behind RAID adapters of the server.
     pub has_adapters: bool,
-    /// The array that several of them make; None: each is a volume.
+    /// The array that the devices form; None: each device is a volume.
     pub array: Option<ArrayName>,
-    /// The name of such a volume, without a number.
+    /// Name of a volume in a target's name, without a number.
     pub volume: String,
-    /// Number of devices where the panel names none; of a sizing table, the most that can be attached.
+    /// Number of devices if the panel names none; in a sizing table, the maximum that can be attached.
     pub devices: Option<u32>,
-    /// Outstanding operations of each volume where the panel names none.
+    /// Outstanding operations of each volume if the panel names none.
     pub depth: Option<u32>,
-    /// The most bytes a second that the links between host and devices carry, where it is known.
+    /// Bandwidth of the links between host and devices; None if unknown.
     pub link_bytes_per_s: Option<f64>,
-    /// Minimum time before the measurement of a workload that writes, ns: as long as earlier writes have an
-    /// effect.
+    /// Minimum warm-up of a workload that writes, ns: the time over which earlier writes have an effect.
     pub ramp_ns: u64,
-    /// Remarks on it, in words; mostly empty.
+    /// Remarks on the system; mostly empty.
     pub note: String,
     /// The study's settings that differ from the files, in words; empty without any.
     pub options: String,
@@ -50,11 +49,11 @@ pub struct Bench {
 /// The rates of one device alone, as its maker prints them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemberRates {
-    /// Its name in the catalog.
+    /// Name of the device in the catalog.
     pub device: String,
     /// Random reads and writes of 4 KiB a second.
     pub random_iops: (f64, f64),
-    /// Bytes a second of reads and writes in order.
+    /// Bytes a second of sequential reads and writes.
     pub bytes_per_s: (f64, f64),
 }
 
@@ -80,7 +79,7 @@ pub struct Owned {
 }
 
 impl Bench {
-    /// Its device or its array, for people.
+    /// Name of the array, or of the device without one.
     pub fn device_or_array(&self) -> &str {
         if self.array.is_some() { &self.volume } else { &self.device.name }
     }
@@ -90,7 +89,8 @@ impl Bench {
         self.array.map_or(1, |array| array.members)
     }
 
-    /// This number of devices in the server, all written in the same way before, over this share of their capacity.
+    /// Builds the server with `devices` devices, each written in the pattern `written` over the share `fill` of its
+    /// capacity.
     ///
     /// # Errors
     /// The rules of population that this number of devices breaks, in a sentence.
@@ -123,7 +123,7 @@ impl Bench {
         })
     }
 
-    /// A number of arrays, as the target's name would have them.
+    /// Builds `count` arrays from a target name.
     fn arrays(&self, count: u32) -> Result<System, String> {
         let query = if self.options.is_empty() { "" } else { "?" };
         let name =
@@ -134,8 +134,8 @@ impl Bench {
     }
 }
 
-/// Reads an entry of the study's systems: one, or one for each of its arrays, each with the level behind its name.
-/// Their parameters go into `all`.
+/// Reads an entry of the study's systems: one system, or one for each array, with the level appended to its name.
+/// Adds the parameters to `all`.
 pub(crate) fn benches(
     file: &File,
     raw: &Record,
@@ -159,7 +159,7 @@ pub(crate) fn benches(
     arrays.iter().map(one).collect()
 }
 
-/// Reads the server and the device of one system of the study, and their parameters into `all`.
+/// Reads the server and the device of one system of the study, and adds their parameters to `all`.
 fn bench(
     file: &File,
     raw: &Record,
@@ -230,12 +230,13 @@ fn bench(
     })
 }
 
-/// The server with all threads on the socket of their flash DIMM, or all on another; as it is where nothing is said.
+/// The server with all threads on the socket of their flash DIMM (`near`) or on another one; unchanged without
+/// `socket`.
 fn on_socket(host: Host, socket: Option<&str>) -> Host {
     match socket {
         Some("near") => Host { workers_near: true, ..host },
         Some(_) => {
-            // The machine takes the mean over all sockets.
+            // The machine averages the factor over all sockets, so it is raised to give the full factor.
             let sockets = f64::from(host.sockets.max(2));
             let farther = (host.remote_copy_factor - 1.0) * sockets / (sockets - 1.0);
             Host { workers_near: false, remote_copy_factor: 1.0 + farther, ..host }
@@ -244,7 +245,7 @@ fn on_socket(host: Host, socket: Option<&str>) -> Host {
     }
 }
 
-/// The server with its memory channels populated so; as it is where nothing is said.
+/// The server with balanced or unbalanced memory channels; unchanged without `memory`.
 fn with_memory(host: Host, memory: Option<&str>) -> Host {
     match memory {
         Some(word) => Host { memory_balanced: word == "balanced", ..host },
@@ -252,7 +253,7 @@ fn with_memory(host: Host, memory: Option<&str>) -> Host {
     }
 }
 
-/// Reads a server of the catalog, and its parameters into `all`.
+/// Reads a server of the catalog, and adds its parameters to `all`.
 pub(crate) fn host(
     file: &File,
     name: &str,
@@ -277,7 +278,7 @@ fn note(all: &mut Vec<Owned>, of: &str, parameters: Vec<Parameter>) {
     }
 }
 
-/// The error in a name, at the place where the study names it.
+/// Moves the error of a named file to the place where the study names it.
 fn named_in(file: &File, span: Range<usize>, problem: &Problem) -> Problem {
     let help = problem.help().map(ToOwned::to_owned);
     Problem::at(file, span, problem.message(), help)

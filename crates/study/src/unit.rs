@@ -53,7 +53,7 @@ impl Unit {
         Self::One,
     ];
 
-    /// Its name in files.
+    /// Name in files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::PerSecond => "1/s",
@@ -68,7 +68,7 @@ impl Unit {
         }
     }
 
-    /// Its dimension.
+    /// Dimension of the unit.
     pub const fn dimension(self) -> Dimension {
         match self {
             Self::PerSecond => Dimension::Rate,
@@ -80,7 +80,7 @@ impl Unit {
         }
     }
 
-    /// The quantity of a value in the program's own unit of its dimension.
+    /// The quantity that formats a value in the program's own unit.
     pub(crate) const fn quantity(self) -> Quantity {
         match self.dimension() {
             Dimension::Rate => Quantity::Iops,
@@ -90,7 +90,7 @@ impl Unit {
         }
     }
 
-    /// One of it in the program's own unit of its dimension.
+    /// One unit in the program's own unit: 1/s, bytes/s, ns or a bare number.
     pub const fn scale(self) -> f64 {
         match self {
             Self::PerSecond | Self::Nanoseconds | Self::Ratio | Self::One => 1.0,

@@ -12,72 +12,72 @@ use std::fmt::Write as _;
 /// One workload, before its block size, depth and think time are chosen.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workload {
-    /// Its name in the paper's figures.
+    /// Name in the paper's figures.
     pub name: String,
-    /// The workload of the catalog that it is, in place of what follows from `read` and `random`.
+    /// Workload of the catalog that replaces `read` and `random`; None: generated from these.
     pub like: Option<Spec>,
-    /// Bytes of one operation where the panel names none.
+    /// Bytes of one operation if the panel names none.
     pub block_bytes: Option<u32>,
-    /// Outstanding operations of each volume where the panel names none; before the system's.
+    /// Outstanding operations of each volume if the panel names none; overrides the system's.
     pub depth: Option<u32>,
-    /// Its addresses are those of so many files.
+    /// Number of files that hold the addresses; None: the volume has no files.
     pub files: Option<u32>,
-    /// How full the volume is where the panel says nothing.
+    /// Share of the volume that is in use if the panel names none.
     pub fill: Percent,
     /// Share of reads, 0 to 1.
     pub read: f64,
-    /// At random, or one block after the other; the device was written in the same way before.
+    /// Whether addresses are random rather than sequential; also the pattern of the writes before the cell.
     pub random: bool,
-    /// Operations that are measured in each cell, over all devices.
+    /// Number of measured operations of each cell, over all devices.
     pub ops: u64,
-    /// The same in each long cell.
+    /// Number of measured operations of each long cell, over all devices.
     pub long_ops: u64,
-    /// Bytes that are measured in each cell, at most.
+    /// Maximum number of measured bytes of each cell.
     pub bytes_max: u64,
-    /// It works on the first so many bytes of the volume.
+    /// Bytes at the start of the volume that the workload accesses; None: all.
     pub within_bytes: Option<u64>,
-    /// An open loop with equal gaps, of so many operations a second of each volume.
+    /// Rate of an open loop with equal gaps, operations a second of each volume; None: closed loop.
     pub rate_iops: Option<f64>,
     /// Bytes of a message; an operation holds as many as fit.
     pub message_bytes: Option<u32>,
-    /// Time before the measurement, ns.
+    /// Warm-up before the measurement, ns.
     pub ramp_ns: u64,
 }
 
 /// A row of the study.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// Its key.
+    /// Key of the row and of its printed figure.
     pub key: Key,
-    /// Its panel; None for an input that no panel shows.
+    /// Index in `Study::panels`; None for an input or a sentence, which no panel shows.
     pub panel: Option<usize>,
-    /// Its metric; None for an input.
+    /// Metric; None for an input or a sentence.
     pub metric: Option<Metric>,
-    /// Its position on the axes; None for an input. Its depth has no meaning where the metric is over all
+    /// Position on the axes; None for an input or a sentence. The depth is meaningless if the metric covers all
     /// depths.
     pub at: Option<CellKey>,
-    /// Its recipe.
+    /// Computation of the value.
     pub recipe: Recipe,
-    /// Its unit: that of the printed figure, if there is one.
+    /// Unit of the printed figure; without one, the unit of the metric.
     pub unit: Unit,
-    /// The printed figure beside it.
+    /// Index of the printed figure in `Study::printed`; None if nothing is printed.
     pub printed: Option<usize>,
-    /// Its basis.
+    /// Provenance of our figure.
     pub basis: Provenance,
     /// For fitted figures, the parameters that they were used to choose.
     pub by: Vec<String>,
 }
 
 impl Workload {
-    /// The writes to the devices of a cell before.
+    /// Writes to the devices before the cell.
     pub fn written(&self, cell: &CellKey) -> Written {
         Written::of(cell.before, !self.random, cell.block_bytes)
     }
 
-    /// The workload of a cell, with the limits that a workload has by default.
+    /// The workload of a cell, with a workload's default limits.
     ///
     /// # Errors
-    /// The rule that it breaks.
+    /// The broken rule of workloads, in a sentence.
     pub fn spec(&self, cell: &CellKey) -> Result<Spec, String> {
         let mut spec = self.of_cell(cell)?;
         if let Some(bytes) = self.within_bytes {

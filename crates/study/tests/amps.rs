@@ -1,5 +1,5 @@
 //! The study of a message log on disk, PCIe flash and flash DIMMs: its printed figures, and the findings of its text. The
-//! cells over time are as long as in the study; those by depth have three fifths of the operations. All of it:
+//! cells over time are as long as in the study; those by depth have three fifths of the operations. The whole study:
 //! `iodyno study amps-exflash`, 7 s of CPU time.
 
 use iodyno_page::terminal::Style;

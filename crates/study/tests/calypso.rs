@@ -1,5 +1,5 @@
-//! The study of nine classes of drives and a RAM disk: it is complete, and says of each figure what
-//! `docs/catalog.md` says. Its cells are not simulated here.
+//! The study of nine classes of drives and a RAM disk: completeness, and agreement with `docs/catalog.md` on each
+//! figure. No cell is simulated here.
 
 mod small;
 

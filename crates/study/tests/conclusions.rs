@@ -1,4 +1,4 @@
-//! Conclusions of a paper, tested on cells that are known: each verdict, and what is refused.
+//! Conclusions of a paper, tested on known cells: each verdict, and refused files.
 
 mod small;
 

@@ -1,5 +1,5 @@
-//! The study of RAID adapters: it is complete, its rules find the figures that can't be right, its null models are the
-//! textbook's, and what it does with known cells. Its cells are not simulated here, but in `ibm_findings.rs`.
+//! The study of RAID adapters: completeness, rules that find implausible figures, the textbook's null models, and
+//! results from known cells. `ibm_findings.rs` simulates its cells.
 
 mod small;
 

@@ -2,8 +2,8 @@
 //!
 //! `cargo test --release -p iodyno-study --test ibm_findings the_four_corners -- --nocapture` prints each figure.
 //!
-//! The four corners: mean error at most 6 % over the plausible figures that are no inputs, none over 15 %. The sizing
-//! table: within 2 devices or 10 % where it agrees with the other table.
+//! The four corners: mean error at most 6 % over the plausible figures that are not inputs, none over 15 %. The
+//! sizing table: within 2 devices or 10 % where it agrees with the other table.
 
 use iodyno_catalog::{Kind, find};
 use iodyno_ranks::Ranks;

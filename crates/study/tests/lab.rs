@@ -1,4 +1,4 @@
-//! Studies that are run: on machines that are quickly built, and short.
+//! Runs of short studies, on machines that are quick to build.
 
 mod small;
 

@@ -1,4 +1,4 @@
-//! The flash DIMM study: it is complete. Its cells are not simulated here.
+//! Completeness of the flash DIMM study. No cell is simulated here.
 
 mod small;
 

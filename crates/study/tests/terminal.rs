@@ -1,4 +1,4 @@
-//! What people and programs see of a study.
+//! The output of a study for people and for programs.
 
 mod small;
 

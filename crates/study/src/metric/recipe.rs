@@ -1,4 +1,4 @@
-//! How a value is computed from cells.
+//! Recipes: how a value is computed from cells.
 
 use crate::cell::{CellFigure, CellKey, Taken};
 use iodyno_measure::Quantity;
@@ -7,33 +7,33 @@ use std::collections::BTreeMap;
 /// The computation of a value from cells.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Recipe {
-    /// One figure of one cell.
+    /// A quantity of one cell.
     Of(Quantity, CellKey),
-    /// A figure of one cell that is no quantity of its summary.
+    /// A figure of one cell that [`Quantity`] does not cover.
     Figure(CellFigure, CellKey),
-    /// Its operations a second, each of so many messages.
+    /// Messages a second of one cell, whose operations hold this number of messages.
     Messages(u32, CellKey),
     /// The fewest threads with which one of these cells reaches this share of their largest rate.
     FewestThreads(f64, Vec<CellKey>),
     /// The largest rate of several cells.
     MaxIops(Vec<CellKey>),
-    /// One over the other.
+    /// The first value divided by the second.
     Ratio(Box<Recipe>, Box<Recipe>),
     /// A time (ns) × a rate (1/s): the number of operations in service.
     Little(Box<Recipe>, Box<Recipe>),
-    /// The depth at which the rate of these cells, in the order of their depths, first reaches this
-    /// share of its largest; on straight lines between them.
+    /// The depth at which the rate of these cells, in ascending order of depth, first reaches this share of the
+    /// largest; interpolated linearly.
     DepthReached(f64, Vec<CellKey>),
-    /// One figure at the best of these points of demand.
+    /// A property of an optimum.
     AtOptimum(AtOptimum, Optimum),
-    /// The lowest of several.
+    /// The lowest of several values.
     Lowest(Vec<Recipe>),
-    /// The highest.
+    /// The highest of several values.
     Highest(Vec<Recipe>),
-    /// Their mean.
+    /// The mean of several values.
     Mean(Vec<Recipe>),
-    /// Where the straight line through the rate of the first cell's devices reaches the rate of the second's: a
-    /// number of devices, at most the second's.
+    /// The number of devices at which a rate in proportion to the first cell's reaches the rate of the second; at
+    /// most the devices of the second.
     Saturation(CellKey, CellKey),
     /// A number that the model takes from the paper.
     Given(f64),
@@ -43,7 +43,7 @@ pub enum Recipe {
 /// with the fewest outstanding operations.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Optimum {
-    /// The points.
+    /// The points of demand.
     pub cells: Vec<CellKey>,
     /// The longest accepted mean latency, ns.
     pub ceiling_ns: u64,
@@ -52,7 +52,7 @@ pub struct Optimum {
 /// A property of an optimum.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum AtOptimum {
-    /// A figure of a long cell there.
+    /// A quantity of the long cell at the optimum.
     Of(Quantity),
     /// Outstanding operations.
     Oio,
@@ -89,7 +89,7 @@ impl Optimum {
 }
 
 impl Recipe {
-    /// The cells that it needs, without the long ones of an optimum that is yet unknown.
+    /// The cells that the recipe needs, without the long cells at optima that are not known yet.
     pub fn cells(&self) -> Vec<CellKey> {
         match self {
             Self::Of(_, cell) | Self::Figure(_, cell) | Self::Messages(_, cell) => vec![*cell],
@@ -106,7 +106,7 @@ impl Recipe {
         }
     }
 
-    /// The long cells at its optima.
+    /// The long cells at the recipe's optima.
     pub fn long_cells(&self, taken: &BTreeMap<CellKey, Taken>) -> Vec<CellKey> {
         match self {
             Self::AtOptimum(AtOptimum::Of(_), optimum) => vec![optimum.long(taken)],
@@ -114,7 +114,7 @@ impl Recipe {
         }
     }
 
-    /// The recipes that it combines; none if it uses cells directly.
+    /// The recipes that this one combines; none if it uses cells directly.
     pub fn ingredients(&self) -> Vec<&Self> {
         match self {
             Self::Ratio(a, b) | Self::Little(a, b) => vec![a, b],

@@ -1,5 +1,5 @@
-//! The spread of latencies by threads, as papers draw boxes: quartiles as bands around the median, with the 99th
-//! percentile; once over all, and once up to 10 ms, where few threads can be read.
+//! Box plots of latency by threads: quartiles as bands around the median, and the 99th percentile. A second figure
+//! ends at 10 ms, so that the values of few threads can be read.
 
 use super::figures::ours;
 use crate::Metric;
@@ -82,7 +82,7 @@ pub(super) fn boxes(outcome: &Outcome<'_>, lines: &[Line]) -> Vec<Figure> {
     ]
 }
 
-/// A series without what lies above the ceiling.
+/// Removes the points above the ceiling and cuts intervals at it.
 fn below(mut series: Series) -> Series {
     series.points.retain(|point| point.y <= ZOOM_NS);
     for point in &mut series.points {

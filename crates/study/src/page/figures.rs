@@ -8,9 +8,9 @@ use crate::wanted::Wanted;
 use crate::{CellKey, Metric};
 use iodyno_page::{Axis, Figure, Mark, Panel, Plot, Point, Quantity, Scale, Series, Shape};
 
-/// Lines of one figure; more are indistinguishable.
+/// Maximum number of lines of one figure; more are indistinguishable.
 const LINES_MAX: usize = 6;
-/// Single figures in one picture.
+/// Maximum number of single values in one figure.
 const NAMES_MAX: usize = 40;
 
 /// A metric of a panel: our values as lines, and the printed ones as rings.
@@ -53,8 +53,8 @@ pub(super) fn figure(
     })
 }
 
-/// Latency over rate, one line for each line of the panel, where it has both by depth; with what other panels of the same
-/// figure have of the same system and workload.
+/// Latency over rate, one line for each line of the panel that has both by depth. Includes points of other panels of
+/// the same figure, system and workload. None without such a line.
 pub(super) fn over_load(outcome: &Outcome<'_>, lines: &[Line]) -> Option<Figure> {
     let study = outcome.study;
     let has = |metric| lines.iter().any(|line| line.metric == metric);
@@ -80,7 +80,7 @@ pub(super) fn over_load(outcome: &Outcome<'_>, lines: &[Line]) -> Option<Figure>
                 Some(Point::at(ours(outcome, rate)?, ours(outcome, time)?))
             })
             .collect();
-        // In the order of the time, which more load never shortens.
+        // Sorted by latency, which more load never shortens.
         points.sort_by(|a, b| a.y.total_cmp(&b.y));
         all.push(Series { name: line.label.clone(), mark: Mark::Line, color, points });
     }
@@ -123,10 +123,10 @@ fn curves(
     quantity: Quantity,
 ) -> (Axis, Panel) {
     let along = lines[0].axis;
-    // Readers look for the printed values.
+    // Lines with printed values first: readers look for them.
     let mut order: Vec<&Line> = lines.iter().collect();
     order.sort_by_key(|l| !l.rows.iter().any(|&r| printed(outcome, r).is_some()));
-    // A printed value is a ring, below ours, whose dot is within it where both agree.
+    // A printed value is a ring below our dot, which lies inside the ring where both agree.
     let (mut all, mut lines_of_ours) = (Vec::new(), Vec::new());
     for (color, line) in order.iter().take(LINES_MAX).enumerate() {
         let points = |of: &dyn Fn(usize) -> Option<f64>| -> Vec<Point> {

@@ -21,9 +21,9 @@ use iodyno_units::human;
 /// Cells that were measured on a real device, to be drawn over the study's figures.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Overlay {
-    /// Its name in legends: the run and its target.
+    /// Name in legends: the run and its target.
     pub name: String,
-    /// Its cells.
+    /// The measured cells.
     pub cells: Vec<Measured>,
 }
 
@@ -42,7 +42,7 @@ pub struct Measured {
     pub depth: u32,
     /// Targets that worked at once.
     pub targets: u32,
-    /// Its result.
+    /// Measured result.
     pub summary: Summary,
 }
 
@@ -92,7 +92,7 @@ pub fn document(outcome: &Outcome<'_>, overlays: &[Overlay], made_by: &str) -> D
     }
 }
 
-/// The result: the errors, by the basis of our figures.
+/// The result section: errors by the provenance of our figures.
 fn result(outcome: &Outcome<'_>, overlays: &[Overlay]) -> Section {
     let scored = |basis: Provenance| {
         let rows = outcome.study.rows.iter().zip(&outcome.rows);

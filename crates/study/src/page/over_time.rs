@@ -1,14 +1,14 @@
-//! Latency over time: a figure for each workload of a panel, all systems on one logarithmic axis, which is that of the
-//! other workloads of the panel, too.
+//! Latency over time: a figure for each workload of a panel, with all systems. The figures of a panel share one
+//! logarithmic axis.
 
 use crate::outcome::{Outcome, TimeLine};
 use crate::over_time::OverTime;
 use iodyno_page::{Axis, Figure, Mark, Panel, Plot, Point, Quantity, Scale, Series, Shape};
 
-/// The axis goes on by this factor beyond all values.
+/// Factor by which the axis extends beyond all values.
 const ROOM: f64 = 1.25;
 
-/// The figures of a panel; none of one whose cells are not shown over time.
+/// The figures of a panel; empty if its cells are not shown over time.
 pub(super) fn figures(outcome: &Outcome<'_>, panel: usize) -> Vec<Figure> {
     let study = outcome.study;
     let lines: Vec<&TimeLine> =

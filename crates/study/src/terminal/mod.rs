@@ -177,13 +177,13 @@ fn conclusions(outcome: &Outcome<'_>, style: Style) -> Vec<String> {
     lines
 }
 
-/// Columns of a verdict.
+/// Width of a verdict, in columns.
 const VERDICT: usize = 17;
 
-/// The most systems that are listed one by one.
+/// Maximum number of systems that are listed one by one.
 const SYSTEMS_MAX: usize = 12;
 
-/// Columns of the words before a text.
+/// Width of the words before a text, in columns.
 const LABEL: usize = 9;
 
 /// One metric of a panel: its lines under a common head.
@@ -332,7 +332,7 @@ impl Line {
         }
     }
 
-    /// Its field for one row.
+    /// The table field of one row.
     fn field(self, outcome: &Outcome<'_>, index: usize, scale: &Scale) -> Field {
         let (wanted, row) = (&outcome.study.rows[index], &outcome.rows[index]);
         let printed = outcome.printed(wanted);
@@ -388,7 +388,7 @@ const fn mark(wanted: &Wanted) -> &'static str {
     }
 }
 
-/// What belongs to no panel: values taken from the paper unchanged, and its sentences.
+/// Rows that belong to no panel: inputs from the paper, and its sentences.
 fn inputs(outcome: &Outcome<'_>, style: Style) -> Vec<String> {
     let mut lines = Vec::new();
     for (wanted, row) in outcome.study.rows.iter().zip(&outcome.rows) {

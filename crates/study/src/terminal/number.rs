@@ -6,20 +6,20 @@ use crate::unit::Unit;
 
 /// Threshold from which rates are shown in thousands.
 const THOUSANDS_FROM: f64 = 10_000.0;
-/// Digits of ours.
+/// Minimum number of digits of our figures.
 const DIGITS: i32 = 4;
 
 /// The unit of a table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Scale {
-    /// Its name; empty for bare numbers.
+    /// Name of the unit; empty for bare numbers.
     pub(super) name: &'static str,
-    /// One of it, in the program's own unit.
+    /// Size of one unit, in the program's own unit.
     pub(super) one: f64,
 }
 
 impl Scale {
-    /// For values of a metric with the unit `unit`; the values are in the program's own.
+    /// Chooses the unit for values of a metric with the unit `unit`. The values are in the program's own unit.
     pub(super) fn of(unit: Unit, values: impl Iterator<Item = f64>) -> Self {
         let largest = values.fold(0.0, f64::max);
         match unit {
