@@ -18,10 +18,11 @@ use iodyno_units::{Precondition, human};
 pub use read_cache::ReadCache;
 pub use system::{Group, Part, PlacedDevice, System, Volume};
 
-/// A device's state before the machine starts: a [`Precondition`] with all that it leaves to the workload.
+/// State of a device before the machine starts: a [`Precondition`] with the values that it leaves to the workload
+/// filled in.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Preconditioned {
-    /// The pattern of its writes.
+    /// Pattern of the earlier writes.
     pub how: Written,
     /// The written share of its capacity, 0 to 1.
     pub fill: f64,
@@ -39,19 +40,19 @@ pub enum Written {
         /// Size of one write.
         block_bytes: u32,
     },
-    /// The same within a part of the capacity. The rest was written once before.
+    /// At random within a part of the capacity, until steady state. The rest was written once before, in order.
     RandomWithin {
         /// Size of one write.
         block_bytes: u32,
         /// Where the part begins, in millionths of the capacity.
         start_ppm: u32,
-        /// Where it ends.
+        /// Where the part ends, in millionths of the capacity.
         end_ppm: u32,
     },
 }
 
 impl Written {
-    /// Of so many units in order, those that random writes went to.
+    /// The range of `units` units in order that random writes went to; empty if there were none.
     pub fn rewritten(self, units: u64) -> core::ops::Range<u64> {
         let at = |ppm: u32| (u128::from(units) * u128::from(ppm) / 1_000_000) as u64;
         match self {
@@ -71,8 +72,8 @@ impl Written {
         }
     }
 
-    /// The pattern of `asked`, where the workload goes through the device in order, or else at random in blocks
-    /// of so many bytes.
+    /// The pattern of `asked`. Where it leaves this to the workload: sequential if the workload goes through the
+    /// device in order, otherwise at random in blocks of `block_bytes`.
     pub const fn of(asked: Precondition, in_order: bool, block_bytes: u32) -> Self {
         match asked {
             Precondition::Fresh => Self::Fresh,
@@ -116,7 +117,7 @@ pub struct Host {
     pub sockets: u32,
     /// Physical cores of one socket.
     pub cores_per_socket: u32,
-    /// The load generator's time for an I/O before it hands it over.
+    /// The load generator's CPU time per I/O before submission.
     pub generator_ns: u64,
     /// The time to wake a generator that sleeps until its next completion.
     pub wake_ns: u64,
@@ -126,13 +127,13 @@ pub struct Host {
     pub memory_channel_bytes_per_s: f64,
     /// Whether all memory channels of a socket are populated equally.
     pub memory_balanced: bool,
-    /// The remaining share of a memory channel's bandwidth where they are not, 0 to 1.
+    /// Share of a memory channel's bandwidth that remains if the channels are unbalanced, 0 to 1.
     pub unbalanced_share: f64,
-    /// The factor on the time of a copy that crosses to another socket, 1 = no longer.
+    /// Factor on the time of a copy that crosses to another socket; 1: no slowdown.
     pub remote_copy_factor: f64,
-    /// Workers run on the socket of their device; otherwise on any.
+    /// Whether workers run on the socket of their device; otherwise on any socket.
     pub workers_near: bool,
-    /// The further time of a flash DIMM's driver thread for each write, once the module has its data.
+    /// Additional time of a flash DIMM's driver thread per write, after the module has the data.
     pub driver_write_ns: u64,
     /// Rules of population for flash DIMMs.
     pub slots: Slots,
@@ -141,7 +142,7 @@ pub struct Host {
 /// The permitted places of flash DIMMs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slots {
-    /// Most flash DIMMs on one socket; 0: the system accepts none.
+    /// Maximum number of flash DIMMs on one socket; 0: the system accepts none.
     pub flash_dimms_per_socket: u32,
     /// Memory channels of a socket.
     pub channels_per_socket: u32,
@@ -182,9 +183,9 @@ pub enum MemoryMode {
 pub struct Device {
     /// Name in the catalog.
     pub name: String,
-    /// Its family and specification.
+    /// Family and specification.
     pub kind: Kind,
-    /// It can be replaced while the system is on.
+    /// Whether the device can be replaced while the system is on.
     pub hot_swap: bool,
 }
 
@@ -202,21 +203,21 @@ pub enum Kind {
 /// Memory as a block device: the submitter does the work.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Memory {
-    /// Its capacity.
+    /// Capacity that the host sees.
     pub capacity_bytes: u64,
-    /// Software for one I/O: system call, block layer, driver.
+    /// Software time per I/O: system call, block layer, driver.
     pub io_ns: u64,
-    /// One core copies from the device this fast.
+    /// Rate at which one core copies from the device.
     pub read_bytes_per_s: f64,
-    /// One core copies to the device this fast.
+    /// Rate at which one core copies to the device.
     pub write_bytes_per_s: f64,
     /// How often each byte of a read crosses the memory bus.
     pub read_passes: f64,
     /// How often each byte of a write crosses the memory bus.
     pub write_passes: f64,
-    /// Cost of a flush.
+    /// Time of a flush.
     pub flush_ns: u64,
-    /// Content survives a power cut.
+    /// Whether content survives a power cut.
     pub protected: bool,
 }
 
@@ -225,7 +226,7 @@ pub struct Memory {
 pub struct Flash {
     /// The capacity that the host sees.
     pub capacity_bytes: u64,
-    /// Its attachment to the host.
+    /// Attachment to the host.
     pub attach: Attach,
     /// The controller.
     pub controller: Controller,
@@ -235,7 +236,7 @@ pub struct Flash {
     pub buffer: Buffer,
     /// The translation layer.
     pub translation: Translation,
-    /// Its rating.
+    /// Rated write endurance.
     pub endurance: Endurance,
 }
 
@@ -244,36 +245,36 @@ pub struct Flash {
 pub enum Attach {
     /// In a memory slot, served by a driver thread that polls and copies.
     MemoryChannel {
-        /// How many devices share a driver thread (2 by default, 1 with `max-occupancy`).
+        /// Devices per driver thread (2 by default, 1 with `max-occupancy`).
         devices_per_thread: u32,
-        /// The thread's time for a command.
+        /// Time of the driver thread per command.
         command_ns: u64,
-        /// One thread copies from the device this fast.
+        /// Rate at which one thread copies from the device.
         read_copy_bytes_per_s: f64,
-        /// One thread copies to the device this fast.
+        /// Rate at which one thread copies to the device.
         write_copy_bytes_per_s: f64,
-        /// Interval at which the thread polls for data, where it has a core for itself.
+        /// Interval at which the thread polls for data, if it has a core for itself.
         poll_ns: u64,
-        /// The same where there are more threads than cores on the socket.
+        /// Interval at which the thread polls if there are more threads than cores on the socket.
         poll_crowded_ns: u64,
     },
     /// Behind a link.
     Link {
-        /// From the device to the host.
+        /// Bandwidth from the device to the host.
         read_bytes_per_s: f64,
-        /// From the host to the device.
+        /// Bandwidth from the host to the device.
         write_bytes_per_s: f64,
-        /// Both directions at once.
+        /// Whether both directions transfer at once.
         full_duplex: bool,
-        /// A command and its answer occupy it for this long, in addition to the data.
+        /// Time for which a command and its answer occupy the link, in addition to the data.
         command_ns: u64,
-        /// Host software, protocol and wire for one I/O; occupies nothing.
+        /// Latency of host software, protocol and wire per I/O; occupies nothing.
         latency_ns: u64,
-        /// Commands that may be outstanding; more wait in the host.
+        /// Maximum number of outstanding commands; more wait in the host.
         queue_max: u32,
-        /// Work of the host's core on one I/O beyond the generator's (a host-side FTL).
+        /// CPU time of the host per I/O beyond the generator's (a host-side FTL).
         host_ns: u64,
-        /// One core of the host pins and maps memory for the device this fast.
+        /// Rate at which one core of the host pins and maps memory for the device.
         host_bytes_per_s: f64,
     },
 }
@@ -281,59 +282,58 @@ pub enum Attach {
 /// The controller's own time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Controller {
-    /// One read command occupies it for this long.
+    /// Time for which a read command occupies the controller.
     pub read_command_ns: u64,
-    /// From the flash to the host's interface, beyond the modelled steps; occupies nothing.
+    /// Latency from the flash to the host's interface, beyond the modelled steps; occupies nothing.
     pub read_latency_ns: u64,
-    /// One write command occupies it for this long.
+    /// Time for which a write command occupies the controller.
     pub write_command_ns: u64,
-    /// One page of 4 KiB that garbage collection copies occupies it for this long.
+    /// Time for which a 4 KiB page that garbage collection copies occupies the controller.
     pub copy_ns: u64,
-    /// Changing from reads to writes, or back, occupies it for this long.
+    /// Time for which a change from reads to writes, or back, occupies the controller.
     pub turn_ns: u64,
-    /// Page reads that may be in progress at once; 0: no limit.
+    /// Maximum number of page reads in progress at once; 0: no limit.
     pub read_contexts: u32,
     /// Independent halves between which 4 KiB units alternate.
     pub lanes: u32,
-    /// Neighbouring units of a lane that one write wrote lie in different flash pages with this
-    /// probability.
+    /// Probability that neighbouring units of a lane that one write wrote lie in different flash pages.
     pub page_split: f64,
 }
 
 /// The NAND array.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Nand {
-    /// Channels.
+    /// Number of channels.
     pub channels: u32,
-    /// Dies of one channel.
+    /// Number of dies per channel.
     pub dies_per_channel: u32,
-    /// Planes that are programmed together.
+    /// Number of planes that are programmed together.
     pub planes: u32,
-    /// A flash page of one plane.
+    /// Size of a flash page of one plane.
     pub page_bytes: u32,
-    /// Pages of an erase block.
+    /// Pages per erase block.
     pub pages_per_block: u32,
-    /// The total capacity, spare included.
+    /// Total capacity, spare included.
     pub raw_bytes: u64,
-    /// Page read.
+    /// Time of a page read.
     pub read_ns: u64,
-    /// Page program, fast pages (LSB).
+    /// Time of a page program, fast pages (LSB).
     pub program_fast_ns: u64,
-    /// Page program, slow pages (MSB).
+    /// Time of a page program, slow pages (MSB).
     pub program_slow_ns: u64,
-    /// Block erase.
+    /// Time of a block erase.
     pub erase_ns: u64,
-    /// One channel moves this much, error correction included.
+    /// Bandwidth of one channel, error correction included.
     pub channel_bytes_per_s: f64,
-    /// Programs that may run at once (power); 0: no limit.
+    /// Maximum number of programs at once (power limit); 0: no limit.
     pub programs_max: u32,
-    /// A read may suspend a program or erase; it waits this long for that. None: it waits to the end.
+    /// Time in which a read suspends a program or erase. None: reads wait until it ends.
     pub suspend_ns: Option<u64>,
-    /// Reads that wait for a die go before programs and erases that wait for it.
+    /// Whether reads that wait for a die go before programs and erases that wait for it.
     pub reads_first: bool,
     /// Variation of page reads. None: each takes `read_ns`.
     pub variation: Option<Variation>,
-    /// A part of the NAND that is written first, one bit a cell.
+    /// SLC cache, a part of the NAND that is written first, one bit a cell. None: no cache.
     pub slc: Option<Slc>,
     /// Pages of a stripe that one parity page protects; 0: none.
     pub parity_stripe: u32,
@@ -342,55 +342,56 @@ pub struct Nand {
 /// A cache of single-level cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slc {
-    /// Its capacity.
+    /// Capacity of the cache.
     pub bytes: u64,
-    /// Page program there.
+    /// Time of a page program in the cache.
     pub program_ns: u64,
-    /// Page read there. None: as elsewhere.
+    /// Time of a page read in the cache. None: as elsewhere.
     pub read_ns: Option<u64>,
 }
 
 /// Variation of page reads.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Variation {
-    /// Types of pages (2 for MLC, 3 for TLC, 4 for QLC), of which a device has equally many.
+    /// Number of page types (2 for MLC, 3 for TLC, 4 for QLC); a device has equally many pages of each.
     pub page_types: u32,
-    /// The slowest type takes this much longer than the mean, the fastest as much less, the others lie in equal steps.
+    /// Additional time of the slowest page type over the mean. The fastest type is as much faster; the others lie in
+    /// equal steps between.
     pub spread_ns: u64,
-    /// Share of page reads that are repeated; and of the repeats, 0 to 1.
+    /// Probability that a page read, or a repeat of it, is repeated, 0 to 1.
     pub retried_share: f64,
-    /// Each repeat.
+    /// Time of a repeat.
     pub retry_ns: u64,
 }
 
 /// The write buffer in front of the NAND.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Buffer {
-    /// Its capacity.
+    /// Capacity of the buffer.
     pub bytes: u64,
-    /// From the data's arrival to the acknowledgement; occupies nothing.
+    /// Latency from the data's arrival to the acknowledgement; occupies nothing.
     pub accept_ns: u64,
-    /// Capacitors: survives a power cut.
+    /// Whether capacitors let the buffer survive a power cut.
     pub protected: bool,
 }
 
 /// The translation layer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Translation {
-    /// Share of the raw space that is no spare for writes (parity, bad blocks, firmware), 0 to 1.
+    /// Share of the raw space that is not available as spare for writes (parity, bad blocks, firmware), 0 to 1.
     pub reserved_share: f64,
-    /// Programs of mapping pages for each host page that is written at random.
+    /// Mapping-page programs per host page that is written at random.
     pub map_writes_per_page: f64,
-    /// Housekeeping that stops the whole device.
+    /// Housekeeping that stops the whole device. None: no stalls.
     pub stall: Option<Stall>,
 }
 
-/// A pause of the whole device after so many written bytes.
+/// A pause of the whole device after a fixed amount of written bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stall {
-    /// After so many bytes of host writes.
+    /// Bytes of host writes between pauses.
     pub every_bytes: u64,
-    /// For this long.
+    /// Duration of a pause.
     pub for_ns: u64,
 }
 
@@ -399,14 +400,14 @@ pub struct Stall {
 pub struct Endurance {
     /// Drive writes a day.
     pub drive_writes_per_day: f64,
-    /// For so many years.
+    /// Years for which the drive writes are rated.
     pub years: f64,
-    /// Program and erase cycles of a block.
+    /// Program and erase cycles per block.
     pub cycles: u32,
 }
 
 impl Device {
-    /// Its family of devices, in a word.
+    /// Name of the family: `flash`, `disk` or `memory`.
     pub fn family(&self) -> &'static str {
         match &self.kind {
             Kind::Flash(_) => "flash",

@@ -1,6 +1,6 @@
 //! Constructs a flash device from its specification, in its preconditioned state.
 //!
-//! The modules beside this one hold its behaviour.
+//! The modules beside this one hold the behaviour.
 
 use super::collect::parts;
 use super::sensing::{Sensing, share_of_u64};
@@ -16,27 +16,27 @@ use crate::spec::{self, Attach, Kind, PlacedDevice, Preconditioned, System, Writ
 use iodyno_units::rng;
 use std::collections::VecDeque;
 
-/// The most pages that the represented form keeps for one machine, all its devices together.
+/// Maximum number of pages that the represented form keeps for one machine, all its devices together.
 const REPRESENTED_PAGES_MAX: u64 = 1 << 20;
-/// The fewest pages represented of one device, for a sufficient number of blocks.
+/// Minimum number of represented pages of one device, for a sufficient number of blocks.
 const REPRESENTED_PAGES_MIN: u64 = 3 << 17;
 
 /// A constructed translation layer with its parameters: equal devices start in equal states.
 type Made = (Shape, ftl::State, u64, Ftl);
 
-/// The flash devices of a machine while they are built: what they have in common, and what they share.
+/// The flash devices of a machine during construction: their common parameters and shared parts.
 pub(crate) struct Population {
-    /// How many there are.
+    /// Number of flash devices.
     devices: u64,
     seed: u64,
     /// ns a byte of the memory channel.
     channel_ns_per_byte: f64,
     remote_factor: f64,
     driver_write_ns: u64,
-    /// One logical page in so many goes through the map; None: by the device's size.
+    /// One in `represent` logical pages goes through the map; None: chosen by the device's size.
     represent: Option<u32>,
     made: Vec<Made>,
-    /// Driver threads so far: socket, number, and for how many devices more.
+    /// Driver threads so far: socket, number, and free places for devices.
     threads: Vec<(u32, usize, u32)>,
 }
 
@@ -45,7 +45,7 @@ impl Population {
         let host = &system.host;
         let share = if host.memory_balanced { 1.0 } else { host.unbalanced_share };
         let remote = !host.workers_near && host.sockets > 1;
-        // A worker is on any socket alike.
+        // A worker is equally likely on each socket.
         let away = if remote { 1.0 - 1.0 / f64::from(host.sockets) } else { 0.0 };
         let is_flash = |placed: &&PlacedDevice| matches!(placed.device.kind, Kind::Flash(_));
         Self {
@@ -60,7 +60,8 @@ impl Population {
         }
     }
 
-    /// The driver thread of one more flash DIMM on a socket: one that has room, or a new one.
+    /// The driver thread of one more flash DIMM on a socket: one that has room, or a new one. `usize::MAX` for
+    /// devices behind a link.
     fn thread(&mut self, core: &mut Core, attach: &Attach, socket: u32) -> usize {
         let Attach::MemoryChannel { devices_per_thread, poll_ns, poll_crowded_ns, .. } = *attach
         else {
@@ -78,14 +79,14 @@ impl Population {
         thread
     }
 
-    /// What a driver thread's copy at this rate costs: its own time, and the memory channel's.
+    /// Cost of a driver thread's copy at this rate: the thread's time plus the memory channel's.
     fn copy(&self, bytes_per_s: f64) -> PerByte {
         PerByte::new((1e9 / bytes_per_s + self.channel_ns_per_byte) * self.remote_factor)
     }
 }
 
 impl FlashDevice {
-    /// The device that is `part`, on a socket, written so before.
+    /// Constructs the device `part` on a socket, in the state `before`.
     pub(crate) fn new(
         spec: &spec::Flash,
         before: &Preconditioned,
@@ -234,7 +235,7 @@ impl FlashDevice {
             // The victim before this one has just been retired: the erases of its row are spread over the programs to come.
             erases_due: if collecting { erases_per_map_erase as u32 } else { 0 },
             programs_since_erase: 0,
-            // Preconditioning has filled it.
+            // Preconditioning has filled the SLC cache.
             slc_free_units: if before.how == Written::Fresh { slc_units } else { 0 },
             slc_folding_units: 0,
             slc_units,

@@ -29,14 +29,14 @@ pub enum State {
         /// Pages of a write, at least 1. The state is less exact when a block holds few of them.
         pages_per_write: u32,
     },
-    /// The same, within the pages from `first_lpn` to before `end_lpn`. All others were written once before, in order: blocks
-    /// of their own have no invalid page, and are never collected.
+    /// Writes as in [`Self::Random`], to the pages from `first_lpn` up to but not including `end_lpn`. All others
+    /// were written once before, in order; their blocks have no invalid page and are never collected.
     RandomWithin {
         /// Pages of a write, at least 1.
         pages_per_write: u32,
         /// The first page that was written at random.
         first_lpn: u64,
-        /// The first one behind.
+        /// The first page after these.
         end_lpn: u64,
     },
 }
@@ -104,14 +104,14 @@ impl Ftl {
         ftl
     }
 
-    /// From now on twins share its tables until one of them writes there.
+    /// Shares the tables with later twins, copy-on-write.
     pub fn share(&mut self) {
         self.map.share();
         self.owner.share();
     }
 
-    /// Another device in the same state, which from now on draws for its own number. Costs a copy of what
-    /// [`Self::share`] does not share.
+    /// A device in the same state, with random choices of its own `number` from now on. Costs a copy of the parts
+    /// that [`Self::share`] does not share.
     #[must_use]
     pub fn twin(&self, seed: u64, number: u64) -> Self {
         let mut twin = self.clone();
@@ -132,8 +132,8 @@ impl Ftl {
     /// Builds the map from the slots' owners.
     ///
     /// Neighbouring slots belong far apart in the map, which in the exact form of a large device is
-    /// larger than any cache. So slots are taken a batch at a time, and of a batch all that belong
-    /// into one part of the map at once.
+    /// larger than any cache. So slots are taken in batches, and the slots of a batch that belong into one part of
+    /// the map are written together.
     fn map_owners(&mut self) {
         const BATCH: usize = 1 << 20;
         const PART_LOG2: u32 = 20;
@@ -159,8 +159,8 @@ impl Ftl {
         }
     }
 
-    /// Writes the pages of `written` once, and those of `rewritten`, a part of it, at random until write amplification is
-    /// constant.
+    /// Writes the pages of `written` once, then those of `rewritten`, a part of it, at random until write
+    /// amplification is constant.
     fn write_at_random(
         &mut self,
         written: &Range<u64>,
@@ -177,7 +177,7 @@ impl Ftl {
             None => kept.flatten().map(|lpn| lpn as u32).collect(),
             Some(sample) => kept.flat_map(|range| in_order(sample, &range, |lpn| lpn)).collect(),
         };
-        // What is left of a last block goes to the others.
+        // Pages that do not fill a last block are added to the rewritten ones.
         let per_block = self.blocks.pages_per_block();
         let kept_blocks = kept.len() as u32 / per_block;
         let rest = kept.split_off((kept_blocks * per_block) as usize);
@@ -217,8 +217,8 @@ impl Ftl {
         }
     }
 
-    /// Assigns the `count` pages to blocks of all ages, all but those that are `taken`. Pages that were written together, in
-    /// runs, stay together.
+    /// Assigns `count` pages to blocks of all ages, except the `taken` blocks in use. Pages that were written
+    /// together, in runs, stay together.
     fn age(
         &mut self,
         taken: u32,
@@ -249,7 +249,7 @@ impl Ftl {
             while left > 0 {
                 let space = slots.end - slot;
                 let length = run.min(space);
-                // The rest must fit behind a run that is skipped.
+                // After a skipped run, the remaining pages must still fit.
                 if below(&mut rng, u64::from(space)) < u64::from(left) || left > space - length {
                     let take = length.min(left);
                     self.program(slot, take, &mut pages);
@@ -266,8 +266,8 @@ impl Ftl {
     }
 }
 
-/// Puts all pages, in their order, into slots that are drawn: selection sampling, as for runs of one page. (Without a branch
-/// on what is drawn, which a processor can't predict.)
+/// Puts all pages, in their order, into randomly drawn slots: selection sampling for runs of one page. It avoids a
+/// branch on the drawn number, which a processor can't predict.
 fn sample(rng: &mut Generator, slots: &mut [u32], pages: &[u32]) {
     let (space, mut taken) = (slots.len(), 0);
     for (before, slot) in slots.iter_mut().enumerate() {
@@ -278,7 +278,7 @@ fn sample(rng: &mut Generator, slots: &mut [u32], pages: &[u32]) {
     }
 }
 
-/// The represented logical pages of the range, with their pages of the map, in the order of these.
+/// The represented logical pages of a range with their pages of the map, in map order.
 fn of_range<'a>(
     sample: &'a Sample,
     written: &'a Range<u64>,
@@ -286,7 +286,7 @@ fn of_range<'a>(
     sample.all().filter(|(lpn, _)| written.contains(lpn))
 }
 
-/// The same, in the order of their rank.
+/// The map's pages that represent a range of logical pages, in the order of `rank`.
 fn in_order(sample: &Sample, written: &Range<u64>, rank: impl Fn(u64) -> u64) -> Vec<u32> {
     let pages = of_range(sample, written);
     let mut ranked: Vec<(u64, u32)> = pages.map(|(lpn, page)| (rank(lpn), page)).collect();
