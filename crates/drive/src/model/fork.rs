@@ -1,4 +1,4 @@
-//! A fork of an event loop: its machine and its workers, cloned before any window has begun, to go on by themselves.
+//! A fork of an event loop: its machine and its workers, cloned before any window has begun, to run independently.
 
 use super::due_queue::DueQueue;
 use super::worker::Worker;
@@ -13,7 +13,7 @@ pub(super) struct Fork<S: Source> {
     pub(super) begun: Begun,
 }
 
-/// Workers that have begun.
+/// The progress of workers that have begun.
 #[derive(Clone, Debug)]
 pub(super) struct Begun {
     pub(super) due_queue: DueQueue,
@@ -23,7 +23,7 @@ pub(super) struct Begun {
     pub(super) completions: u64,
 }
 
-/// When an event loop forks, and its fork.
+/// The fork of an event loop, and the condition for making it.
 #[derive(Debug)]
 pub(super) struct Forking<S: Source> {
     /// The fork is made before this time, ns.
@@ -35,7 +35,8 @@ pub(super) struct Forking<S: Source> {
 }
 
 impl<S: Source> Forking<S> {
-    /// Of workers that end by a number of operations. None where they may end with what they issue at first.
+    /// Prepares the fork of workers that end after a number of operations. None if `before_ns` is 0 or a worker may
+    /// end with the first operations that it issues.
     pub(super) fn new(
         before_ns: u64,
         copy: fn(&S) -> Option<S>,
@@ -45,19 +46,19 @@ impl<S: Source> Forking<S> {
         is_possible.then_some(Self { before_ns, copy, is_due: false, is_done: false, fork: None })
     }
 
-    /// A worker has completed an operation. True: the fork must be made before the next event.
+    /// Called after a worker has completed an operation. Returns whether the fork must be made before the next event.
     #[inline]
     pub(super) fn is_due_after(&mut self, worker: &Worker<S>) -> bool {
         self.is_due = !self.is_done && worker.is_near_end();
         self.is_due
     }
 
-    /// Whether the fork is to be made now.
+    /// Whether the fork must be made now.
     pub(super) fn is_due(&self) -> bool {
         self.is_due && !self.is_done
     }
 
-    /// Forks, once, where the workers allow it.
+    /// Makes the fork, at most once. There is none if a worker or its source can't be forked.
     pub(super) fn make(&mut self, machine: &Machine, workers: &[Worker<S>], begun: Begun) {
         if self.is_done {
             return;

@@ -1,5 +1,5 @@
-//! A cell that begins as its pilot did: where both issue the same operations, the machine is forked before the pilot
-//! deviates, and the cell goes on from there.
+//! Runs a cell from a fork of its pilot: if both issue the same operations, the machine is forked before the pilot
+//! deviates, and the cell continues from there.
 
 use super::fork::{Fork, Forking};
 use super::{Carried, Modelled, drive_model, new_workers, run_workers, seed_of};
@@ -11,9 +11,9 @@ use iodyno_workload::WorkloadSource;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Runs a pilot, which ends after a number of operations, and then the cell that `next` plans from the pilot's cells, whose
-/// window begins no earlier than `before_ns`. Gives the same as [`drive_model`] of either, without simulating twice what both
-/// have in common.
+/// Runs a pilot, which ends after a number of operations, and then the cell that `next` plans from the pilot's cells,
+/// whose window begins no earlier than `before_ns`. The results equal those of [`drive_model`] for each, but their
+/// common part is simulated only once.
 ///
 /// # Errors
 /// As [`drive_model`].
@@ -27,7 +27,7 @@ pub fn drive_model_after_pilot<T>(
     Ok((result, cell.map(|(cell, _)| cell)))
 }
 
-/// The same, and whether the cell went on from the pilot.
+/// Runs [`drive_model_after_pilot`] and also returns whether the cell continued from the pilot.
 pub(super) fn after_pilot<T>(
     pilot: &CellPlan,
     before_ns: u64,
@@ -45,7 +45,7 @@ pub(super) fn after_pilot<T>(
     let forking = Forking::new(before_ns, WorkloadSource::fork, &workers);
     let begun = (workers, None, forking);
     let (ran, fork) = run_workers(pilot, &mut carried, begun, stop, &mut Unobserved)?;
-    // Its machine shares tables with the fork's as long as it exists.
+    // Frees the pilot's machine, which would share tables with the fork's.
     drop(carried);
     let (result, plan) = next(&ran.cells);
     let Some(plan) = plan else { return Ok((result, None)) };
@@ -56,7 +56,7 @@ pub(super) fn after_pilot<T>(
     Ok((result, Some(cell)))
 }
 
-/// Whether a plan's workers depend on nothing but their own operations, and are at work from its start on.
+/// Whether the workers of a plan depend on nothing but their own operations, and all start with the plan.
 fn is_plain(plan: &CellPlan) -> bool {
     plan.cell.replay.is_none()
         && plan.cell.spec.log().is_none()
@@ -68,7 +68,7 @@ fn is_plain(plan: &CellPlan) -> bool {
         && plan.warm_up_events_max.is_none()
 }
 
-/// Whether a plan begins as the pilot does: it differs in limits alone.
+/// Whether a plan differs from the pilot in its limits alone, so that both begin alike.
 fn is_alike(pilot: &CellPlan, plan: &CellPlan, before_ns: u64) -> bool {
     let volumes = |plan: &CellPlan| -> Vec<_> {
         let volume = |target: &TargetPlan| match &target.medium {

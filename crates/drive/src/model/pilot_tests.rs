@@ -1,4 +1,4 @@
-//! A cell that goes on from its pilot is the one that begins anew.
+//! A cell that continues from its pilot equals one that starts afresh.
 
 use super::drive_model;
 use super::pilot::after_pilot;
@@ -24,7 +24,7 @@ fn planned(spec: Spec, system: &Arc<System>) -> CellPlan {
     plan
 }
 
-/// `forks`: the cell goes on from the pilot, whose workers each end after `ops` operations.
+/// `forks`: the cell continues from the pilot, whose workers each end after `ops` operations.
 #[track_caller]
 fn compare(workload: &str, ops: u64, forks: bool) {
     let spec = |limits: &str| {
@@ -60,7 +60,7 @@ fn a_cell_goes_on_where_its_pilot_was() {
         for ops in [40, 10_000] {
             compare(workload, ops, true);
         }
-        // The workers may end with what they issue first.
+        // The workers may end with the first operations that they issue.
         compare(workload, 5, false);
     }
 }

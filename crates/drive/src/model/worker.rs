@@ -77,8 +77,8 @@ impl<S: Source> Worker<S> {
         }
     }
 
-    /// A worker in the same state, with the source `source`, before its window and without an end. None where it has covered
-    /// something for the cell.
+    /// A worker in the same state, with the source `source`, before its window and without an end. None if it records
+    /// coverage or has ended.
     pub(super) fn fork(&self, source: S) -> Option<Self> {
         if self.coverage.is_some() || self.ended.is_some() {
             return None;
@@ -102,7 +102,7 @@ impl<S: Source> Worker<S> {
         })
     }
 
-    /// It ends after this share.
+    /// Sets the share after which the worker ends.
     pub(super) fn limit(&mut self, share: Share) {
         self.share = share;
     }
