@@ -20,19 +20,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Up to this number, the backlog is counted one by one.
 const COUNTED_MAX: u64 = 1 << 20;
 
-/// How soon a worker looks again whether others have caught up, ns: long enough that it sleeps, and leaves its processor
+/// Interval at which a worker checks whether others have caught up, ns: long enough to sleep and leave its processor
 /// to them.
 const FLOW_NS: u64 = 100_000;
 
-/// A worker may be ahead of its proportion by this share of all operations, and by at most [`LEAD_MAX`] of them: otherwise
-/// workers would wait for one another at each operation.
+/// A worker may be ahead of its proportion by one in `LEAD_SHARE` of all operations, and by at most [`LEAD_MAX`]
+/// operations: otherwise workers would wait for one another at each operation.
 const LEAD_SHARE: u64 = 128;
 const LEAD_MAX: u64 = 32;
 
 /// The worker's next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Issue one operation. In open loop: it was due at this time (same clock as `now_ns`).
+    /// Issue one operation. In an open loop: the time at which it was due (same clock as `now_ns`).
     Issue(Option<u64>),
     /// Nothing is due before this time; completions may come earlier.
     WaitUntil(u64),
@@ -42,7 +42,7 @@ pub(crate) enum Step {
     Done,
 }
 
-/// See the module.
+/// Decides when the next operation of a worker is due.
 #[derive(Clone, Debug)]
 pub(crate) struct Pacing {
     mode: Mode,
@@ -56,22 +56,22 @@ pub(crate) struct Pacing {
 #[derive(Clone, Debug)]
 struct Pause {
     think_ns: u64,
-    /// Operations of a batch, and how many more of them may be issued.
+    /// Operations of a batch; `left` of them may still be issued.
     batch: u32,
     left: u32,
-    /// A batch ends after this time too, ns.
+    /// Time after which a batch ends early, ns. None: no limit.
     after_ns: Option<u64>,
     in_flight: u32,
-    /// When this batch may begin.
+    /// Time from which this batch may begin, ns.
     ready_ns: u64,
-    /// The schedule of an open loop stops during a pause.
+    /// Whether the schedule of an open loop stops during a pause.
     shifts: bool,
-    /// By how much it was shifted, ns.
+    /// Total shift of the schedule so far, ns.
     shifted_ns: u64,
 }
 
 impl Pause {
-    /// None: an operation may be issued.
+    /// The step that the pause imposes. None: an operation may be issued.
     fn step(&mut self, now_ns: u64) -> Option<Step> {
         let is_over = |after_ns| now_ns >= self.ready_ns.saturating_add(after_ns);
         if self.left < self.batch && self.after_ns.is_some_and(is_over) {
@@ -84,7 +84,7 @@ impl Pause {
         (self.ready_ns > now_ns).then_some(Step::WaitUntil(self.ready_ns))
     }
 
-    /// The worker thinks from now on, if all of a whole batch has completed.
+    /// Begins to think if a whole batch was issued and has completed.
     fn begin(&mut self, now_ns: u64) {
         if self.in_flight == 0 && self.left == 0 {
             self.left = self.batch;
@@ -103,7 +103,7 @@ struct Proportion {
 }
 
 impl Proportion {
-    /// Whether its share of the operations is above its share of the weights.
+    /// Whether the worker's share of the operations exceeds its share of the weights by more than the allowed lead.
     fn is_ahead(&self) -> bool {
         let all = self.flow.issued.load(Ordering::Relaxed);
         let weights = u128::from(self.flow.weights.load(Ordering::Relaxed));
@@ -116,8 +116,8 @@ impl Proportion {
 #[derive(Clone, Debug)]
 enum Mode {
     Closed,
-    /// When each idle slot may be used again, earliest first: with one constant think time, slots
-    /// become ready in the order of their completions.
+    /// Times at which idle slots may be used again, earliest first: with one constant think time, slots become ready
+    /// in the order of their completions.
     Think {
         think_ns: u64,
         ready_ns: VecDeque<u64>,
@@ -135,14 +135,14 @@ enum Mode {
         arrivals: Arrivals,
         next_ns: u64,
     },
-    /// One operation after the other, once all `slots` are free; so many are left.
+    /// One operation after the other, once all `slots` are free; `left` remain.
     Closing {
         slots: u32,
         left: u32,
     },
 }
 
-/// What workers count together that keep their operations in proportion to their weights.
+/// Common counters of workers that keep their operations in proportion to their weights.
 #[derive(Debug, Default)]
 pub struct Flow {
     issued: AtomicU64,
@@ -150,7 +150,8 @@ pub struct Flow {
 }
 
 impl Pacing {
-    /// By the specification, for worker number `worker` of `workers` that share the rate, with `slots` slots.
+    /// Creates the pacing of a specification for worker number `worker` of `workers` that share the rate, with
+    /// `slots` slots.
     ///
     /// # Panics
     /// If there is no such worker.
@@ -181,12 +182,12 @@ impl Pacing {
         pacing
     }
 
-    /// Whether it depends on the operations of other workers.
+    /// Whether the pacing depends on the operations of other workers.
     pub(crate) fn is_in_flow(&self) -> bool {
         self.flow.is_some()
     }
 
-    /// Keeps its operations in proportion to those of others.
+    /// Joins a flow: from now on operations stay in proportion to those of its other workers.
     pub(crate) fn join(&mut self, flow: &Arc<Flow>, weight: u32) {
         flow.weights.fetch_add(weight.into(), Ordering::Relaxed);
         let (flow, weight) = (Arc::clone(flow), weight.into());
@@ -235,7 +236,7 @@ impl Pacing {
         Self { mode: Mode::Open { arrivals, next_ns }, start_ns: 0, pause: None, flow: None }
     }
 
-    /// The cell starts at this time.
+    /// Sets the start of the cell.
     pub(crate) fn start(&mut self, start_ns: u64) {
         self.start_ns = start_ns;
         if let Some(pause) = &mut self.pause {
@@ -256,7 +257,8 @@ impl Pacing {
         self.timed_step(now_ns, free)
     }
 
-    /// From now on `count` operations, one after the other, once what is in flight in its `slots` has completed.
+    /// Switches to `count` final operations, one after the other, once the operations in flight in `slots` have
+    /// completed.
     pub(crate) fn close(&mut self, slots: u32, count: u32) {
         self.mode = Mode::Closing { slots, left: count };
         (self.pause, self.flow) = (None, None);
@@ -320,7 +322,7 @@ impl Pacing {
         }
     }
 
-    /// One operation completed at `now_ns`.
+    /// Called when an operation completed at `now_ns`.
     #[inline]
     pub(crate) fn completed(&mut self, now_ns: u64) {
         if let Mode::Closed = self.mode {
@@ -340,7 +342,7 @@ impl Pacing {
         }
     }
 
-    /// Open loop: the number of operations that were due before `end_ns` and have not been issued.
+    /// Open loop: the number of operations that were due before `end_ns` and have not been issued. Closed loop: 0.
     pub(crate) fn backlog(&mut self, end_ns: u64) -> u64 {
         let Mode::Open { arrivals, next_ns } = &mut self.mode else { return 0 };
         let (mut backlog, first_ns) = (0, *next_ns);
@@ -389,7 +391,7 @@ mod tests {
         }
     }
 
-    /// Once what was in flight has completed, one after the other, and nothing behind them.
+    /// Final operations begin once those in flight have completed, run one after the other, and end the stream.
     #[test]
     fn what_ends_it_comes_one_by_one() {
         let mut pacing = Pacing::closed(4, 0, false);
@@ -431,7 +433,7 @@ mod tests {
         assert_eq!(drained.step(1001, 2), Step::WaitUntil(1050));
     }
 
-    /// A full queue is filled again at the low mark, and not before.
+    /// A full queue is refilled at the low mark, and not before.
     #[test]
     fn a_full_queue_is_filled_again_at_its_mark() {
         let spec = Spec::from_toml(
@@ -472,8 +474,8 @@ mod tests {
         assert!((ratio - 8.0).abs() < 0.05, "{counts:?}");
     }
 
-    /// One that is served seldom is not throttled by the other, and the other leads by a few operations alone: none waits
-    /// for the other at each operation.
+    /// A worker that is served seldom is not throttled by the other, which leads by a few operations alone: neither
+    /// waits for the other at each operation.
     #[test]
     fn a_flow_does_not_go_in_lockstep() {
         let flow = Arc::default();
@@ -498,7 +500,8 @@ mod tests {
         assert!((all.1 as f64 / all.0 as f64 - 2.0).abs() < 0.01, "{all:?}");
     }
 
-    /// An open loop that pauses: what was due meanwhile comes at once behind the pause, unless the schedule stops with it.
+    /// An open loop with pauses: operations that were due during a pause come at once after it, unless the schedule
+    /// stops too.
     #[test]
     fn an_open_loop_pauses() {
         let of = |more: &str, until_ns| {
