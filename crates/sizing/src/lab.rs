@@ -1,4 +1,4 @@
-//! Runs the cells of a search, counted, several at once.
+//! Runs and counts the cells of a search, several at once.
 
 use crate::candidate::Candidate;
 use crate::demand::Demand;
@@ -53,7 +53,8 @@ impl Lab<'_> {
         (self.progress)(self.cells.fetch_add(1, Ordering::Relaxed) + 1);
     }
 
-    /// Highest rate of one system within the limit, starting from one that holds, and the trials.
+    /// Finds the highest rate of one system within the limit, starting from `holds_iops`, which holds. Returns it
+    /// with the trials.
     pub(crate) fn highest(
         &self,
         of: &Candidate,
