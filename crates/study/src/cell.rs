@@ -138,10 +138,9 @@ impl Taken {
 
     /// Sums up the cells of all devices, which ran at once for equal windows of equal intervals.
     ///
-    /// Rates and means are weighted by a Hann taper over the window. A flash device that programs all
-    /// its dies at once takes writes in waves, and a plain mean depends on how many waves the window
-    /// cuts; the taper gives its edges no weight. It costs half as many operations again for the
-    /// same standard error where there are no waves.
+    /// Rates and means are weighted by a Hann taper over the window. A flash device that programs all its dies at
+    /// once takes writes in waves, and a plain mean depends on how many waves the window cuts; the taper gives its
+    /// edges no weight. Without waves it requires half as many operations again for the same standard error.
     pub fn of(cells: &[Cell], simulated: u64) -> Self {
         let batches = batches(cells);
         Self::weighted(cells, 0..batches.len(), &taper(batches.len()), simulated)

@@ -85,9 +85,9 @@ impl Verdict {
 /// A conclusion that was tested.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding<'a> {
-    /// The conclusion.
+    /// The tested conclusion.
     pub conclusion: &'a Conclusion,
-    /// Whether it holds.
+    /// Result of the test.
     pub verdict: Verdict,
     /// Our figures, or the reason why it can't be tested.
     pub evidence: String,

@@ -45,7 +45,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 pub struct Progress {
     /// Cells that are done, pilots included.
     pub cells: usize,
-    /// Number of all cells.
+    /// Number of cells in total, pilots included.
     pub cells_total: usize,
     /// Share of the expected work that is done, 0 to 1.
     pub share: f64,

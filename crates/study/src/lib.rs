@@ -1,9 +1,9 @@
-//! Published studies, reproduced: simulations of the tested systems and workloads in virtual time, with every
-//! figure beside the printed one, its error, and a null model's.
+//! Reproduction of published studies: simulations of the tested systems and workloads in virtual time. Each of our
+//! figures is compared with the printed one, and its error with that of a null model.
 //!
-//! A study is a file of the catalog ([`load`]): systems, workloads, and panels: the paper's tables and figures
-//! as axes, every combination of which becomes a row. [`run`] simulates the cells that the rows need and
-//! returns an [`Outcome`], which [`json`] and [`terminal`] show.
+//! A study is a file of the catalog ([`load`]) with systems, workloads and panels. A panel is a table or figure of
+//! the paper, given by its axes; every combination of them becomes a row. [`run`] simulates the cells that the rows
+//! need and returns an [`Outcome`], which [`json`] and [`terminal`] show.
 //!
 //! Printed figures that break a law of arrays are found by rules (`implausible.rs`) and not scored.
 //!

@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 /// A completed study.
 #[derive(Clone, Debug)]
 pub struct Outcome<'a> {
-    /// The study.
+    /// The study that was run.
     pub study: &'a Study,
     /// Every row, in the order of `study.rows`.
     pub rows: Vec<Row>,
@@ -61,7 +61,7 @@ impl<'a> Outcome<'a> {
     /// Computes every row from the cells' results.
     ///
     /// # Panics
-    /// When a cell that a row needs is not in `taken`.
+    /// If a cell that a row needs is not in `taken`.
     pub fn new(study: &'a Study, taken: &BTreeMap<CellKey, Taken>) -> Self {
         let rows: Vec<Row> = study.rows.iter().map(|wanted| row(study, wanted, taken)).collect();
         let simulated: Vec<_> = rows

@@ -51,13 +51,13 @@ pub struct Key {
 /// The relation of a printed figure to the true value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relation {
-    /// The value, rounded.
+    /// Equal to the true value up to rounding.
     Equal,
-    /// About the value.
+    /// About the true value.
     About,
-    /// Over the value, or at least the value.
+    /// A lower bound: "over" or "at least" this value.
     AtLeast,
-    /// Just under the value, or at most the value.
+    /// An upper bound: "just under" or "at most" this value.
     AtMost,
 }
 
@@ -116,7 +116,7 @@ pub struct Figure {
     pub half_digit: f64,
     /// Unit of the value and the resolution.
     pub unit: Unit,
-    /// Where it was printed.
+    /// The place in the paper: a table or the text.
     pub place: Place,
     /// Remarks on the figure; may be empty.
     pub note: String,

@@ -34,9 +34,9 @@ pub struct Null {
 /// The model nearer to the print, by the part outside the printed interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nearer {
-    /// Our model.
+    /// Our model is nearer.
     Ours,
-    /// The null model.
+    /// The null model is nearer.
     Null,
     /// Both are equally near, mostly within the interval.
     Equal,

@@ -39,7 +39,7 @@ const fn names(path: &'static str) -> Key {
 }
 const NUMBER: ValueType = ValueType::Count(0, u32::MAX as u64);
 const NUMBERS: ValueType = ValueType::List(&NUMBER);
-/// Operations of a cell.
+/// Number of operations of a cell.
 const OPS: ValueType = ValueType::Count(100, 1_000_000_000);
 
 const SYSTEM: &[Key] = &[
@@ -50,7 +50,7 @@ const SYSTEM: &[Key] = &[
     names("arrays"),
     // Options of the target's name, such as `cache=off`.
     Key::optional("options", ValueType::Text),
-    // Where its threads run: on the socket of the memory that a flash DIMM is copied to, or on the other.
+    // Socket of the threads: that of the memory that a flash DIMM is copied to, or another.
     Key::optional("socket", ValueType::Word(&["near", "far"])),
     // Whether all memory channels of a socket are populated equally.
     Key::optional("memory", ValueType::Word(&["balanced", "unbalanced"])),
@@ -84,7 +84,7 @@ const WORKLOAD: &[Key] = &[
     Key::optional("within", ValueType::Bytes),
     // An open loop with equal gaps, operations a second of each volume.
     Key::optional("rate", ValueType::Rate),
-    // An operation holds as many of these messages as fit.
+    // Size of a message; an operation holds as many as fit.
     Key::optional("message", ValueType::Bytes),
     Key::required("ramp", TIME),
 ];

@@ -45,7 +45,7 @@ impl Axis {
 pub struct Series {
     /// Index in `Study::panels`.
     pub panel: usize,
-    /// The metric.
+    /// The metric that the line shows.
     pub metric: Metric,
     /// The axis along which the line runs.
     pub axis: Axis,

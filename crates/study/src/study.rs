@@ -26,13 +26,13 @@ pub struct Study {
     pub name: String,
     /// The paper's title.
     pub title: String,
-    /// Where it was published.
+    /// Publisher and year.
     pub source: String,
     /// Whether cells are measured in rounds, until the steady state of SNIA's specification.
     pub in_rounds: bool,
     /// The systems that were tested.
     pub systems: Vec<Bench>,
-    /// The workloads.
+    /// Workloads that panels may name.
     pub workloads: Vec<Workload>,
     /// The rates of one device alone, for the null model.
     pub members: Vec<MemberRates>,

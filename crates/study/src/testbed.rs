@@ -24,7 +24,7 @@ pub struct Bench {
     pub host: Host,
     /// Whether the study sets the socket of the threads or the population of the memory channels.
     pub host_differs: bool,
-    /// One device.
+    /// Specification of one device.
     pub device: Device,
     /// Whether the devices are behind RAID adapters of the server.
     pub has_adapters: bool,
@@ -74,7 +74,7 @@ impl MemberRates {
 pub struct Owned {
     /// Name of the device or server.
     pub of: String,
-    /// The parameter.
+    /// The parameter, with its value and source.
     pub parameter: Parameter,
 }
 

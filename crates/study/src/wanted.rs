@@ -44,7 +44,7 @@ pub struct Workload {
     pub ramp_ns: u64,
 }
 
-/// A row of the study.
+/// A row of the study: a figure to compute, and its printed counterpart.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     /// Key of the row and of its printed figure.

@@ -70,7 +70,7 @@ impl Optimum {
     /// with equally many, the faster one.
     ///
     /// # Panics
-    /// Where there are no points, or one of them is not in `taken`.
+    /// If there are no points, or one of them is not in `taken`.
     pub fn find(&self, taken: &BTreeMap<CellKey, Taken>) -> CellKey {
         let within = |cell: &&CellKey| taken[*cell].mean_ns <= self.ceiling_ns as f64;
         let rate = |cell: &CellKey| taken[cell].iops;
