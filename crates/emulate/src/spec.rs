@@ -110,10 +110,10 @@ impl fmt::Display for Preconditioned {
     }
 }
 
-/// The server.
+/// The server: processors, memory and times of its software.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Host {
-    /// CPU sockets.
+    /// Number of CPU sockets.
     pub sockets: u32,
     /// Physical cores of one socket.
     pub cores_per_socket: u32,
@@ -170,15 +170,15 @@ pub enum MemoryKind {
 pub enum MemoryMode {
     /// Independent channels.
     Independent,
-    /// In pairs.
+    /// Channels in lockstep pairs.
     Lockstep,
-    /// With a rank in reserve.
+    /// Channels with a rank in reserve.
     Sparing,
-    /// With every rank mirrored.
+    /// Channels with every rank mirrored.
     Mirroring,
 }
 
-/// One device.
+/// A storage device: name, family and specification.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Device {
     /// Name in the catalog.
@@ -211,9 +211,9 @@ pub struct Memory {
     pub read_bytes_per_s: f64,
     /// Rate at which one core copies to the device.
     pub write_bytes_per_s: f64,
-    /// How often each byte of a read crosses the memory bus.
+    /// Number of times that each byte of a read crosses the memory bus.
     pub read_passes: f64,
-    /// How often each byte of a write crosses the memory bus.
+    /// Number of times that each byte of a write crosses the memory bus.
     pub write_passes: f64,
     /// Time of a flush.
     pub flush_ns: u64,
@@ -228,13 +228,13 @@ pub struct Flash {
     pub capacity_bytes: u64,
     /// Attachment to the host.
     pub attach: Attach,
-    /// The controller.
+    /// Times and limits of the controller.
     pub controller: Controller,
-    /// The NAND.
+    /// Geometry and times of the NAND.
     pub nand: Nand,
-    /// The write buffer.
+    /// The write buffer in front of the NAND.
     pub buffer: Buffer,
-    /// The translation layer.
+    /// The translation layer: reserve, mapping writes and stalls.
     pub translation: Translation,
     /// Rated write endurance.
     pub endurance: Endurance,
@@ -398,7 +398,7 @@ pub struct Stall {
 /// The rating of a device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Endurance {
-    /// Drive writes a day.
+    /// Drive writes a day for which the device is rated.
     pub drive_writes_per_day: f64,
     /// Years for which the drive writes are rated.
     pub years: f64,

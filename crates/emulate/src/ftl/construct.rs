@@ -1,8 +1,8 @@
 //! Constructs the state that a device starts in: a device of 400 GB would otherwise have to be
 //! written several times over before its first measurement.
 //!
-//! It takes a few steps for each page and each block. `ages.rs` has the distribution of valid pages
-//! over the blocks of a steady state; here pages are assigned to them.
+//! The cost is a few steps for each page and each block. `ages.rs` has the distribution of valid pages over the
+//! blocks of a steady state; here pages are assigned to the blocks.
 
 use std::ops::Range;
 
