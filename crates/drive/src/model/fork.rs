@@ -17,7 +17,7 @@ pub(super) struct Fork<S: Source> {
 #[derive(Clone, Debug)]
 pub(super) struct Begun {
     pub(super) due_queue: DueQueue,
-    /// The present time, ns.
+    /// Current virtual time, ns.
     pub(super) now_ns: u64,
     /// Completions so far.
     pub(super) completions: u64,
