@@ -8,8 +8,9 @@
 //! * **Open loop**: operations are due on an absolute schedule that nothing delays. One that finds no free slot is
 //!   submitted late, and its response time still counts from when it was due.
 //!
-//! In either a worker may *pause* (fio's `thinktime`): after a number of operations, or a time, all of them complete, and
-//! then it thinks. It may also keep its operations in *proportion* to those of others (fio's `flow`).
+//! In both loops a worker may *pause* (fio's `thinktime`): after a number of operations, or a time, it waits until
+//! all have completed, and then thinks. It may also keep its operations in *proportion* to those of others (fio's
+//! `flow`).
 
 use crate::arrivals::Arrivals;
 use crate::spec::{ArrivalKind, Spec};
@@ -154,7 +155,7 @@ impl Pacing {
     /// `slots` slots.
     ///
     /// # Panics
-    /// If there is no such worker.
+    /// If `worker` is not below `workers`.
     pub(crate) fn new(spec: &Spec, seed: u64, (worker, workers): (u32, u32), slots: u32) -> Self {
         let batches = spec.batches();
         let mut pacing = match (Arrivals::new(spec, seed, worker, workers), spec.arrivals()) {
