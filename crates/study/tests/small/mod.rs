@@ -146,7 +146,7 @@ pub(crate) fn small() -> Study {
     study(STUDY, &format!("{HEADER}{FIGURES}")).unwrap_or_else(|problem| panic!("{problem}"))
 }
 
-/// What every cell of a study gave, by a rule.
+/// Results of all cells of a study, computed by `rule`.
 pub(crate) fn taken(study: &Study, rule: impl Fn(&CellKey) -> Taken) -> BTreeMap<CellKey, Taken> {
     let cells = study.rows.iter().flat_map(|row| row.recipe.cells());
     let mut taken: BTreeMap<_, _> = cells.map(|cell| (cell, rule(&cell))).collect();
