@@ -546,7 +546,7 @@ fn names_decide_which_files_are_shared() {
         let found = active(&format!("{head}{lines}\n[a]\n"));
         assert_eq!(found, [format!("active = \"0B..{gib}GiB\"")], "{lines}");
     }
-    // Of such clones, fio runs only the first.
+    // fio runs only the first of such clones.
     let clones = |lines: &str| job_of(&format!("{head}{lines}\n[a]\n")).spec.threads();
     assert_eq!((clones("filename_format=data"), clones("filename=data")), (1, 4));
     let two = |a: &str, b: &str| active(&format!("{head}[a]\n{a}\n[b]\n{b}\n"));

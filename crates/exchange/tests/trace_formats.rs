@@ -127,7 +127,7 @@ fn a_completion_belongs_to_its_own_operation() {
             if note.is_empty() { notes.is_empty() } else { notes.contains(note) },
             "{text}{notes}"
         );
-        // The same events as the kernel's event text.
+        // Equal events in the text of kernel events.
         let words = |rest: &str| rest.replacen(' ', " () ", 1);
         let kernel = |(us, action, rest): &(u64, &str, &str)| {
             let (name, rest) = match *action {

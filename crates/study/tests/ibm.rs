@@ -258,7 +258,7 @@ fn few_figures_are_inputs() {
     assert!(count(Provenance::Fitted) * 4 < study.printed.len());
 }
 
-/// A cell of so many operations a second for each volume.
+/// Cells with `of_volume` operations a second for each volume, at most `most`.
 fn rates(study: &Study, of_volume: f64, most: f64) -> impl Fn(&CellKey) -> Taken {
     let members: Vec<u32> = study.systems.iter().map(Bench::members).collect();
     move |key: &CellKey| {
