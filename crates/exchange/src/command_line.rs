@@ -6,7 +6,7 @@ use iodyno_catalog::File;
 use std::ops::Range;
 use std::path::Path;
 
-/// The most bytes of a command line.
+/// Upper bound of the length of a command line, bytes.
 const MAX_BYTES: usize = 64 << 10;
 
 /// Program name of 60East's benchmark.

@@ -103,7 +103,7 @@ struct Reading<'a, 'f> {
     all: Range<usize>,
 }
 
-/// How a target is opened.
+/// Caching flags (`-S`, `-h`) with which a target is opened.
 #[derive(Default)]
 struct Caching {
     direct: bool,

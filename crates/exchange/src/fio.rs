@@ -40,7 +40,7 @@ pub struct JobFile {
     pub groups: Vec<Vec<Job>>,
 }
 
-/// One job.
+/// A job: a workload, and the settings of its run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
     /// Name, unique in the file.

@@ -218,7 +218,7 @@ fn values(name: &str) -> [&'static str; 2] {
     VALUES.iter().find(|(option, _)| *option == name).map_or(["1", "0"], |(_, values)| *values)
 }
 
-/// One option with one value.
+/// An option with a value, and the text of its job.
 struct Case {
     option: String,
     value: String,

@@ -23,8 +23,8 @@ fn disks() -> Study {
         .unwrap_or_else(|problem| panic!("{problem}"))
 }
 
-/// Any number of threads gives the same figures, and another seed gives others; and two devices are
-/// two.
+/// Any number of threads gives the same figures, and another seed gives others. Two devices have
+/// the mean latency of one.
 #[test]
 fn threads_change_nothing() {
     let study = disks();

@@ -309,7 +309,7 @@ fn range_sizes(text: &str, kb_base: u32) -> Result<Vec<(u64, f64)>, String> {
     let wrong = || format!("`{text}` is not a range of sizes: write 4k-64k");
     let (least, most) = text.split_once('-').or(text.split_once(':')).ok_or_else(wrong)?;
     let (least, most) = (count(least, kb_base)?, count(most, kb_base)?);
-    // (fio swaps them.)
+    // fio swaps the ends of a descending range.
     let (least, most) = (least.min(most), least.max(most));
     if least == 0 {
         return Err(wrong());

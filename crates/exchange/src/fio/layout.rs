@@ -28,7 +28,7 @@ pub(super) enum Part {
     Whole,
     /// The target from this byte on.
     From(u64),
-    /// One of several equal parts: its number, from 0, and their count.
+    /// One of equal parts: its number, from 0, and the number of parts.
     Share(u64, u64),
 }
 

@@ -315,7 +315,7 @@ pub(super) fn stands_alone(name: &str) -> bool {
     STAND_ALONE.contains(&name)
 }
 
-/// Options that `job.rs` and the modules beside it interpret.
+/// Options that other modules, such as `job.rs`, interpret.
 const HONOURED: &[&str] = &[
     "rw",
     "rwmixread",
@@ -387,13 +387,13 @@ const HONOURED: &[&str] = &[
 /// Treatment of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// It is interpreted.
+    /// The option is interpreted.
     Honoured,
-    /// It changes no result: the reason.
+    /// The option changes no result: reason.
     Noted(&'static str),
-    /// It is a flag of the run: the reason, the flag.
+    /// The option is a flag of the run here: reason, flag.
     Flag(&'static str, &'static str),
-    /// It can't be honoured: the reason, the remedy.
+    /// The option can't be honoured: reason, remedy.
     Refused(&'static str, &'static str),
     /// Not in the tables: unknown to fio, or rare.
     Unknown,

@@ -95,7 +95,7 @@ pub(super) struct CloudPhysics {
     has_whole_seconds: bool,
 }
 
-/// One command.
+/// A SCSI command of a trace.
 struct Request {
     ns: u64,
     code: u64,

@@ -4,7 +4,7 @@ use super::MAX_GROUPS;
 use super::parameters::{Kind, Parameter, Value};
 use super::run::{Reading, canonical, first};
 
-/// One combination of a run's lists.
+/// A combination of the values of a run's lists.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Point {
     /// Parameters of the lists, each with its value.
