@@ -366,7 +366,7 @@ error: there is no such file
     assert!(rendered("/dev/zero").starts_with("error: this is a device, not a file"));
 }
 
-/// What is embedded is what lies in the folder, sorted, and every name can be found.
+/// The embedded names are those of the files in the folder, sorted, and every name can be found.
 #[test]
 fn the_catalog_holds_the_folder() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../catalog/workloads");

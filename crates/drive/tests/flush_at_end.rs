@@ -52,7 +52,8 @@ impl Session for Stalls {
     }
 }
 
-/// Two workers that write a little, and flush at their end so many times, each with this patience.
+/// Runs two workers that write a little. Each issues `flushes` flushes at its end, with this
+/// `patience`.
 fn drive(stalls: (Kind, Option<Duration>), flushes: u32, limits: &str, patience: Duration) -> Cell {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("nbd.sock");

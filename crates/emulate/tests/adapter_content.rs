@@ -190,8 +190,8 @@ fn a_write_past_the_cache_waits_for_destages_of_what_was_lost() {
     assert_eq!((read(&mut m, unit), m.content(0, unit * UNIT)), (99, Some(99)));
 }
 
-/// The same of a write that waits in a cache, where its volume is optimized on the other adapter meanwhile, and later
-/// on the first again: no cache waits for destages that have ended.
+/// A write may also wait in a cache, while its volume moves to the other adapter and back: no cache
+/// waits for destages that have ended.
 #[test]
 fn a_moved_volume_takes_destages_of_what_was_lost() {
     let (mut m, unit) = with_void_destages();

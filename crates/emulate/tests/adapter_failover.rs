@@ -13,7 +13,8 @@ use iodyno_units::{IoError, Op, OpKind};
 
 const UNIT: u64 = 4096;
 const FAILOVER_NS: u64 = 3_000_000;
-/// A host's read occupies an adapter's processor so long, and nothing else takes time but the device's 50 us.
+/// Time for which a host's read occupies an adapter's processor. Apart from that, only the device
+/// takes time: 50 us.
 const READ_NS: u64 = 40_000;
 
 fn machine(count: u32, aa_links: u32) -> Machine {
@@ -178,7 +179,7 @@ fn links_carry_the_mirrored_writes() {
     // An adapter alone mirrors nothing, and goes on caching.
     fault(&mut m, AdapterFault::Lose { adapter: 1 });
     assert!(of(&mut m) < 1000 && m.adapters().unwrap().is_caching);
-    // What is in its cache is in no other.
+    // No other cache holds its dirty data.
     fault(&mut m, AdapterFault::Lose { adapter: 0 });
     fault(&mut m, AdapterFault::Clear { adapter: 1 });
     assert_eq!(took_ns(&mut m, 0, OpKind::Read), Err(IoError::Gone));

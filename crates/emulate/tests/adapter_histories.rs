@@ -246,7 +246,7 @@ impl Run {
         self.log(|| format!("{token} ended {:?}", done.failure));
         let what = format!("{token}: {op:?} on {volume}: {:?}", done.failure);
         assert!(!failed || self.is_dubious, "{what}");
-        // What is lost, or could not be served at some time meanwhile.
+        // Units that were lost or unavailable during the operation.
         let is_lost =
             Self::units_of(&op).any(|unit| self.volumes[volume as usize][unit].now.contains(&LOST));
         assert!(!failed || token <= self.down || is_lost, "{what}");

@@ -238,7 +238,7 @@ fn a_row_is_durable_when_all_its_writes_are() {
     assert!(!m.has_unflushed_rows(0));
 }
 
-/// What is in flight to a lost member when a spare takes its place ends as if there were none.
+/// Operations in flight to a lost member that a spare replaces end as without a spare.
 #[test]
 fn operations_in_flight_survive_their_members_replacement() {
     for level in [Level::Raid1, Level::Raid10, Level::Raid5, Level::Raid6] {

@@ -54,7 +54,7 @@ impl Unit {
     }
 }
 
-/// What is missing: members of the array, and devices of each member that is an array.
+/// Missing members of the array, and missing devices of each member that is an array.
 #[derive(Clone, Debug, Default)]
 struct Missing {
     outer: MemberSet,
@@ -262,7 +262,7 @@ impl Shadow {
     }
 }
 
-/// Of a row of a unit: whether its own data may be gone, and whether more than the level survives.
+/// Whether the unit's own data may be gone, and whether its row lacks more than the level survives.
 fn lacking(layout: &Layout, unit: u64, gone: impl Fn(usize, u64) -> bool) -> (bool, bool) {
     let at = layout.locate(unit * 8);
     let stripe = layout.stripe(at.stripe);
@@ -286,7 +286,7 @@ struct Inner {
     journal: bool,
 }
 
-/// What is drawn for a history.
+/// Random parameters of a history.
 #[derive(Debug)]
 struct Setup {
     level: Level,
@@ -300,7 +300,7 @@ struct Setup {
     losses: u64,
     latent: bool,
     cuts: bool,
-    /// One step in so many is a fault.
+    /// One step in this many is a fault.
     fault_every: u64,
 }
 
@@ -461,7 +461,7 @@ impl Run {
         Missing { outer, inner: Vec::new() }
     }
 
-    /// The same, of an array of arrays.
+    /// `missing` for an array of arrays.
     fn missing_below(&mut self) -> Missing {
         let Some((layout, has_hole)) = self.shadow.inner else { unreachable!() };
         let outer = self.machine.array_state(0).unwrap().missing;

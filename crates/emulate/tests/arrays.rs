@@ -200,7 +200,7 @@ fn unreadable_sectors_are_recovered_and_written_again() {
             for member in 0..4 {
                 let fault = Fault::Latent {
                     part: PartId(member),
-                    // Of all stripes, each on one member alone.
+                    // Each stripe is affected on one member only.
                     offset_bytes: u64::from(member) * 2 * STRIP,
                     len_bytes: STRIP,
                 };

@@ -20,7 +20,7 @@ const READS: Loop = Loop {
     time_s: 0.05,
 };
 const WRITES: Loop = Loop { read_share: 0.0, ramp_s: 0.3, time_s: 0.5, ..READS };
-/// Of drives that take longer to fill their buffer.
+/// Writes to drives that take longer to fill their buffer.
 const SLOW_WRITES: Loop = Loop { ramp_s: 1.0, time_s: 2.0, ..WRITES };
 const BURST: Loop = Loop { before: Fresh, ramp_s: 0.02, time_s: 0.05, ..WRITES };
 const READ_ALONE: Loop = Loop { threads: 1, depth: 1, time_s: 0.1, ..READS };

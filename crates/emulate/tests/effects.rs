@@ -112,7 +112,7 @@ const VARIATION: &[(&str, &str)] = &[
 const LARGE_SLC: &[(&str, &str)] = &[("slc.size", "\"300GB\""), ("slc.program", "\"200us\"")];
 const SLC: &[(&str, &str)] = &[("slc.size", "\"10GB\""), ("slc.program", "\"200us\"")];
 
-/// The same cache with slow cells behind it.
+/// The cache of `SLC`, with slow cells behind it.
 const SLC_BEFORE_SLOW: &[(&str, &str)] = &[SLC[0], SLC[1], ("nand.program_slow", "\"9ms\"")];
 
 /// A drive behind a link.

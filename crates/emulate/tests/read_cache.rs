@@ -22,7 +22,7 @@ fn add(system: &mut System, kind: &Kind, how: Written) {
     system.add_device(device, state(how), 0);
 }
 
-/// So many units of a device in front of another.
+/// A machine that caches reads of `backing` in `units` units of `fast`.
 fn cached(backing: &Kind, fast: &Kind, units: u64, how: Written) -> Machine {
     let mut system = System::new("test", host());
     add(&mut system, backing, how);
@@ -48,7 +48,8 @@ fn op(kind: OpKind, unit: u64, units: u64) -> Op {
     Op { offset_bytes: unit * UNIT, len_bytes: (units * UNIT) as u32, kind, fua: false }
 }
 
-/// Uniform random reads of so many units, one at a time: the share of hits, and the mean time of hits and misses, ns.
+/// Issues uniform random reads of a working set in units, one at a time. Returns the share of hits,
+/// and the mean times of hits and misses, ns.
 fn uniform(m: &mut Machine, working_set: u64, operations: u64) -> (f64, f64, f64) {
     let random = &mut stream(5, "uniform", 0);
     let (mut hits, mut of_hits_ns, mut of_misses_ns) = (0, 0, 0);

@@ -6,10 +6,11 @@ mod common;
 use common::{Loop, RANDOM, flash, run};
 use iodyno_emulate::spec::Flash;
 
-/// A read of a page takes so long, and nothing else does.
+/// Time of a page read; nothing else takes time.
 const READ_NS: u64 = 50_000;
 
-/// So many dies that two reads seldom meet at one. Each unit lies in a page of its own.
+/// A device with enough dies that two reads seldom meet at one. Each unit lies in a page of its
+/// own.
 fn device(contexts: u32, lanes: u32) -> Flash {
     let mut flash = flash();
     (flash.nand.channels, flash.nand.dies_per_channel) = (256, 8);

@@ -54,9 +54,9 @@ fn a_sample_of_the_pages_represents_all_pages() {
     }
 }
 
-/// The same where a flash page holds several units, of which garbage collection reads the valid
-/// ones at once, on channels with little time to spare. Each unit that the host writes goes over a
-/// channel once, each that is copied twice.
+/// A sample is also representative if a flash page holds several units, of which garbage collection
+/// reads the valid ones at once, on channels with little time to spare. Each unit that the host
+/// writes crosses a channel once, each copied unit twice.
 #[test]
 fn a_sample_copies_like_all_pages() {
     const CHANNEL_BYTES_PER_S: f64 = 20e6;

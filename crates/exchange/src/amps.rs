@@ -1,6 +1,6 @@
-//! Command lines of 60East's `amps_bio_perf_test`, which measures storage for the transaction log of AMPS: [`parse`] makes a
-//! workload of one, with the meaning of the documentation of AMPS 5.3. It ends where that documentation does: what it leaves
-//! open is chosen here, and each choice is noted.
+//! Command lines of 60East's `amps_bio_perf_test`, which measures storage for the transaction log of AMPS: [`parse`]
+//! converts one to a workload, with the meaning of the documentation of AMPS 5.3. Where the documentation is silent, a
+//! choice is made here and noted.
 
 use crate::command_line;
 use crate::fio::{Job, JobFile};
@@ -16,16 +16,16 @@ pub(crate) const PROGRAM: &str = command_line::AMPS;
 
 /// Options by name.
 const OPTIONS: [&str; 5] = ["batch_size", "message_size", "file_size", "read_mix", "file"];
-/// A batch where the line has none, and its message: those of the published measurement of this tool.
+/// Default number of messages of a batch, and default bytes of a message: from the published measurement of this tool.
 const BATCH: u64 = 128;
 const MESSAGE_BYTES: u64 = 512;
-/// The limits of the documentation.
+/// Limits from the documentation.
 const BATCH_MAX: u64 = 256;
 const MESSAGE_STEP_BYTES: u64 = 256;
 const MESSAGE_MAX_BYTES: u64 = 128 << 10;
 const FILE_MAX_MB: u64 = 8192;
 const READ_MAX_PERCENT: u64 = 99;
-/// How far a replay reads on from where it starts: 256 chunks of 64 KiB, as in the catalog's `log-80-20`.
+/// Length of a replay, bytes: 256 chunks of 64 KiB, as in the catalog's `log-80-20`.
 const REPLAY_BYTES: u64 = 16 << 20;
 
 /// Reads a command line such as `amps_bio_perf_test -b 128 -m 512 -r 80 --file /data/log`.
@@ -75,7 +75,7 @@ fn options(found: &mut Found<'_>, mut words: impl Iterator<Item = command_line::
         };
         let is_short = !word.text.starts_with("--");
         let name = OPTIONS.into_iter().find(|name| match (is_short, given.as_str()) {
-            // The documentation gives `-f` to the file and to its size; a value tells them apart below.
+            // The documentation assigns `-f` to both the file and its size; the value decides below.
             (true, "f") => *name == "file",
             (true, letter) => *name != "file_size" && name.starts_with(letter),
             (false, long) => *name == long,
@@ -125,12 +125,13 @@ impl Reading<'_, '_> {
         self.options.iter().rev().find(|opt| opt.name == name)
     }
 
-    /// Its place; the whole line where it is not given.
+    /// Place of an option; the whole line if it is not given.
     fn span(&self, name: &str) -> Range<usize> {
         self.find(name).map_or_else(|| self.all.clone(), |opt| opt.span.clone())
     }
 
-    /// A whole number between limits, in words in `limits`, with a letter K where `has_letter`.
+    /// Value of an option as a whole number within `limits`; None if it is missing or refused. `has_letter`: a suffix
+    /// such as K is allowed.
     fn number(&mut self, name: &str, limits: (u64, u64), has_letter: bool) -> Option<u64> {
         let (value, span) = self.find(name).map(|opt| (opt.value.clone(), opt.span.clone()))?;
         let read = if has_letter { crate::found::size(&value).ok() } else { value.parse().ok() };
@@ -217,7 +218,7 @@ impl Reading<'_, '_> {
         })
     }
 
-    /// What the documentation leaves open, and what the line may not measure as its writer expects.
+    /// Notes the choices made where the documentation is silent, and adds the traps of the line.
     fn remarks(&mut self, read_percent: u64, block_bytes: u64) {
         let all = self.all.clone();
         let mut note = |words: &str| self.found.note(&all, words);

@@ -1,14 +1,15 @@
-//! A command line as a shell takes it: the words of the program that it starts, with their places; what stands before the
-//! program and behind its words. Substitutions are left as they are, or refused where only a shell can make them.
+//! Parses a command line as a shell does: the words of a known program with their places, prompts, variables and
+//! starters before it, and redirections or a pipe after it. Variables are not replaced; command substitutions are
+//! refused.
 
 use iodyno_catalog::File;
 use std::ops::Range;
 use std::path::Path;
 
-/// The most bytes of a command line.
+/// Upper bound of the length of a command line, bytes.
 const MAX_BYTES: usize = 64 << 10;
 
-/// 60East's program.
+/// Program name of 60East's benchmark.
 pub(crate) const AMPS: &str = "amps_bio_perf_test";
 
 /// Programs whose command lines are read.
@@ -17,7 +18,7 @@ const PROGRAMS: &[&str] = &["fio", "sysbench", "diskspd", "vdbench", AMPS];
 /// Programs that start another one and change nothing that it issues.
 const PLAIN_STARTERS: &[&str] = &["sudo", "doas", "env", "time", "exec", "command", "nohup"];
 
-/// Programs that start another one under conditions of theirs, with what gives a run the same.
+/// Programs that start another one under changed conditions, each with the equivalent for a run.
 const STARTERS: &[(&str, &str)] = &[
     ("taskset", "leave it out, and give the processors to the run: --cpus 0-3"),
     ("numactl", "leave it out, and give the node to the run: --numa 0"),
@@ -31,12 +32,12 @@ const STARTERS: &[(&str, &str)] = &[
     ("perf", "put it before iodyno itself: `perf … iodyno run …`"),
 ];
 
-/// A word.
+/// A word of a command line after unquoting, with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Word {
     pub(crate) text: String,
     pub(crate) span: Range<usize>,
-    /// It has no quote and no escape.
+    /// Whether the word has no quotes.
     is_plain: bool,
 }
 
@@ -45,13 +46,13 @@ pub(crate) struct Word {
 pub(crate) struct CommandLine {
     /// The program's words, without its own name.
     pub(crate) words: Vec<Word>,
-    /// Variables that the line sets for it.
+    /// Variables that the line sets for the program: name and value.
     pub(crate) variables: Vec<(String, String)>,
-    /// What changes no result: the place, and a remark.
+    /// Remarks on parts without effect on results, with their places.
     pub(crate) notes: Vec<(Range<usize>, String)>,
 }
 
-/// What can't be read: the place, what is wrong, and the remedy.
+/// An error in a command line: place, message and remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) span: Range<usize>,
@@ -59,8 +60,8 @@ pub(crate) struct Fault {
     pub(crate) help: &'static str,
 }
 
-/// The program whose command line a text is, one of [`PROGRAMS`], without path and `.exe`. None for a text that is no
-/// command line: one with a single word.
+/// Program of a command line, one of [`PROGRAMS`], without path and `.exe`. None if the text has no such program, or no
+/// word after it.
 pub(crate) fn program(line: &str) -> Option<&'static str> {
     let mut words = line.split_whitespace().peekable();
     words.next_if(|word| is_prompt(word));
@@ -73,13 +74,13 @@ pub(crate) fn program(line: &str) -> Option<&'static str> {
     found.filter(|_| words.next().is_some())
 }
 
-/// The name of the program that a word starts.
+/// Program name of a word, without folders and `.exe`.
 fn base(word: &str) -> &str {
     let name = word.rsplit(['/', '\\']).next().unwrap_or(word);
     name.strip_suffix(".exe").unwrap_or(name)
 }
 
-/// A prompt that was copied with its line.
+/// Whether a word is a shell prompt that was copied with the line.
 fn is_prompt(word: &str) -> bool {
     matches!(word, "$" | "#" | "%")
 }
@@ -96,17 +97,16 @@ fn is_starter(word: &str) -> bool {
     PLAIN_STARTERS.contains(&base(word)) || STARTERS.iter().any(|(name, _)| *name == base(word))
 }
 
-/// A command line as a file for errors.
+/// Wraps a command line as a file that errors can refer to.
 pub(crate) fn file(line: &str) -> File {
     let program = program(line).unwrap_or("command").to_owned();
     File { origin: program.clone(), name: program, text: line.into(), is_named_by_file: false }
 }
 
-/// Reads a line. `escapes`: a backslash takes the meaning of the next character, as in a Unix shell.
+/// Parses a command line. `escapes`: a backslash escapes the next character, as in a Unix shell.
 ///
 /// # Errors
-/// A quote without its end, too long a line, a further command behind the first, a program that starts this one under
-/// conditions of its own.
+/// An unclosed quote, a line that is too long, a command substitution, a second command, or a program of [`STARTERS`].
 pub(crate) fn read(line: &str, escapes: bool) -> Result<CommandLine, Fault> {
     if line.len() > MAX_BYTES {
         let words = format!("the command line is longer than {} KiB", MAX_BYTES >> 10);
@@ -138,7 +138,7 @@ pub(crate) fn read(line: &str, escapes: bool) -> Result<CommandLine, Fault> {
     Ok(out)
 }
 
-/// The words up to the first pipe or the end of the command; redirections are left out of them.
+/// Words up to the first pipe or the end of the command, without redirections.
 fn words(
     line: &str,
     escapes: bool,
@@ -147,7 +147,7 @@ fn words(
     let mut all = Vec::new();
     let mut word: Option<Word> = None;
     let mut quote: Option<(char, usize)> = None;
-    // The next word is where output goes.
+    // Start of a redirection whose file is the next word.
     let mut redirected: Option<usize> = None;
     let mut chars = line.char_indices().peekable();
     let mut end_word = |word: &mut Option<Word>, redirected: &mut Option<usize>| {
@@ -161,7 +161,7 @@ fn words(
             }
         }
     };
-    // Where a further command begins, with the operator before it; a comment ends the line as well.
+    // Place and operator that end the command; a comment ends it too.
     let mut cut = None;
     while let Some((at, c)) = chars.next() {
         let end = at + c.len_utf8();
@@ -171,10 +171,10 @@ fn words(
         }
         if c == '\\' && escapes && quote.is_none_or(|(q, _)| q == '"') {
             match chars.next() {
-                // A line that goes on.
+                // Line continuation.
                 Some((_, '\n')) => {}
                 Some((_, '\r')) if chars.next_if(|(_, c)| *c == '\n').is_some() => {}
-                // Between double quotes it is one of few characters that loses its meaning.
+                // Within double quotes, a backslash escapes only these characters.
                 Some((next_at, next)) => {
                     let keeps = quote.is_some() && !matches!(next, '"' | '\\' | '$' | '`');
                     if keeps {
@@ -243,7 +243,7 @@ fn words(
     Ok(all)
 }
 
-/// Whether nothing stands before a place: a `#` there is a prompt.
+/// Whether only blanks precede a place: a `#` there is a prompt, not a comment.
 fn all_is_empty(line: &str, at: usize) -> bool {
     line[..at].trim().is_empty()
 }
@@ -261,7 +261,7 @@ fn mark(word: &mut Option<Word>) {
     }
 }
 
-/// The first word's program, which the caller knows to be there.
+/// File name of a path without its extension; `job` if it has none.
 pub(crate) fn stem(path: &str) -> String {
     Path::new(path).file_stem().and_then(|s| s.to_str()).unwrap_or("job").to_owned()
 }
@@ -301,7 +301,7 @@ mod tests {
         }
     }
 
-    /// What stands around a command: before it, behind it, and what is not read.
+    /// Prompts, starters, variables, redirections, pipes and comments around a command.
     #[test]
     fn a_pasted_line_is_its_command() {
         for line in [

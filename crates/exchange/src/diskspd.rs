@@ -1,7 +1,7 @@
-//! Command lines of diskspd: [`parse`] makes a workload of one, with the meaning of diskspd 2.2.
+//! Command lines of diskspd: [`parse`] converts one to a workload, with the meaning of diskspd 2.2.
 //!
-//! Several targets are several `--on`: in both programs each target has threads of its own. `diskspd/addresses.rs` has the
-//! addresses.
+//! Several targets become several `--on`: in both programs each target has threads of its own. `diskspd/addresses.rs`
+//! converts the addresses.
 
 mod addresses;
 
@@ -50,7 +50,7 @@ const REFUSED: &[(char, &str, &str)] = &[
     ('?', "no help is printed", "remove it"),
 ];
 
-/// Options that decide something.
+/// Letters of the options that have an effect.
 const HONOURED: &str = "BFOSTWZbcdfghorstw";
 
 /// Reads a command line such as `diskspd -b8K -d60 -o32 -t4 -r -w30 -Sh target.dat`.
@@ -60,7 +60,7 @@ const HONOURED: &str = "BFOSTWZbcdfghorstw";
 pub fn parse(line: &str) -> Result<JobFile, Problem> {
     let file = command_line::file(line);
     let mut found = Found::new(&file);
-    // A backslash separates folders there.
+    // A backslash separates folders on Windows, so it is not an escape.
     let job = match found.line(line, false) {
         Some(words) => {
             let (mut options, mut targets) = (Vec::new(), Vec::new());
@@ -88,7 +88,7 @@ pub fn parse(line: &str) -> Result<JobFile, Problem> {
     }
 }
 
-/// An option: its letter, what follows it, and its place.
+/// An option: its letter, value and place.
 struct Opt {
     letter: char,
     value: String,
@@ -103,7 +103,7 @@ struct Reading<'a, 'f> {
     all: Range<usize>,
 }
 
-/// How a target is opened.
+/// Caching flags (`-S`, `-h`) with which a target is opened.
 #[derive(Default)]
 struct Caching {
     direct: bool,
@@ -171,13 +171,13 @@ impl<'a, 'f> Reading<'a, 'f> {
         self.found.trap(&span, words);
     }
 
-    /// One that a run gives a verdict on.
+    /// Adds a trap on which a run also gives a verdict.
     fn judged_trap(&mut self, letter: char, words: impl Into<String>) {
         let span = self.span(letter);
         self.found.judged_trap(&span, words);
     }
 
-    /// A size with one of the letters K, M, G, T, or `b` for blocks.
+    /// Parses a size with a letter K, M, G or T, or with `b` for blocks. `letter` is the option, for errors.
     fn bytes(&mut self, letter: char, text: &str) -> Option<u64> {
         let blocks = text.strip_suffix(['b', 'B']).and_then(|n| n.parse::<u64>().ok());
         let read = match blocks {
@@ -306,7 +306,7 @@ impl<'a, 'f> Reading<'a, 'f> {
         (own.or(total).unwrap_or(1), of_thread.or(of_target).unwrap_or(2))
     }
 
-    /// The first byte and the end of the part of the target that is used; None: all of it.
+    /// First byte and end of the used part of the target. An end of None is the end of the target.
     fn extent(&mut self) -> (u64, Option<u64>) {
         let mut start = 0;
         let mut end = None;
@@ -432,7 +432,7 @@ impl<'a, 'f> Reading<'a, 'f> {
         }
     }
 
-    /// What the line may not measure as its writer expects.
+    /// Adds the traps of the line.
     fn traps(&mut self, write_percent: u64, caching: &Caching) {
         if !caching.direct && !caching.is_mapped {
             let words = if write_percent > 0 && !caching.is_durable {

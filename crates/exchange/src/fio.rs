@@ -1,7 +1,8 @@
-//! Job files of fio: [`read`] makes workloads of a file, in groups that run one after the other. `fio/lines.rs` reads
-//! sections and options, `fio/command_line.rs` those of a command line, `fio/layout.rs` which jobs run at once and where
-//! their files are, `fio/number.rs` fio's numbers, `fio/options.rs` lists the options that need no code; `fio/job.rs`,
-//! `fio/kinds.rs`, `fio/blocks.rs`, `fio/extent.rs` and `fio/duration.rs` give the others their meaning, `fio/lint.rs` names traps.
+//! Job files and command lines of fio: [`read`] converts one to workloads, in groups that run one after the other.
+//! `fio/lines.rs` reads the sections and options of a file, `fio/command_line.rs` those of a command line.
+//! `fio/layout.rs` finds groups and places files, `fio/number.rs` parses fio's numbers, `fio/options.rs` lists the
+//! options that need no code. `fio/job.rs`, `fio/kinds.rs`, `fio/blocks.rs`, `fio/extent.rs` and `fio/duration.rs`
+//! interpret the others, `fio/lint.rs` finds traps.
 
 mod blocks;
 mod command_line;
@@ -24,47 +25,47 @@ use lines::{Lines, Place, Section};
 use reading::Reading;
 use std::path::{Path, PathBuf};
 
-/// The most jobs of a file, and the most of a group.
+/// Upper bound of the jobs of a file.
 const MAX_JOBS: usize = 256;
 
-/// The most refusals that are shown; the others come to light once these are mended.
+/// Upper bound of the refusals shown at once.
 const MAX_SHOWN: usize = 50;
 
-/// What a job file asks for: groups of jobs, one after the other.
+/// A job file: groups of jobs, which run one after the other.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobFile {
     /// The file's name without its suffix.
     pub name: String,
-    /// The groups; each has a job or more, which run at the same time.
+    /// Groups of one job or more, which run at the same time.
     pub groups: Vec<Vec<Job>>,
 }
 
-/// One job.
+/// A job: a workload, and the settings of its run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
-    /// Its name: no other job of the file has the same.
+    /// Name, unique in the file.
     pub name: String,
-    /// The workload as a file with every key that the job sets.
+    /// The workload as the text of a workload file, with every key that the job sets.
     pub toml: String,
-    /// The workload.
+    /// The workload, parsed from `toml`.
     pub spec: Spec,
-    /// The engine by its name on iodyno's command line; None where the target implies it.
+    /// Engine, by its name on iodyno's command line; None: implied by the target.
     pub engine: Option<&'static str>,
     /// Whether the page cache is bypassed.
     pub direct: bool,
     /// Whether I/O through the page cache leaves nothing there (`RWF_DONTCACHE`).
     pub uncached: bool,
-    /// What leaves the page cache before the job, where its I/O goes through that.
+    /// Pages to drop from the page cache before the job; None: none.
     pub drop_cache: Option<DropCache>,
-    /// What the job runs on, as the file says it.
+    /// Target as the foreign text names it; None if it names none.
     pub filename: Option<String>,
-    /// Path of its one file or device, where `filename` names one.
+    /// Path of the file or device, if `filename` names exactly one.
     pub file: Option<PathBuf>,
-    /// Options that change no result, or whose meaning needs a word.
+    /// Remarks on options that change no result or need an explanation.
     pub notes: Vec<Note>,
-    /// What the job may not do as its writer expects.
+    /// Settings whose result the writer of the job may not expect.
     pub traps: Vec<Note>,
-    /// Reads back what this job wrote, once its group has ended.
+    /// Job that reads back what this job wrote, after its group has ended.
     pub check: Option<Box<Job>>,
 }
 
@@ -75,7 +76,7 @@ pub struct Note {
     pub at: String,
     /// The remark, in a sentence.
     pub words: String,
-    /// A run finds it out by itself, from what it measured: it gives a verdict.
+    /// Whether a run detects this by itself, from its measurements, and gives a verdict.
     pub is_judged: bool,
 }
 
@@ -92,12 +93,12 @@ impl JobFile {
     }
 }
 
-/// Whether a name on iodyno's command line is the path of a job file, which ends in `.fio`, or a command line of fio.
+/// Whether a name on iodyno's command line is the path of a job file (`.fio`) or a command line of fio.
 pub fn is_job_file(name: &str) -> bool {
     Path::new(name).extension().is_some_and(|suffix| suffix == "fio") || is_command_line(name)
 }
 
-/// Where a job file finds other texts: the files that it includes, and variables.
+/// Environment of a job file: included files, variables, devices, and the targets and flags of the run.
 pub trait Surroundings {
     /// The text of an included file.
     ///
@@ -113,12 +114,12 @@ pub trait Surroundings {
         None
     }
 
-    /// Whether the run has several targets, and one of them is this file or device: its jobs use it from its start.
+    /// Whether this file or device is one of several targets of the run. Its jobs then use it from its start.
     fn is_target(&self, _path: &Path) -> bool {
         false
     }
 
-    /// Whether the run's own flag of this name says what an option would: the option is noted then, not refused.
+    /// Whether the run has this flag, which replaces an option: the option is then noted, not refused.
     fn gives(&self, _flag: &str) -> bool {
         false
     }
@@ -144,13 +145,13 @@ impl Surroundings for Process {
     }
 }
 
-/// The text of a file of at most [`iodyno_catalog::MAX_FILE_BYTES`].
+/// Reads the text of a file of at most [`iodyno_catalog::MAX_FILE_BYTES`].
 pub(crate) fn text_at(path: &Path) -> Result<String, String> {
     let most = iodyno_catalog::MAX_FILE_BYTES;
     iodyno_catalog::input::read_regular_text(path, most).map_err(|error| error.to_string())
 }
 
-/// Reads the job file at a path, or the command line of fio.
+/// Reads the job file at a path, or a command line of fio. `only` selects sections by name; all if it is empty.
 ///
 /// # Errors
 /// A file that can't be read; all options of its jobs that can't be honoured, with their lines.
@@ -172,7 +173,7 @@ pub fn parse(origin: &str, text: &str, around: &dyn Surroundings) -> Result<JobF
     parse_sections(origin, text, &[], around)
 }
 
-/// The same of the sections of these names alone, where any are given.
+/// Like [`parse`], but reads only the sections named in `only`; all if it is empty.
 ///
 /// # Errors
 /// All options that can't be honoured, with their lines; a name that no section has.
@@ -187,7 +188,7 @@ pub fn parse_sections(
     jobs(stem(origin), origin, lines, sections, only, around)
 }
 
-/// Whether a name is a command line of fio: other words stand behind the program's.
+/// Whether a text is a command line of fio: the program's name and at least one more word.
 pub fn is_command_line(text: &str) -> bool {
     crate::command_line::program(text) == Some("fio")
 }
@@ -245,7 +246,7 @@ pub fn parse_command_line(
     Ok(file)
 }
 
-/// What is around a command line that sets variables for its program.
+/// Surroundings with the variables that a command line sets for its program.
 struct WithVariables<'a> {
     around: &'a dyn Surroundings,
     variables: &'a [(String, String)],
@@ -274,7 +275,7 @@ impl Surroundings for WithVariables<'_> {
     }
 }
 
-/// The jobs of sections.
+/// Converts sections to groups of jobs.
 fn jobs(
     name: String,
     origin: &str,
@@ -359,7 +360,7 @@ fn jobs(
                 read.push(None);
             }
             Ok(mut job) => {
-                // Jobs of one name are legal in fio; cells go by their names.
+                // fio allows jobs of the same name, but names of cells must be unique.
                 make_unique(&mut job.name, &mut names);
                 read.push(Some(job));
             }
@@ -368,7 +369,7 @@ fn jobs(
     if !refused.is_empty() {
         return Err(problem(&lines.files, refused));
     }
-    // A job that another one ends has not written everything, and what others do to its file is not its own.
+    // A job that others end has not written everything, and a shared range has other jobs' data: no check.
     let is_ended = sections.iter().any(|section| section.flag("exitall"));
     let ranges: Vec<Option<(u64, u64)>> = read
         .iter()
@@ -380,7 +381,7 @@ fn jobs(
             spec.active().is_in_bytes().then_some((start, end.saturating_add(moved)))
         })
         .collect();
-    // A job on the same file that writes the same range.
+    // Whether another job of the group uses the same range of the same file.
     let is_shared = |number: usize, group: &[usize]| {
         let files = layout::files_of(&sections[number]);
         let meets = |at: usize| match (ranges[number], ranges[at]) {
@@ -420,7 +421,7 @@ fn jobs(
     Ok(JobFile { name, groups })
 }
 
-/// Makes a name differ from those before it.
+/// Appends a number to a name that `names` already has, and adds it to `names`.
 fn make_unique(name: &mut String, names: &mut Vec<String>) {
     let base = name.clone();
     let mut number = 2;
@@ -445,7 +446,8 @@ impl Refusal {
     }
 }
 
-/// All refusals of the first file that has any, each once: what is in `[global]` concerns many jobs.
+/// Reports the refusals of the first file that has any. Duplicates are removed, since many jobs share the options of
+/// `[global]`.
 fn problem(files: &[File], mut refused: Vec<Refusal>) -> Problem {
     refused.sort_by_key(|r| (r.place.file, r.place.span.start, r.words.clone()));
     refused.dedup();

@@ -1,6 +1,6 @@
-//! What a reader of a foreign text finds beside a workload: refusals with their places, notes and traps. It also makes the
-//! workload of its text, and puts a rule that the workload breaks at the option from which it came. Readers of fio's job
-//! files have their own (`fio/reading.rs`): options there belong to sections of several files.
+//! Refusals, notes and traps that the reader of a foreign text collects. [`Found::spec`] parses the workload that the
+//! reader generates, and reports a rule that it breaks at the option from which it came. fio's job files have their own
+//! collector (`fio/reading.rs`): their options belong to sections of several files.
 
 use crate::command_line::{self, Word};
 use crate::fio::Note;
@@ -22,8 +22,8 @@ impl<'a> Found<'a> {
         Self { file, refused: Vec::new(), notes: Vec::new(), traps: Vec::new() }
     }
 
-    /// The words of the command line behind its program; what stands around them is noted or refused, and variables of
-    /// a shell are refused by name.
+    /// Words of the command line after its program. Shell syntax around them is noted or refused, and shell variables
+    /// are refused by name. None if anything was refused. `escapes`: a backslash escapes the next character.
     pub(crate) fn line(&mut self, line: &str, escapes: bool) -> Option<Vec<Word>> {
         match command_line::read(line, escapes) {
             Ok(read) => {
@@ -47,7 +47,7 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// Something that changes the result and can't be honoured.
+    /// Adds a refusal: the text changes the result and can't be honoured.
     pub(crate) fn refuse(
         &mut self,
         span: &Range<usize>,
@@ -59,7 +59,7 @@ impl<'a> Found<'a> {
         self.refused.push(if help.is_empty() { error } else { error.with_help(help) });
     }
 
-    /// Something that changes no result, or whose meaning needs a word.
+    /// Adds a remark on something that changes no result or needs an explanation; duplicates are dropped.
     pub(crate) fn note(&mut self, span: &Range<usize>, words: impl Into<String>) {
         let note = Note::new(self.at(span), words);
         if !self.notes.contains(&note) {
@@ -67,12 +67,12 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// What is not measured as the writer of the text may expect.
+    /// Adds a trap: a setting whose result the writer of the text may not expect.
     pub(crate) fn trap(&mut self, span: &Range<usize>, words: impl Into<String>) {
         self.add_trap(Note::new(self.at(span), words));
     }
 
-    /// One that a run gives a verdict on.
+    /// Adds a trap on which a run also gives a verdict.
     pub(crate) fn judged_trap(&mut self, span: &Range<usize>, words: impl Into<String>) {
         self.add_trap(Note { is_judged: true, ..Note::new(self.at(span), words) });
     }
@@ -83,7 +83,7 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// The text's origin, with the line where there are several.
+    /// Origin of the text, with the line number if the text has several lines.
     fn at(&self, span: &Range<usize>) -> String {
         if !self.file.text.trim_end().contains('\n') {
             return self.file.origin.clone();
@@ -97,8 +97,8 @@ impl<'a> Found<'a> {
         !self.refused.is_empty()
     }
 
-    /// The workload of a text with every key in a line of its own; `place_of` gives the place in the foreign text that a
-    /// key comes from. None if it breaks a rule, or something was refused before.
+    /// Parses a workload file that has each key on a line of its own. `place_of` maps a key to its place in the foreign
+    /// text. None if the workload breaks a rule, or if anything was refused before.
     pub(crate) fn spec(
         &mut self,
         toml: &str,
@@ -144,7 +144,7 @@ pub(crate) fn variable(text: &str) -> Option<&str> {
     })
 }
 
-/// The first variable of Windows' shell, `%NAME%`, where no shell of Unix reads the line.
+/// First variable of the Windows shell, `%NAME%`. None with `escapes`: a Unix shell reads the line then.
 fn of_windows(text: &str, escapes: bool) -> Option<&str> {
     let start = text.find('%').filter(|_| !escapes)?;
     let len = text[start + 1..].find('%')?;
@@ -153,7 +153,7 @@ fn of_windows(text: &str, escapes: bool) -> Option<&str> {
     (!name.is_empty() && name.chars().all(is_name)).then(|| &text[start..start + len + 2])
 }
 
-/// A word without what a shell leaves as it is: what stands in single quotes, and escaped characters.
+/// A word without single-quoted text and escaped characters, where a shell replaces no variables.
 fn unquoted(word: &str, escapes: bool) -> String {
     let (mut bare, mut is_quoted) = (String::new(), false);
     let mut chars = word.chars();
@@ -168,22 +168,22 @@ fn unquoted(word: &str, escapes: bool) -> String {
     bare
 }
 
-/// A text as a string of TOML, without control characters and of at most 100 characters.
+/// Quotes a text as a TOML string of at most 100 characters; control characters become `_`.
 pub(crate) fn quoted(text: &str) -> String {
     let visible: String =
         text.chars().map(|c| if c.is_control() { '_' } else { c }).take(100).collect();
     format!("\"{}\"", visible.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// A text as the name of a job.
+/// Job name from a text: at most 100 characters; control characters and commas become `_`.
 pub(crate) fn name(text: &str) -> String {
     text.chars().map(|c| if c.is_control() || c == ',' { '_' } else { c }).take(100).collect()
 }
 
-/// Digits with at most one letter: powers of 1024.
+/// Parses digits with at most one letter K, M, G or T (powers of 1024).
 ///
 /// # Errors
-/// A text that is none, in words.
+/// A message if the text is not a size.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     let wrong = || format!("`{text}` is not a size: write digits and at most one of K, M, G, T");
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());

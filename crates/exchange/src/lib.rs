@@ -1,7 +1,7 @@
-//! Foreign formats: as workloads, job files of fio, command lines of sysbench's `fileio`, of diskspd and of
-//! `amps_bio_perf_test`, and parameter files of vdbench; as traces, recorded I/O.
+//! Readers of foreign formats. Job files of fio, command lines of sysbench's `fileio`, of diskspd and of
+//! `amps_bio_perf_test`, and parameter files of vdbench become workloads; recorded I/O becomes traces.
 //!
-//! **Invariant:** an option or a line of a foreign text is honoured, noted or refused, and never dropped without a word.
+//! **Invariant:** an option or a line of a foreign text is honoured, noted or refused, and never dropped silently.
 
 #![forbid(unsafe_code)]
 
@@ -20,8 +20,8 @@ use fio::JobFile;
 use iodyno_catalog::Problem;
 
 /// Whether a name on the command line stands for a foreign workload: the path of a job file of fio (`.fio`) or of a
-/// parameter file of vdbench (`.vdb`), or a command line of sysbench, diskspd,
-/// `amps_bio_perf_test` or vdbench in one word.
+/// parameter file of vdbench (`.vdb`), or, in one argument, a command line of fio, sysbench, diskspd,
+/// `amps_bio_perf_test` or vdbench.
 pub fn is_foreign(name: &str) -> bool {
     fio::is_job_file(name) || vdbench::is_parameter_file(name) || is_command_line(name)
 }
@@ -30,8 +30,8 @@ fn is_command_line(name: &str) -> bool {
     program(name).is_some()
 }
 
-/// Reads a foreign workload: a command line, a parameter file of vdbench, or else a job file of fio. Of several jobs, those
-/// that `only` names, or all where it names none.
+/// Reads a foreign workload: a command line, a parameter file of vdbench, or else a job file of fio. `only` selects
+/// jobs by name; all if it is empty.
 ///
 /// # Errors
 /// A file that can't be read; all options that can't be honoured, with their places; a name that no job has.

@@ -1,8 +1,9 @@
-//! Command lines of sysbench's `fileio` test: [`parse`] makes a workload of one, with the meaning of sysbench 1.0.20.
+//! Command lines of sysbench's `fileio` test: [`parse`] converts one to a workload, with the meaning of sysbench
+//! 1.0.20.
 //!
-//! There, all threads take the next request from one place, under a lock: one sequential cursor, one count of requests
-//! between bursts of fsync, and one count of completed reads and writes that decides what comes next. `sysbench/options.rs`
-//! lists the options, `sysbench/reading.rs` reads them, `sysbench/traps.rs` has the traps.
+//! In sysbench, all threads take the next request from shared state, under a lock: one sequential cursor, one count of
+//! requests between bursts of fsync, and one count of completed reads and writes that decides what comes next.
+//! `sysbench/options.rs` lists the options, `sysbench/reading.rs` reads them, `sysbench/traps.rs` has the traps.
 
 mod options;
 mod reading;
@@ -35,7 +36,7 @@ pub fn parse(line: &str) -> Result<JobFile, Problem> {
     }
 }
 
-/// The files that the test goes over.
+/// Sizes of the test's files and requests.
 struct FileSet {
     files: u64,
     total_bytes: u64,
@@ -44,7 +45,7 @@ struct FileSet {
 
 impl Reading<'_, '_> {
     fn job(mut self) -> Option<Job> {
-        // Of another test the options say nothing here.
+        // The options of other tests are not interpreted.
         let mode = self.is_fileio.then(|| self.mode()).flatten()?;
         let threads = self.count("threads", 1);
         let (engine, depth) = self.engine();
@@ -151,7 +152,7 @@ impl Reading<'_, '_> {
         mode
     }
 
-    /// The engine's name on iodyno's command line, and the depth of a thread.
+    /// Engine, by its name on iodyno's command line, and depth of each thread.
     fn engine(&mut self) -> (&'static str, u64) {
         match self.text("file-io-mode").as_str() {
             "sync" => ("psync", 1),
@@ -165,7 +166,8 @@ impl Reading<'_, '_> {
         }
     }
 
-    /// The files lie side by side. A part of a request at a file's end, which sysbench would issue, is refused.
+    /// Sizes of files and requests. The files lie side by side. File sizes that are not a multiple of the request are
+    /// refused: sysbench would issue a shorter request at the end of a file.
     fn file_set(&mut self, mode: Mode) -> FileSet {
         let files = self.count("file-num", 1);
         let total_bytes = self.size("file-total-size");
@@ -250,7 +252,7 @@ impl Reading<'_, '_> {
         if every > 0 { Flushes::Bursts(every) } else { Flushes::None }
     }
 
-    /// Flushes of each thread behind its last event: one of each file.
+    /// Flushes that each thread issues after its last event: one per file.
     fn flushes_at_end(&mut self, mode: Mode, files: u64) -> u64 {
         let is_on = self.flag("file-fsync-end") && !self.flag("file-fsync-all");
         if !mode.writes || !is_on {
@@ -264,7 +266,7 @@ impl Reading<'_, '_> {
 
     fn mix(&mut self, mode: Mode) -> String {
         let text = self.text("file-rw-ratio");
-        // sysbench keeps it in single precision, which decides where counts reach it exactly: 3 / 10 is below its 0.3.
+        // sysbench stores the ratio in single precision, which matters where counts equal it: 3 / 10 is below its 0.3.
         let ratio = text.parse::<f32>().ok().filter(|ratio| ratio.is_finite() && *ratio >= 0.0);
         let ratio = ratio.map(f64::from);
         let ratio = ratio.unwrap_or_else(|| {
@@ -285,7 +287,7 @@ impl Reading<'_, '_> {
         }
     }
 
-    /// Operations of iodyno for each event of sysbench, of which a write with its flush is one.
+    /// Operations of iodyno per event of sysbench. With `file-fsync-all`, a write and its flush are one event.
     fn ops_per_event(&mut self, mode: Mode) -> f64 {
         if !mode.writes || !self.flag("file-fsync-all") {
             return 1.0;

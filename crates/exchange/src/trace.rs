@@ -1,8 +1,8 @@
-//! Recorded I/O of other programs and of ours as traces: [`read`] recognises the format, and gives the operations with
-//! what it left out. One file for each format, whose source it names; `trace/recognise.rs` tells them apart,
-//! `trace/sink.rs` chooses operations, and `trace/in_flight.rs` says which completion belongs to which operation.
+//! Traces: recorded I/O of iodyno and other programs. [`read`] recognises the format and returns the operations, with
+//! counts of the lines left out. Each format has a file here, which names its source. `trace/recognise.rs` tells
+//! formats apart, `trace/sink.rs` selects operations, and `trace/in_flight.rs` matches completions to operations.
 //!
-//! A file is read once, line by line. Memory is 24 bytes for each operation that is chosen.
+//! A file is read once, line by line. Memory is 24 bytes per selected operation.
 
 mod alibaba;
 mod biosnoop;
@@ -36,15 +36,16 @@ use std::io::{BufRead, Read as _};
 
 /// The longest line, bytes.
 const LINE_BYTES_MAX: u64 = 64 << 10;
-/// What the last line of our own formats begins with: it has a count to check, or nothing that is used.
+/// Prefix of the last line of our own formats. A missing newline does no harm there: its count is checked, or it has
+/// none.
 const END: &[u8] = b"end ";
-/// Characters of a line that an error quotes.
+/// Upper bound of the characters of a line that an error quotes.
 const QUOTE_CHARS: usize = 100;
-/// Files or devices that an error lists.
+/// Upper bound of the files or devices that an error lists.
 const LISTED_MAX: usize = 8;
-/// A file that begins this long before its first operation gets a note, ns.
+/// Shortest idle time before the first operation that gets a note, ns.
 const IDLE_NS: u64 = 1_000_000_000;
-/// A remark about formats without fractions of a second.
+/// Note for formats without fractions of a second.
 const WHOLE_SECONDS: &str =
     "the times are whole seconds: operations of the same second are issued at once";
 
@@ -98,7 +99,7 @@ impl Format {
         Self::Events,
     ];
 
-    /// Its name, for people.
+    /// Name for messages and reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::IologV2 => "iolog of fio, version 2",
@@ -118,35 +119,35 @@ impl Format {
     }
 }
 
-/// Which events of a block trace are the operations.
+/// Events of a block trace that become operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BlockAction {
-    /// `Q`: as they were queued, before the scheduler merged them.
+    /// `Q`: queued, before the scheduler merges.
     #[default]
     Queue,
-    /// `D`: as they were issued to the driver.
+    /// `D`: issued to the driver.
     Issue,
 }
 
-/// Which part of a file becomes the trace.
+/// The part of a file that becomes the trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Selection {
-    /// The format, where it is not to be recognised.
+    /// Format of the file. None: recognise it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub format: Option<Format>,
-    /// These files or devices alone; all, where it is empty.
+    /// Files or devices to read; all if empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub only: Vec<String>,
-    /// From this time on, ns from the start of the file; it becomes the start of the trace. Without it the trace starts
-    /// with its first operation.
+    /// Start, ns after the start of the file. It becomes the start of the trace. None: the trace starts with its first
+    /// operation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from_ns: Option<u64>,
-    /// Before this time, ns.
+    /// End (exclusive), ns after the start of the file. None: the end of the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to_ns: Option<u64>,
-    /// Of a trace of events.
+    /// Events that become operations, for formats that record several kinds of them.
     pub action: BlockAction,
     /// Enlarges operations to multiples of this power of two, bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -156,13 +157,13 @@ pub struct Selection {
 /// A trace with its origin.
 #[derive(Clone, Debug)]
 pub struct TraceFile {
-    /// Its format.
+    /// Format that was recognised or requested.
     pub format: Format,
     /// The operations.
     pub trace: Trace,
     /// The hash of the whole file, SHA-256 in hexadecimal digits.
     pub sha256: String,
-    /// What was not taken as an operation, with the number of lines.
+    /// Descriptions of the lines that were left out, each with its count.
     pub left_out: Vec<(String, u64)>,
     /// Remarks about the reading, in sentences.
     pub notes: Vec<String>,
@@ -175,13 +176,13 @@ trait Lines {
     /// Takes a line without its end.
     fn line(&mut self, text: &str, to: &mut Sink<'_>) -> Result<(), String>;
 
-    /// The file is over.
+    /// Ends the file.
     fn end(&mut self, _to: &mut Sink<'_>) -> Result<(), String> {
         Ok(())
     }
 }
 
-/// Whether a file begins as a record of `iodyno serve --record` does.
+/// Whether `beginning` is the start of a record of `iodyno serve --record`.
 pub fn is_record(beginning: &[u8]) -> bool {
     beginning.starts_with(served::FIRST_WORDS.as_bytes())
 }
@@ -273,7 +274,7 @@ fn read_lines(
                 "line {number} is longer than {most}, as no line of a trace is"
             )));
         }
-        // A line in the middle of which a file was cut off may be a valid one with another number.
+        // A truncated line may still be valid, with a wrong number.
         let is_cut = line.last() != Some(&b'\n') && !line.starts_with(END);
         let cut = || {
             format!(
@@ -326,7 +327,7 @@ fn read_lines(
     Ok(format)
 }
 
-/// The trace of what a format's reader gave.
+/// Builds the trace after the last line.
 fn finish(
     mut sink: Sink<'_>,
     origin: &str,
@@ -385,7 +386,7 @@ fn finish(
     Ok(TraceFile { format, trace, sha256, left_out, notes: sink.notes, has_times })
 }
 
-/// A number of a trace.
+/// Parses a whole number; `what` names it in the error.
 fn number(text: &str, what: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("the {what} is not a whole number"))
 }

@@ -1,7 +1,7 @@
-//! Parameter files of vdbench: [`read`] makes workloads of the runs of one, with the meaning of vdbench 5.04. Each run is
-//! a group for each combination of its `for…` lists and I/O rates; its workloads run at the same time.
-//! `vdbench/parameters.rs` reads the text, `vdbench/run.rs` finds the workloads, storage and limits of a run, `vdbench/points.rs` its combinations, and
-//! `vdbench/job.rs` makes a job of a workload.
+//! Parameter files of vdbench: [`read`] converts the runs of one to workloads, with the meaning of vdbench 5.04. A run
+//! becomes a group for each combination of its `for…` lists and I/O rates; the workloads of a group run at the same
+//! time. `vdbench/parameters.rs` reads the text, `vdbench/run.rs` finds the workloads, storage and limits of a run,
+//! `vdbench/points.rs` its combinations, and `vdbench/job.rs` converts a workload to a job.
 
 mod job;
 mod parameters;
@@ -15,7 +15,7 @@ use iodyno_catalog::{File, Problem};
 use parameters::{Definition, Kind, Parameter, definitions};
 use std::path::Path;
 
-/// The most groups of a file.
+/// Upper bound of the groups of a file.
 const MAX_GROUPS: usize = 256;
 
 /// Whether a name on the command line is the path of a parameter file: it ends in `.vdb`.
@@ -23,7 +23,7 @@ pub fn is_parameter_file(path: &str) -> bool {
     Path::new(path).extension().is_some_and(|suffix| suffix == "vdb")
 }
 
-/// Values that vdbench's command line puts in place of those of all runs.
+/// Values of vdbench's command line that replace those of all runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Overrides {
     elapsed: Option<String>,
@@ -50,7 +50,7 @@ fn read_with(path: &str, overrides: &Overrides) -> Result<JobFile, Problem> {
 /// Reads a command line such as `vdbench -f FILE -e 60`.
 ///
 /// # Errors
-/// A file that can't be read; all that can't be honoured, with its place.
+/// A file that can't be read; all parameters and options that can't be honoured, with their places.
 pub fn read_command(line: &str) -> Result<JobFile, Problem> {
     let file = command_line::file(line);
     let mut found = Found::new(&file);
@@ -138,7 +138,7 @@ fn parse_with(origin: &str, text: &str, overrides: &Overrides) -> Result<JobFile
     Ok(JobFile { name, groups })
 }
 
-/// Cells go by their names: jobs of one name get numbers.
+/// Appends numbers to the names of jobs that share one, since names of cells must be unique.
 fn number_twins(groups: &mut [Vec<Job>]) {
     let mut taken = std::collections::BTreeSet::new();
     for job in groups.iter_mut().flatten() {
@@ -151,7 +151,7 @@ fn number_twins(groups: &mut [Vec<Job>]) {
     }
 }
 
-/// What concerns all runs.
+/// Parameters that apply to all runs.
 #[derive(Debug)]
 struct General {
     /// Writes carry verifiable content, and reads check it.
@@ -214,7 +214,7 @@ impl General {
     }
 }
 
-/// Hosts: this one alone.
+/// Checks a host definition: hosts other than this one are refused.
 fn hosts(definition: &Definition, found: &mut Found<'_>) {
     let is_here = |parameter: &Parameter| {
         let value = parameter.values.first().map_or("", |value| value.text.as_str());

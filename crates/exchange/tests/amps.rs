@@ -1,4 +1,4 @@
-//! Command lines of `amps_bio_perf_test`: what each option makes of a workload, and what is refused, and in which words.
+//! Command lines of `amps_bio_perf_test`: the workload that each option gives, and the texts of refusals.
 
 mod other_tools;
 
@@ -51,7 +51,7 @@ fn options_mean_what_the_documentation_says() {
     says(&job.traps, "never written");
 }
 
-/// The published measurement's line is the catalog's workloads, but for their limits.
+/// The line of the published measurement gives the workloads of the catalog, except for their limits.
 #[test]
 fn the_published_mixes_are_the_catalogs() {
     for (options, name) in [("-r 0", "log-write"), ("-r 80", "log-80-20")] {

@@ -1,4 +1,4 @@
-//! Command lines of diskspd: what each option makes of a workload, and what is refused, and in which words.
+//! Command lines of diskspd: the workload that each option gives, and the texts of refusals.
 
 mod other_tools;
 
@@ -107,12 +107,12 @@ fn options_mean_what_diskspd_means() {
     says(&windows.notes, "2 targets");
 }
 
-/// Percentages, ranges, lists and what is not given, by diskspd's documentation of its command line.
+/// Percentages, ranges, lists and defaults, by diskspd's documentation of its command line.
 #[test]
 fn percentages_ranges_and_defaults_are_those_of_diskspd() {
     let text =
         |options: &str| job(options).toml.lines().skip(2).map(str::to_owned).collect::<Vec<_>>();
-    // 64 KiB, one thread with 2 requests, reads from the start on, 10 s behind a warm-up of 5 s.
+    // Defaults: 64 KiB, one thread with 2 requests, reads from the start, 10 s after a warm-up of 5 s.
     for (option, without) in [
         ("-b64K -r", "-r"),
         ("-o2 -r", "-r"),
@@ -126,14 +126,14 @@ fn percentages_ranges_and_defaults_are_those_of_diskspd() {
     ] {
         assert_eq!(text(option), text(without), "{option}");
     }
-    // Sizes are powers of 1024, and b is blocks; -B is a base and a length, -f an end.
+    // Suffixes are powers of 1024, and b counts blocks; -B is a base and a length, -f an end.
     let active = |options: &str| {
         job(options).toml.lines().find(|l| l.starts_with("active")).unwrap().to_owned()
     };
     assert_eq!(active("-r -b4K -B8b:16b"), active("-r -b4K -B32K:64K"));
     assert_eq!(active("-r -b4K -B32K:64K"), "active = \"32KiB..96KiB\"");
     assert_eq!(active("-r -f1M"), "active = \"0B..1MiB\"");
-    // A list of shares ends with what is left of the I/O and of the target.
+    // The rest of the I/O goes to the rest of the target.
     let addresses = |options: &str| {
         job(options).toml.lines().find(|l| l.starts_with("addresses")).unwrap().to_owned()
     };
@@ -141,7 +141,7 @@ fn percentages_ranges_and_defaults_are_those_of_diskspd() {
     for options in ["-w101 -r", "-rdpct90/110", "-rdpct60/10:60/10", "-rs0", "-rs101", "-w-1 -r"] {
         refusal(options, parse(&format!("diskspd {options} x.dat")));
     }
-    // Variables of shells are named.
+    // A refusal names the shell variable.
     for (line, name) in [
         ("diskspd -b$SIZE -r x.dat", "`$SIZE`"),
         ("diskspd -b${SIZE} -r x.dat", "`${SIZE}`"),

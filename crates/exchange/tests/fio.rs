@@ -1,5 +1,5 @@
-//! Job files of fio: what each option makes of a workload, what is refused and in which words, and that no text makes
-//! the parser panic.
+//! Job files of fio: the workload that each option gives, and the texts of refusals; and no text makes the parser
+//! panic.
 
 use iodyno_exchange::fio::{Job, JobFile, Surroundings, parse, parse_command_line, parse_sections};
 use iodyno_units::OpKind;
@@ -40,14 +40,14 @@ fn refusal(text: &str) -> String {
     }
 }
 
-/// The one job of a file.
+/// The only job of a file.
 fn job_of(text: &str) -> Job {
     let mut file = file(text);
     assert_eq!(file.jobs().count(), 1);
     file.groups.remove(0).remove(0)
 }
 
-/// One job that ends after ten seconds, with these lines.
+/// A job of ten seconds with these lines.
 fn job(lines: &str) -> Job {
     let text = format!("[job]\nruntime=10\ntime_based\n{lines}\n");
     file(&text).groups.remove(0).remove(0)
@@ -57,7 +57,7 @@ fn spec(lines: &str) -> Spec {
     job(lines).spec
 }
 
-/// Whether two texts stand for the same workload but for the line about it.
+/// Asserts that a job with these lines becomes the workload `toml`, except for its `about` line.
 fn is_workload(lines: &str, toml: &str) {
     let mine = spec(lines).with_new_file(NewFile::Written).unwrap();
     let toml = format!("schema = 1\nabout = \"{}\"\n{toml}", mine.about());
@@ -65,10 +65,11 @@ fn is_workload(lines: &str, toml: &str) {
     assert_eq!(mine, theirs, "{lines}\n{}\n{}", mine.to_toml(), theirs.to_toml());
 }
 
-/// The end of a workload that a job of ten seconds makes.
+/// The last lines of the workload of a job of ten seconds.
 const TIME: &str = "[limits]\nramp = \"0s\"\ntime = \"10s\"";
 
-/// A job that only writes finds its file as fio leaves a new one: with its space reserved and unwritten, unless told otherwise.
+/// A job that only writes gets a new file as fio makes it: space reserved and unwritten, unless an option says
+/// otherwise.
 #[test]
 fn new_files_are_as_fio_leaves_them() {
     for (lines, expected) in [
@@ -118,7 +119,7 @@ fn options_mean_what_fio_means() {
     assert_eq!(spec("rw=write\nsize=1g\nverify=crc32c").content(), Content::Verifiable);
 }
 
-/// Addresses that fio walks or distributes in ways of its own.
+/// Walks and distributions of addresses that are special to fio.
 #[test]
 fn addresses_go_as_in_fio() {
     let all = |addresses: &str| format!("[all]\naddresses = {addresses}\n");
@@ -220,7 +221,7 @@ fn addresses_go_as_in_fio() {
     }
 }
 
-/// Clones and files: each where fio would have it, side by side on the target.
+/// Clones and files have the same places as in fio, side by side on the target.
 #[test]
 fn clones_and_files_have_their_places() {
     let of = |lines: &str| {
@@ -228,7 +229,7 @@ fn clones_and_files_have_their_places() {
         (spec.active().to_string(), spec.worker_step_bytes())
     };
     let place = |active: &str, step| (active.to_owned(), step);
-    // Clones of a file that they share walk it each by itself, or begin where the job says.
+    // Each clone walks a shared file by itself, or begins where the job says.
     assert_eq!(of("size=1g\nnumjobs=4\nfilename=a"), place("0B..1GiB", Some(0)));
     assert_eq!(of("size=1g\nnumjobs=4\nfilename=a\noffset_increment=1g"), place("0B..4GiB", None));
     assert_eq!(
@@ -237,21 +238,21 @@ fn clones_and_files_have_their_places() {
     );
     assert_eq!(of("numjobs=4\nfilename=a\noffset_increment=2g"), place("0B..100%", Some(2 << 30)));
     assert_eq!(of("size=1g\nnumjobs=4"), place("0B..4GiB", None));
-    // What is drawn unevenly is so in each clone's own file.
+    // Uneven distributions apply to the file of each clone separately.
     let hot = "size=1g\nnumjobs=4\nrw=randread\nrandom_distribution=zipf:1.1";
     assert_eq!(of(hot), place("0B..1GiB", Some(1 << 30)));
-    // A share of the target with a size, and the other way round; nothing is behind the last whole block of a file.
+    // An offset in percent with a size in bytes, and vice versa; space after the last whole block of a file is unused.
     assert_eq!(of("size=1g\noffset=25%\nfilename=a"), place("25%..+1GiB", None));
     assert_eq!(of("size=50%\noffset=1g\nfilename=a"), place("1GiB..+50%", None));
     assert_eq!(of("size=1m\nnrfiles=3\nbs=64k"), place("0B..960KiB", None));
-    // Several files of a job: a block of each in turn.
+    // Several files of a job take one block each in turn.
     let several = |lines: &str| spec(lines).addresses(OpKind::Read)[0].pattern.clone();
     let three = Pattern::Streams { streams: 3 };
     assert_eq!(several("rw=read\nsize=3g\nfilename=a:b:c"), three);
     assert_eq!(several("rw=read\nsize=3g\nnrfiles=3\ndirectory=/tmp"), three);
     let one_by_one = "rw=read\nsize=3g\nnrfiles=3\nfile_service_type=sequential";
     assert_eq!(several(one_by_one), Pattern::Sequential { shared: false, run: None });
-    // Jobs at once: each file has its place, and keeps it in later groups.
+    // Jobs at the same time: each file has its place, and keeps it in later groups.
     let text = "[global]\nruntime=1\ntime_based\n[a]\nsize=3m\n[b]\nfilename=x\nsize=2m\n[c]\nfilename=x\n\
                 offset=1m\nsize=1m\n[d]\nsize=1m\nnumjobs=2\n[e]\nstonewall\nfilename=x\nsize=2m\n";
     let places: Vec<String> = file(text).jobs().map(|j| j.spec.active().to_string()).collect();
@@ -259,22 +260,22 @@ fn clones_and_files_have_their_places() {
     let places = |text: &str| -> Vec<String> {
         file(text).jobs().map(|job| job.spec.active().to_string()).collect()
     };
-    // Without sizes, equal parts; one that comes again has the same.
+    // Files without sizes get equal parts; a file that is used again keeps its part.
     let text = "[global]\nruntime=1\ntime_based\n[a]\nfilename=a\n[b]\nfilename=b\nsize=50%\n\
                 [c]\nfilename=c\n[d]\nstonewall\nfilename=b\n";
     let expected =
         ["0%..33.3333333%", "33.3333333%..50%", "66.6666667%..100%", "33.3333333%..66.6666667%"];
     assert_eq!(places(text), expected);
-    // A device is a target of its own, whatever other jobs do, and whichever sizes they have.
+    // A device is a separate target, whatever the other jobs and their sizes.
     let text = "[a]\nfilename=/dev/a\nsize=100%\n[b]\nfilename=/dev/b\n[c]\nsize=1g\n[d]\nfilename=/dev/b\nsize=1g\noffset=2g\n";
     assert_eq!(places(text), ["0%..100%", "0B..100%", "0B..1GiB", "2GiB..3GiB"]);
-    // A file begins where it began, also where a later job takes more of it, or goes on behind its start.
+    // A file keeps its start, even if a later job uses more of it or begins further in.
     let again = "[w]\nfilename=x\nsize=1m\n[r]\nstonewall\nfilename=x\nsize=2m\n[s]\nstonewall\nfilename=x\noffset=16m\nsize=2m\n";
     assert_eq!(places(again), ["0B..1MiB", "0B..2MiB", "16MiB..18MiB"]);
-    // Between its first and its last job it keeps its content: another file lies elsewhere.
+    // A file keeps its content between its first and last job, so other files lie elsewhere.
     let kept = "[w]\nfilename=x\nsize=1m\n[o]\nstonewall\nsize=3m\n[r]\nstonewall\nfilename=x\nsize=1m\n[p]\nstonewall\nsize=5m\n";
     assert_eq!(places(kept), ["0B..1MiB", "1MiB..4MiB", "0B..1MiB", "0B..5MiB"]);
-    // What an earlier job says of a file's size holds for later ones, which may know it by its default name.
+    // A file size that an earlier job defines holds for later jobs, which may use the file's default name.
     let known = "[w]\nsize=8m\n[r]\nstonewall\nfilename=w.0.0\n[s]\nstonewall\nfilename=w.0.0\nsize=50%\noffset=25%\n";
     assert_eq!(places(known), ["0B..8MiB", "0B..8MiB", "2MiB..6MiB"]);
 }
@@ -315,7 +316,7 @@ fn traps_name_their_figures() {
     assert!(!even.iter().any(|trap| trap.contains("half")), "{even:?}");
 }
 
-/// A job that makes files alone is none; the size that it gives them holds.
+/// A job that only makes files is left out, but the size that it gives them holds.
 #[test]
 fn jobs_that_make_files_issue_nothing() {
     let read = file(
@@ -327,7 +328,7 @@ fn jobs_that_make_files_issue_nothing() {
     assert!(read.groups[0][0].notes[0].words.contains("create_only"));
 }
 
-/// Sequential and random by kind.
+/// Random percentages by kind of operation.
 #[test]
 fn shares_of_random_operations_go_by_kind() {
     let of = |lines: &str| {
@@ -353,7 +354,7 @@ fn slots_are_used_again_as_in_fio() {
     let none = Batches::default();
     assert_eq!(of("iodepth_low=4"), Batches { refill_at: Some(4), ..none });
     assert_eq!(of("iodepth_batch_complete_min=10"), Batches { refill_at: Some(6), ..none });
-    // Ten at a time until at most four are left.
+    // Reap ten at a time until at most four are in flight.
     let both = "iodepth_batch_complete_min=10\niodepth_low=4";
     assert_eq!(of(both), Batches { refill_at: Some(0), ..none });
     assert_eq!(of("iodepth_batch_complete=16"), Batches { refill_at: Some(0), ..none });
@@ -369,7 +370,7 @@ fn slots_are_used_again_as_in_fio() {
     assert_eq!(together("ioengine=psync\niodepth_batch=8"), None);
 }
 
-/// Jobs at once begin and end when they say.
+/// Start delays, waits and ends of jobs at the same time.
 #[test]
 fn jobs_of_a_group_have_times_of_their_own() {
     let text = "[a]\nsize=1g\n[b]\nsize=1g\nruntime=5\ntime_based\nstartdelay=3\n[c]\nwait_for=b\nsize=1g\nexitall\n\
@@ -400,7 +401,7 @@ fn jobs_of_a_group_have_times_of_their_own() {
     assert_eq!(backlog.read_back(), 8);
 }
 
-/// A flag of the run takes the place of the option, and an unset variable matters where it is used.
+/// A flag of the run replaces the option, and an unset variable is refused only where it is used.
 #[test]
 fn flags_and_sections_decide_what_is_read() {
     struct Polls;
@@ -427,7 +428,7 @@ fn flags_and_sections_decide_what_is_read() {
     assert!(refusal(text).contains("--poll"));
 }
 
-/// A command line is the job file that says the same.
+/// A command line becomes the same workload as the equivalent job file.
 #[test]
 fn a_command_line_is_a_job_file() {
     let line = "fio --ioengine=libaio --direct=1 --time_based --runtime 10 --output=x.json --output-format=json \\\n \
@@ -442,7 +443,7 @@ fn a_command_line_is_a_job_file() {
     assert_eq!(without_about(&mine), without_about(&theirs));
     let only = parse_command_line(&format!("{line} --section=b"), &[], &Fixed).unwrap();
     assert_eq!(only.jobs().map(|job| job.name.as_str()).collect::<Vec<_>>(), ["b"]);
-    // As it was pasted: its variables count, what stands around it is noted.
+    // A pasted line: its variables apply, and the shell syntax around the command is noted.
     let pasted = format!(
         "$ HALF=512m SIZE=1g sudo -E {} > out 2>&1 | tee x",
         line.replace("'1g'", "${SIZE}")
@@ -477,8 +478,8 @@ fn a_command_line_is_a_job_file() {
     insta::assert_snapshot!("command_lines", all.join("\n\n"));
 }
 
-/// Words are taken as fio's `getopt_long_only` takes them: an option has one dash or two, its value may be the next word,
-/// and its name may be cut short. Options beside a job file are those of all its jobs, unless these say otherwise.
+/// Words are parsed as by fio's `getopt_long_only`: an option has one dash or two, its value may be the next word, and
+/// its name may be abbreviated. Options on the line of a job file apply to all its jobs, unless these override them.
 #[test]
 fn the_words_of_a_line_are_taken_as_by_fio() {
     let tomls = |file: JobFile| -> Vec<String> {
@@ -501,13 +502,13 @@ fn the_words_of_a_line_are_taken_as_by_fio() {
         assert_eq!(of(line), tomls(file(text)), "{line}");
     }
     assert_eq!(of("fio --size=1g all.fio --section=b").len(), 1);
-    // What reads may be said to; what writes is refused then.
+    // `--readonly` allows jobs that read, and refuses jobs that write.
     assert_eq!(of("fio --readonly --size=1g all.fio").len(), 2);
     let writes = parse_command_line("fio --name=a --size=1g --rw=randrw --readonly", &[], &Fixed);
     assert!(writes.unwrap_err().to_string().contains("`a` writes, and `--readonly` forbids that"));
 }
 
-/// Lists by kind go on from those of `[global]`; a rate of 0 is none; distributions have fio's own parameters.
+/// Values by kind extend those of `[global]`; a rate of 0 is no limit; distributions have fio's own parameters.
 #[test]
 fn what_is_left_out_is_as_in_fio() {
     let body =
@@ -525,8 +526,7 @@ fn what_is_left_out_is_as_in_fio() {
     }
 }
 
-/// Clones share the files whose names don't have their numbers, and jobs those whose names are the same in the same
-/// folder.
+/// Clones share a file whose name lacks their number, and jobs share a file of the same name in the same folder.
 #[test]
 fn names_decide_which_files_are_shared() {
     let active = |text: &str| -> Vec<String> {
@@ -546,7 +546,7 @@ fn names_decide_which_files_are_shared() {
         let found = active(&format!("{head}{lines}\n[a]\n"));
         assert_eq!(found, [format!("active = \"0B..{gib}GiB\"")], "{lines}");
     }
-    // fio runs the first of such clones alone.
+    // fio runs only the first of such clones.
     let clones = |lines: &str| job_of(&format!("{head}{lines}\n[a]\n")).spec.threads();
     assert_eq!((clones("filename_format=data"), clones("filename=data")), (1, 4));
     let two = |a: &str, b: &str| active(&format!("{head}[a]\n{a}\n[b]\n{b}\n"));
@@ -557,7 +557,8 @@ fn names_decide_which_files_are_shared() {
     assert_eq!(two("directory=/d\nfilename=f", "directory=/e\nfilename=f"), [first, second]);
 }
 
-/// A block that is no whole number of sectors goes through the page cache: the line by which etcd's users test a disk.
+/// A block that is not a whole number of sectors goes through the page cache, as in the line by which etcd's users test
+/// a disk.
 #[test]
 fn blocks_below_a_sector_are_buffered() {
     let line = "fio --rw=write --ioengine=sync --fdatasync=1 --directory=test-data --size=22m --bs=2300 --name=mytest";
@@ -568,7 +569,7 @@ fn blocks_below_a_sector_are_buffered() {
     assert!(parse_command_line(&format!("{line} --verify=crc32c"), &[], &Fixed).is_err());
 }
 
-/// The page cache is emptied before a job as in fio: what is clean, and what is verified all of it.
+/// The page cache is dropped before a job as in fio: clean pages, and before a verification all pages.
 #[test]
 fn the_page_cache_is_dropped_as_in_fio() {
     for (lines, expected) in [
@@ -619,14 +620,14 @@ fn jobs_end_as_in_fio() {
     assert_eq!(limits("size=1g\nruntime=500ms\ntime_based\nramp_time=2"), timed);
     assert_eq!(limits("size=1g\nnumber_ios=7").2, Some(7));
     assert_eq!(limits("size=1g\nnumber_ios=7\nloops=3").2, Some(21));
-    // fio goes on then, and never ends in the middle of a block.
+    // A job that is `time_based` goes on after `number_ios`, in fio too; and no limit cuts a block.
     assert_eq!(limits("size=1g\nnumber_ios=7\nruntime=1\ntime_based=1").2, None);
     assert_eq!(limits("size=1m\nbs=24k\nloops=10").1, Some(420 * 24 * 1024));
     assert_eq!(limits("size=1m\nbs=64k\nnrfiles=3").1, Some(15 << 16));
-    // More files than any size has blocks for.
+    // More files than blocks of any size.
     let many = refusal("[job]\nsize=1m\nbs=64k\nnrfiles=9223372036854775807\n");
     assert!(many.contains("the number of streams"), "{many}");
-    // Flushes are operations here, and neither paced nor counted by fio.
+    // Flushes count as operations here; fio neither paces nor counts them.
     assert_eq!(limits("rw=write\nsize=1g\nnumber_ios=100\nfsync=1").1, Some(100 << 12));
     assert_eq!(limits("rw=randrw\nsize=1g\nnumber_ios=80\nfsync=4").1, Some(80 << 12));
     assert_eq!(limits("rw=randrw\nbs=4k,8k\nsize=1g\nnumber_ios=80\nfsync=4").2, Some(100));
@@ -640,7 +641,7 @@ fn jobs_end_as_in_fio() {
     assert!(refusal("[job]\nsize=1g\niodepth=0\n").contains("`iodepth` is 1 or more"));
     assert_eq!(rate("rw=write\nrate_iops=50\nfsync=1"), 100);
     assert_eq!(rate("rw=randrw\nrate_iops=100,100\nfdatasync=4"), 250);
-    // Files that are larger than what the job moves, and steps in shares of them.
+    // Files that are larger than the bytes moved, and offset steps in percent of them.
     let job = |lines: &str| file(&format!("[job]\nrw=randread\nfilename=x\n{lines}\n"));
     let spec = |lines: &str| job(lines).groups[0][0].spec.clone();
     let large = spec("filesize=4m\nsize=1m");
@@ -657,7 +658,7 @@ fn jobs_end_as_in_fio() {
     assert_eq!(limits("size=${SIZE}"), (None, Some(2 * gib), None, 0));
 }
 
-/// With the default base `kib` is 1000, as fio 3.33 has it; `k`, `kb` and `ki` are 1024.
+/// With the default base, `kib` is 1000 as in fio 3.33; `k`, `kb` and `ki` are 1024.
 #[test]
 fn sizes_have_the_base_that_the_job_names() {
     for (lines, bytes) in [
@@ -675,7 +676,7 @@ fn sizes_have_the_base_that_the_job_names() {
     }
 }
 
-/// Whoever wrote the job file may not be allowed to read what it includes.
+/// An error does not show the text of an included file, which the job's writer may not be allowed to read.
 #[test]
 fn an_error_in_an_included_file_shows_nothing_of_it() {
     struct Secret;
@@ -696,7 +697,8 @@ fn an_error_in_an_included_file_shows_nothing_of_it() {
     }
 }
 
-/// `[global]` counts for the jobs after it; groups begin at `stonewall`; included files are looked for beside the file.
+/// `[global]` applies to the jobs after it; groups begin at `stonewall`; included files are searched in the folder of
+/// the file.
 #[test]
 fn sections_and_groups() {
     let text = "; a comment\n[global]\nioengine=libaio # with words\nsize=1g\nruntime=1\ntime_based\ndirect=1\n\
@@ -711,13 +713,13 @@ fn sections_and_groups() {
     assert!(read.jobs().all(|job| job.direct && job.engine == Some("libaio")));
     let included = file("include common.inc\n[a]\nsize=1g\n");
     assert_eq!(bytes(&included.groups[0][0], OpKind::Read), 16384);
-    // Jobs of one name stay apart.
+    // Jobs of the same name stay separate.
     let twice = file("[a]\nsize=1g\n[a]\nsize=1g\nstonewall\n");
     let names: Vec<&str> = twice.jobs().map(|job| job.name.as_str()).collect();
     assert_eq!(names, ["a", "a-2"]);
 }
 
-/// A name in `[global]` is none of a job, as in fio; one in a job's own section is.
+/// As in fio, a `name` in `[global]` names no job, but one in a job's own section does.
 #[test]
 fn sections_name_their_jobs() {
     let named = file("[global]\nname=all\nsize=1g\n[a]\nrw=read\n[b]\nname=c\n[all]\n");
@@ -725,7 +727,7 @@ fn sections_name_their_jobs() {
     assert_eq!(names, ["a", "c", "all"]);
 }
 
-/// A job that writes each block of its own files, and verifies them, is read back behind its group, as by fio.
+/// As in fio, a job that writes each block of its own files and verifies them is read back after its group.
 #[test]
 fn what_is_verified_is_read_back() {
     let job = job_of(
@@ -742,7 +744,7 @@ fn what_is_verified_is_read_back() {
     let checks: Vec<&str> =
         two.jobs().map(|job| job.check.as_ref().unwrap().name.as_str()).collect();
     assert_eq!(checks, ["a-verify-2", "a-verify-verify"]);
-    // What is not all written, or by others too, is not.
+    // Files that are written in part, or by other jobs too, are not read back.
     for lines in [
         "rw=randrw",
         "rw=read",
@@ -762,7 +764,8 @@ fn what_is_verified_is_read_back() {
     }
 }
 
-/// A walk over a part of a device ends with the block that begins there, as fio's; in a file with the last one that fits.
+/// As in fio, a walk over a part of a device ends with the last block that begins there, and in a file with the last
+/// block that fits.
 #[test]
 fn a_walk_on_a_device_ends_with_a_whole_block() {
     for (lines, bytes) in [
@@ -780,7 +783,7 @@ fn a_walk_on_a_device_ends_with_a_whole_block() {
     }
 }
 
-/// The remedy for a search has the job's own limit.
+/// The suggested `--find-rate` has the job's own limit.
 #[test]
 fn a_search_is_named_with_its_limit() {
     for (lines, limit) in [
@@ -829,13 +832,13 @@ fn traps_are_explained() {
         let traps = job(lines).traps;
         let trap = traps.iter().find(|trap| trap.words.contains(words));
         let trap = trap.unwrap_or_else(|| panic!("{lines}: {traps:?}"));
-        // A run finds out by itself what the page cache answers, and what was never written.
+        // A run detects by itself reads from the page cache and reads of unwritten blocks.
         let is_judged = words.contains("buffered writes") || words.contains("never written");
         assert_eq!(trap.is_judged, is_judged, "{lines}");
     }
 }
 
-/// What can't be honoured is refused at its line, with the reason and the remedy.
+/// Options that can't be honoured are refused at their line, with the reason and the remedy.
 #[test]
 fn refusals() {
     let all: Vec<String> = [
@@ -902,7 +905,7 @@ fn refusals() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// No text makes the parser panic, and what it reads is a valid workload, also in its text.
+    /// No text makes the parser panic. A workload that it returns is valid and equal to that of its own text.
     #[test]
     fn any_text_is_read_or_refused(text in any_text()) {
         if let Ok(read) = parse("jobs/test.fio", &text, &Fixed) {

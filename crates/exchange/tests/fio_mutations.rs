@@ -1,8 +1,8 @@
-//! Untrusted job files and command lines of fio: whatever is in them, they are read or refused, in bounded time and
-//! memory; and what is read is a workload whose operations are where it says.
+//! Untrusted job files and command lines of fio are read or refused, in bounded time and memory. If read, they give a
+//! valid workload whose operations lie in its range.
 //!
-//! `IODYNO_FIO_MUTATIONS=1000000` makes so many mutations instead of a few thousand, `IODYNO_FIO_MUTATIONS=1@537` the
-//! 537th alone, and `IODYNO_FIO_MUTATIONS=1800s` as many as fit into half an hour of a processor. The last long pass:
+//! `IODYNO_FIO_MUTATIONS=1000000` makes a million mutations instead of 1500, `IODYNO_FIO_MUTATIONS=1@537` only the
+//! 537th, and `IODYNO_FIO_MUTATIONS=1800s` as many as fit into half an hour of processor time. The last long pass:
 //! `bench/runs/2026-11-24-fio-mutations`.
 
 mod mutation_budget;
@@ -16,11 +16,11 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Mutations by default.
+/// Default number of mutations.
 const SHORT: u64 = 1500;
-/// The most memory that one text may take beyond what the test has, bytes.
+/// Upper bound of the memory that one text may take beyond that of the test, bytes.
 const LIVE_MAX: u64 = 256 << 20;
-/// A text that takes longer hangs: the longest takes a tenth of a second in a debug build.
+/// A text that takes longer counts as a hang. The slowest takes a tenth of a second in a debug build.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Counts live bytes and their peak.
@@ -29,7 +29,7 @@ struct Counting;
 static LIVE: AtomicU64 = AtomicU64::new(0);
 static PEAK: AtomicU64 = AtomicU64::new(0);
 
-// SAFETY: passes everything to the system's allocator, and counts.
+// SAFETY: passes every call to the system's allocator, and counts.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let size = layout.size() as u64;
@@ -48,7 +48,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Texts that are mutated: each is read.
+/// Valid texts that are mutated.
 const SEEDS: &[&str] = &[
     "; jobs\n[global]\nioengine=libaio\nsize=1g\nruntime=10\ntime_based\ndirect=1\niodepth=32\n[a]\nrw=randread\nbs=4k\n[b]\nstonewall\nrw=write:8k\nbs=64k\nnumjobs=4\n",
     "[a]\nrw=randrw\nrwmixread=70\nbssplit=512/4:4k/60:8k,64k/100\nblockalign=4k\nsize=100m\nrandom_distribution=zoned_abs:60/10m:40/\nrate_iops=100,200\nrate_process=poisson\n",
@@ -64,7 +64,7 @@ const SEEDS: &[&str] = &[
     "fio --ioengine=libaio --size=1g --name='a b' --rw randread --bs=4k --time_based --runtime=5 \\\n --name=b --stonewall --rw=randwrite --random_distribution=pareto:0.2",
 ];
 
-/// What is put into them.
+/// Words that mutations insert.
 const WORDS: &[&str] = &[
     "0",
     "1",
@@ -221,12 +221,12 @@ impl Surroundings for Fixed {
     }
 }
 
-/// The text of a number.
+/// Text of the mutation with this number.
 fn mutated(number: u64) -> String {
     let mut rng = rng::stream(1, "fio mutation", number);
     let pick = |rng: &mut Generator, n: usize| below(rng, n as u64) as usize;
     let mut text: Vec<u8> = SEEDS[pick(&mut rng, SEEDS.len())].into();
-    // One change more often than many.
+    // Few changes are more likely than many.
     let changes = 1 + below(&mut rng, 3) * below(&mut rng, 4);
     for _ in 0..changes {
         let at = pick(&mut rng, text.len() + 1);
@@ -267,7 +267,7 @@ fn mutated(number: u64) -> String {
                 drop(text.splice(at..at, other[from..].iter().copied()));
             }
             8 => {
-                // Much of something, rarely.
+                // Repeat a piece many times, rarely.
                 let times = if below(&mut rng, 50) == 0 { 20_000 } else { 300 };
                 let piece = text[at..end].repeat(times / (end - at).max(1));
                 drop(text.splice(at..end, piece));
@@ -278,7 +278,7 @@ fn mutated(number: u64) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// What was read is a workload, in its text as well, and its operations are in its range.
+/// Asserts that the workload and its text are valid and equal, and that its operations lie in its range.
 fn judge(read: &JobFile) {
     assert!(read.jobs().count() > 0);
     let with_checks = || read.jobs().flat_map(|job| [Some(job), job.check.as_deref()]).flatten();
@@ -309,7 +309,7 @@ fn judge(read: &JobFile) {
     }
 }
 
-/// Counts of what was read and refused.
+/// Counts of texts that were read and refused.
 #[derive(Debug, Default)]
 struct Seen {
     texts: u64,

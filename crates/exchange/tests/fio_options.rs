@@ -1,5 +1,5 @@
-//! Every option of fio's job format, with two values each: fio and iodyno both take it, or iodyno refuses it by name with a
-//! remedy; and a job that both run moves as many operations and bytes.
+//! Every option of fio's job format, with two values each. Either fio and iodyno both accept it, or iodyno refuses it
+//! by name with a remedy. A job that both run moves equally many operations and bytes.
 
 use iodyno_exchange::fio::{Job, JobFile, Process, parse};
 use iodyno_units::OpKind;
@@ -9,13 +9,13 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Processes of fio at the same time.
+/// Number of processes of fio at the same time.
 const PROCESSES: usize = 6;
 
-/// What the job of each option has beside it.
+/// Lines of each job besides its option.
 const BASE: &str = "rw=write\nbs=4k\nsize=64k";
 
-/// Two values of each option that is more than a number or a switch.
+/// Two values for each option that is neither a number nor a switch.
 const VALUES: &[(&str, [&str; 2])] = &[
     ("name", ["x", "y"]),
     ("description", ["x", "y"]),
@@ -125,7 +125,7 @@ const VALUES: &[(&str, [&str; 2])] = &[
     ("log_alternate_epoch_clock_id", ["0", "1"]),
 ];
 
-/// Options that one option needs.
+/// Options with the lines that they require.
 const WITH: &[(&str, &str)] = &[
     ("percentage_random", "rw=randrw\nnorandommap=1"),
     ("random_distribution", "rw=randrw\nnorandommap=1"),
@@ -142,9 +142,9 @@ const WITH: &[(&str, &str)] = &[
     ("zonesize", "zonemode=strided"),
 ];
 
-/// Options that this machine, or a test, can't have fio run: its parser alone is asked.
+/// Options that fio can't run on this machine or in a test: only its parser is tested.
 const NOT_RUN: &[&str] = &[
-    // They change the machine, start programs, need users, devices, folders, or other files.
+    // These change the machine, start programs, or need users, devices, folders or other files.
     "exec_prerun",
     "exec_postrun",
     "ioscheduler",
@@ -178,26 +178,26 @@ const NOT_RUN: &[&str] = &[
     "name",
     "allow_file_create",
     "exitall_on_error",
-    // (Jobs that are still to run would count.)
+    // Jobs that have not run yet would count.
     "flow",
     "flow_id",
-    // (They end them.)
+    // These end other jobs.
     "exitall",
     "exit_what",
-    // It stands twice then, or fio says nothing of the job.
+    // The option would be given twice, or fio reports nothing on the job.
     "stonewall",
     "stats",
     "wait_for",
     "verify_async",
 ];
 
-/// Options by which sizes are drawn: the bytes are the same, and the number of operations is not.
+/// Options with random sizes: the bytes are equal, but the number of operations differs.
 const DRAWN: &[&str] = &["bsrange", "bssplit"];
 
-/// Options by which fio moves more or less than iodyno; `docs/fio.md` says why.
+/// Options for which fio moves more or less than iodyno; `docs/fio.md` says why.
 const DIFFERENT: &[&str] = &[];
 
-/// Values that iodyno takes for "not asked for", and that this fio does not take.
+/// Values that iodyno accepts as "off", and this version of fio refuses.
 const READ_HERE_ALONE: &[(&str, &str)] =
     &[("replay_align", "0"), ("replay_skip", "0"), ("log_compression", "0")];
 
@@ -205,7 +205,7 @@ fn fio(words: &[&str], folder: &Path) -> Output {
     Command::new("fio").args(words).current_dir(folder).output().unwrap()
 }
 
-/// The options of fio itself.
+/// Names of all options of the installed fio.
 fn options(folder: &Path) -> Vec<String> {
     let printed = String::from_utf8(fio(&["--cmdhelp=all"], folder).stdout).unwrap();
     let names = printed.lines().filter_map(|line| line.split_once(':'));
@@ -213,12 +213,12 @@ fn options(folder: &Path) -> Vec<String> {
     names.filter(|name| !name.is_empty() && !name.contains(' ')).collect()
 }
 
-/// Two values of an option: most are numbers or switches.
+/// Two values of an option; by default numbers that also serve a switch.
 fn values(name: &str) -> [&'static str; 2] {
     VALUES.iter().find(|(option, _)| *option == name).map_or(["1", "0"], |(_, values)| *values)
 }
 
-/// One option with one value.
+/// An option with a value, and the text of its job.
 struct Case {
     option: String,
     value: String,
@@ -243,7 +243,7 @@ impl Case {
     }
 
     fn of_iodyno(&self, number: usize) -> Result<Option<Job>, String> {
-        // (Another job runs before, for those that refer to one.)
+        // Another job runs before, for options that refer to one.
         let text = format!("[first]\nsize=4k\n{}", self.section(number));
         let file: JobFile =
             parse("case.fio", &text, &Process).map_err(|problem| problem.to_string())?;
@@ -252,7 +252,7 @@ impl Case {
     }
 }
 
-/// Operations and bytes of data that a job moves until its limits.
+/// Operations and bytes that a job moves until its limits.
 fn moved_by_iodyno(job: &Job) -> (u64, u64) {
     let (spec, limits) = (&job.spec, job.spec.limits());
     let capacity_bytes = 4 << 20;
@@ -279,7 +279,7 @@ fn moved_by_iodyno(job: &Job) -> (u64, u64) {
     (ops + read_back.0 + checked.0, bytes + read_back.1 + checked.1)
 }
 
-/// The number of the first section that fio does not take.
+/// Number of the first section that fio refuses; None if it accepts all.
 fn dropped(output: &Output) -> Option<usize> {
     let text = String::from_utf8_lossy(&output.stderr).into_owned()
         + &String::from_utf8_lossy(&output.stdout);
@@ -310,7 +310,7 @@ fn every_option_is_taken_as_by_fio_or_refused_by_name() {
         }
         std::fs::write(at.join(name), text).unwrap();
     };
-    // fio stops at the first section that it does not take.
+    // fio stops at the first section that it refuses.
     let mut left: Vec<usize> = (0..cases.len()).collect();
     let mut refused_by_fio = BTreeSet::new();
     loop {
@@ -344,7 +344,7 @@ fn every_option_is_taken_as_by_fio_or_refused_by_name() {
         }
     }
     both.retain(|(number, _)| !NOT_RUN.contains(&cases[*number].option.as_str()));
-    // Some processes of fio run all jobs that both take; some values are refused only then.
+    // Several processes of fio run all jobs that both accept; some values are refused only at this point.
     let found: Vec<serde_json::Value> = std::thread::scope(|scope| {
         let parts = both.chunks(both.len().div_ceil(PROCESSES)).enumerate();
         let threads: Vec<_> = parts

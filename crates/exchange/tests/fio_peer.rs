@@ -1,5 +1,5 @@
-//! Workloads beside fio itself: a job that fio runs, with a log of what it issues, has the same operations, or shares of
-//! them, as the workload that it becomes. `IODYNO_FIO_SEED=7` chooses the seed of both.
+//! Comparison with fio itself: a job that fio runs, with a log of its I/O, issues the same operations as the workload
+//! that the job becomes, or the same shares of them. `IODYNO_FIO_SEED=7` chooses the seed of both.
 
 use iodyno_exchange::fio::{Process, parse_command_line};
 use iodyno_units::OpKind;
@@ -11,22 +11,22 @@ use std::sync::Arc;
 const BLOCKS: usize = 1024;
 const OPS: usize = 40_000;
 
-/// A file that is there before the job.
+/// Size of the file that exists before the job.
 const FILE_BYTES: u64 = 4 << 20;
 
-/// An operation: its kind, the number of its file, the offset there and its length.
+/// An operation: kind, number of the file, offset and length.
 type Issued = (OpKind, usize, u64, u64);
 
-/// Whether fio can be asked.
+/// Whether fio is installed.
 fn has_fio() -> bool {
     let is_there = Command::new("fio").arg("--version").output().is_ok();
     assert!(is_there || std::env::var("CI").is_err(), "fio is missing");
     is_there
 }
 
-/// What fio issues for a command line in a folder.
+/// Operations that fio issues for a command line in a folder.
 fn issued_by_fio(line: &str, folder: &std::path::Path) -> Vec<Issued> {
-    // fio appends to a log that is there.
+    // fio appends to an existing log.
     let log = tempfile::Builder::new().tempfile_in(folder).unwrap().path().to_owned();
     let mut command = Command::new("fio");
     command.args(line.split_whitespace().skip(1)).arg("--output=/dev/null").current_dir(folder);
@@ -54,7 +54,7 @@ fn issued_by_fio(line: &str, folder: &std::path::Path) -> Vec<Issued> {
     issued
 }
 
-/// How often each block is addressed by fio.
+/// Number of operations of fio on each block.
 fn by_fio(line: &str, folder: &std::path::Path) -> Vec<u64> {
     let mut hits = vec![0; BLOCKS];
     for (kind, _, offset, len) in issued_by_fio(&format!("{line} --ioengine=null"), folder) {
@@ -65,7 +65,7 @@ fn by_fio(line: &str, folder: &std::path::Path) -> Vec<u64> {
     hits
 }
 
-/// The operations of the line's workload on a target of this size, until its limit of bytes.
+/// Operations of the line's workload on a target of this size, up to its limit in bytes.
 fn issued_by_iodyno(line: &str, capacity_bytes: u64, seed: u64) -> Vec<Issued> {
     let file = parse_command_line(line, &[], &Process).unwrap_or_else(|e| panic!("{line}: {e}"));
     let spec = &file.groups[0][0].spec;
@@ -85,7 +85,7 @@ fn issued_by_iodyno(line: &str, capacity_bytes: u64, seed: u64) -> Vec<Issued> {
     all
 }
 
-/// The same by iodyno.
+/// Number of operations of iodyno on each block.
 fn by_iodyno(line: &str, seed: u64) -> Vec<u64> {
     let file = parse_command_line(line, &[], &Process).unwrap_or_else(|e| panic!("{e}"));
     let spec = &file.groups[0][0].spec;
@@ -103,7 +103,7 @@ fn seed() -> u64 {
     std::env::var("IODYNO_FIO_SEED").map_or(1, |seed| seed.parse().unwrap())
 }
 
-/// The largest difference between two samples' shares of the first blocks: Kolmogorov and Smirnov's.
+/// Kolmogorov–Smirnov statistic: the largest difference between the cumulative shares of two samples.
 fn difference(a: &[u64], b: &[u64]) -> f64 {
     let (mut sums, mut most) = ((0, 0), 0_u64);
     for (a, b) in a.iter().zip(b) {
@@ -113,9 +113,9 @@ fn difference(a: &[u64], b: &[u64]) -> f64 {
     most as f64 / OPS as f64
 }
 
-/// At so many draws of each two samples of one law differ by more than 0.0138 once in a thousand (1.95 √(2 / n)). Hot
-/// blocks are scattered, by other keys: they are compared in the order of their hits, which makes both samples alike in
-/// their noise. fio's zipf is an approximation (Gray's), with a systematic difference of 1 to 2 % here.
+/// With this number of draws, two samples of one law differ by more than 0.0138 once in a thousand (1.95 √(2 / n)). Hot
+/// blocks are scattered by different keys, so blocks are compared in the order of their hits, which makes both samples
+/// alike in their noise. fio's zipf is an approximation (Gray's), with a systematic difference of 1 to 2 % here.
 #[test]
 fn shares_are_those_of_fio() {
     if !has_fio() {
@@ -147,8 +147,8 @@ fn shares_are_those_of_fio() {
     }
 }
 
-/// Walks have the same blocks in the same order, whatever the files, their sizes, and where the job begins in them. The
-/// file is there, and has 4 MiB.
+/// Walks have the same blocks in the same order, for any files, sizes and starts of the job. The file exists, and has 4
+/// MiB.
 #[test]
 fn walks_are_those_of_fio() {
     if !has_fio() {
@@ -170,10 +170,10 @@ fn walks_are_those_of_fio() {
         ("--rw=write --bs=64k --size=1000k --nrfiles=7 --file_service_type=sequential", 128 << 10),
         ("--rw=write --bs=16k --filesize=100k --size=300k --nrfiles=3", 96 << 10),
         ("--rw=write --bs=64k --size=1m --nrfiles=3 --loops=2", 320 << 10),
-        // A flush behind each pass.
+        // A flush after each pass.
         ("--filename=f --rw=write --bs=64k --size=256k --loops=3 --end_fsync=1", 0),
         ("--filename=f --rw=write --bs=64k --size=256k --io_size=768k --end_fsync=1", 0),
-        // A walk with holes ends with the file, or begins again where a hole alone reaches beyond it.
+        // A walk with holes ends with the file, or begins again if only a hole reaches beyond it.
         ("--rw=read:8k --bs=4k --size=256k", 0),
         ("--rw=read:8k --bs=4k --size=256k --loops=2", 0),
         ("--rw=read:4k --bs=4k --size=256k", 0),
@@ -197,7 +197,7 @@ fn walks_are_those_of_fio() {
         let theirs: Vec<Issued> =
             issued_by_fio(&line, folder.path()).into_iter().map(of_target).collect();
         let mut ours = issued_by_iodyno(&line, FILE_BYTES, seed());
-        // fio flushes after the last write too, where it is due.
+        // fio also flushes after the last write, if a flush is due.
         ours.extend(
             theirs.last().filter(|last| last.0 == OpKind::Flush && ours.last() != Some(last)),
         );
@@ -205,8 +205,8 @@ fn walks_are_those_of_fio() {
     }
 }
 
-/// Blocks of several sizes follow one another, and fill as much of the file; their sizes come as often. Random blocks of
-/// several files are the same ones, in another order.
+/// Sequential blocks of several sizes are adjacent, fill the same part of the file, and have the same frequencies of
+/// sizes. Random blocks of several files are the same set, in another order.
 #[test]
 fn last_blocks_are_those_of_fio() {
     if !has_fio() {
@@ -231,7 +231,7 @@ fn last_blocks_are_those_of_fio() {
                 sums[at] += (*len as f64).powi(2);
             }
         }
-        // Where the sizes leave a rest, it may be another one.
+        // If the sizes leave a remainder, it may differ.
         let rest = if options.contains("3k") || options.contains("32k") { 100 << 10 } else { 0 };
         assert!(ends[0].abs_diff(ends[1]) <= rest, "{options}: {ends:?}");
         let rates = [theirs.len() as f64, ours.len() as f64];
@@ -251,7 +251,7 @@ fn last_blocks_are_those_of_fio() {
     assert_eq!(ours, theirs);
 }
 
-/// In a mix each kind goes on from its own last operation.
+/// In a mix, a sequential operation continues from the last one of its own kind.
 #[test]
 fn walks_of_a_mix_go_on_by_kind() {
     if !has_fio() {
@@ -284,8 +284,8 @@ fn walks_of_a_mix_go_on_by_kind() {
     }
 }
 
-/// In a mix of reads and writes a flush that is due is issued again after each read, until the next write: both keep the
-/// same law, and have as many flushes.
+/// In a mix of reads and writes, a due flush is repeated after each read until the next write. fio and iodyno then have
+/// equally many flushes.
 #[test]
 fn flushes_of_a_mix_are_those_of_fio() {
     if !has_fio() {
@@ -315,7 +315,7 @@ fn flushes_of_a_mix_are_those_of_fio() {
             }
             f64::from(flushes)
         });
-        // Of about 2048 / every flushes, in runs of some: five deviations.
+        // About 2048 / `every` flushes, in short runs: allow five standard deviations.
         let deviation = ((2048 / every) as f64 * 4.0).sqrt() * 5.0;
         assert!((flushes[0] - flushes[1]).abs() < deviation, "{options}: {flushes:?}");
     }

@@ -1,10 +1,10 @@
-//! Mutations of command lines of sysbench, diskspd and `amps_bio_perf_test` and of parameter files of vdbench: whatever the text is, the reader
-//! reads it or refuses it. It does not panic, a workload that it makes is valid and is what its text says, and each
-//! refusal lies within the text. Where a reader takes a text, each job has a group, and no group is empty.
+//! Mutations of command lines of sysbench, diskspd and `amps_bio_perf_test` and of parameter files of vdbench. The
+//! reader reads or refuses any text without a panic. A workload that it makes is valid and equal to that of its own
+//! text, and each refusal lies within the text. A text that is read gives groups of one job or more.
 //!
-//! `IODYNO_EXCHANGE_MUTATIONS=1500000@2000000` makes that many of each, from that number, instead of a thousand or two;
-//! `IODYNO_EXCHANGE_MUTATIONS=1@537` the 537th alone, and `IODYNO_EXCHANGE_MUTATIONS=1800s` as many as fit into half an hour
-//! of a processor, for each. The last long pass: `bench/runs/2026-11-26-mutations`.
+//! `IODYNO_EXCHANGE_MUTATIONS=1500000@2000000` makes that many of each, from that number on, instead of 1500;
+//! `IODYNO_EXCHANGE_MUTATIONS=1@537` only the 537th, and `IODYNO_EXCHANGE_MUTATIONS=1800s` as many as fit into half an
+//! hour of processor time, for each. The last long pass: `bench/runs/2026-11-26-mutations`.
 
 mod mutation_budget;
 
@@ -15,7 +15,7 @@ use iodyno_units::rng::{self, Generator};
 use iodyno_workload::Spec;
 use mutation_budget::Budget;
 
-/// Number of each by default.
+/// Default number of mutations of each format.
 const SHORT: u64 = 1500;
 
 type Read = fn(&str) -> Result<JobFile, Problem>;
@@ -46,7 +46,7 @@ const VDBENCH: &[&str] = &[
     "validate=yes\nsd=sd1,lun=x,size=1g,align=4096\nwd=wd1,sd=*,seekpct=eof,xf=64k,openflags=(o_sync,o_direct)\nrd=run,wd=wd1,io=max,maxdata=1g,elapsed=1h\n",
 ];
 
-/// Pieces that a mutation puts in.
+/// Pieces that a mutation inserts.
 const PIECES: &[&str] = &[
     "",
     " ",
@@ -119,7 +119,7 @@ const PIECES: &[&str] = &[
     "forrdpct=(0-100,1),forthreads=(1-100,1)",
 ];
 
-/// Values that may be valid where they are put.
+/// Values that mutations insert, which may be valid there.
 const VALUES: &[&str] = &[
     "0",
     "1",
@@ -169,7 +169,7 @@ fn pick<'a>(random: &mut Generator, list: &[&'a str]) -> &'a str {
     list[rng::below(random, list.len() as u64) as usize]
 }
 
-/// A place between two characters.
+/// A random boundary between two characters.
 fn place(random: &mut Generator, text: &str) -> usize {
     let mut at = rng::below(random, text.len() as u64 + 1) as usize;
     while !text.is_char_boundary(at) {
@@ -194,13 +194,13 @@ fn mutated(random: &mut Generator, texts: &[&str]) -> String {
                 text.insert_str(from, &piece);
             }
             3 => {
-                // A part of another text.
+                // Insert a part of another text.
                 let other = pick(random, texts);
                 let (c, d) = (place(random, other), place(random, other));
                 text.insert_str(from, &other[c.min(d)..c.max(d)]);
             }
             _ => {
-                // A word, or a value, becomes another.
+                // Replace a word or a value.
                 let is_end = |c: char| c.is_whitespace() || ",=()".contains(c);
                 let start = text[..from].rfind(is_end).map_or(0, |at| at + 1);
                 let end = text[start..].find(is_end).map_or(text.len(), |at| start + at);
@@ -226,7 +226,7 @@ fn check(name: &str, texts: &[&str], read: Read) {
     for number in Budget::asked("IODYNO_EXCHANGE_MUTATIONS", SHORT).numbers() {
         let mut random = rng::stream(1, name, number);
         let text = mutated(&mut random, texts);
-        // The number and the text of what panics.
+        // On a panic, print the number and the text.
         let judged = std::panic::catch_unwind(|| judge(&text, read));
         let judged = judged.unwrap_or_else(|_| panic!("{name} {number} panics:\n{text}"));
         match judged {
@@ -241,7 +241,7 @@ fn check(name: &str, texts: &[&str], read: Read) {
     assert!(count < 1000 || refused > count / 50, "{name}: only {refused} of {count} are refused");
 }
 
-/// Whether a text is read; what is wrong with what the reader made of it.
+/// Whether a text is read; the error says how the reader's result is wrong.
 fn judge(text: &str, read: Read) -> Result<bool, String> {
     match read(text) {
         Ok(file) => {

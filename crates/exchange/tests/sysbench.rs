@@ -1,4 +1,4 @@
-//! Command lines of sysbench's `fileio`: what each option makes of a workload, and what is refused, and in which words.
+//! Command lines of sysbench's `fileio`: the workload that each option gives, and the texts of refusals.
 //! `sysbench_peer.rs` compares the stream with sysbench itself.
 
 mod other_tools;
@@ -94,7 +94,7 @@ fn engines_files_and_the_page_cache() {
     assert_eq!(of(""), (Some("psync"), false));
     assert_eq!(of("--file-io-mode=async --file-extra-flags=direct"), (Some("libaio"), true));
     assert_eq!(of("--file-io-mode=mmap --file-extra-flags=direct"), (Some("mmap"), false));
-    // The last of two counts; the old way to name a test.
+    // The last value counts; the old way to name a test is accepted.
     let old =
         one(parse("sysbench --test=fileio --threads=2 --threads=4 --file-test-mode=rndrd run"));
     assert_eq!(old.spec.threads(), 4);
@@ -106,7 +106,7 @@ fn engines_files_and_the_page_cache() {
     says(&job("--file-test-mode=rndrd --rand-seed=7 --mysql-user=x").notes, "--seed");
 }
 
-/// Sizes, lists and what is not given, as `sysbench fileio help` of 1.0.20 prints it.
+/// Sizes, lists and defaults, as `sysbench fileio help` of 1.0.20 prints them.
 #[test]
 fn lists_and_defaults_are_those_of_sysbench() {
     let spec = |options: &str| job(&format!("--file-test-mode=rndrw {options}")).spec;
@@ -129,12 +129,12 @@ fn lists_and_defaults_are_those_of_sysbench() {
         "--file-fsync-mode=fsync",
         "--file-merged-requests=0",
         "--file-rw-ratio=1.5",
-        // Of two the last counts.
+        // The last value counts.
         "--time=99 --time=10",
     ] {
         assert_eq!(spec(option), spec(""), "{option}");
     }
-    // Flags are a list; the order does not matter.
+    // Flags are a list in any order.
     let of = |flags: &str| job(&format!("--file-test-mode=rndwr --file-extra-flags={flags}"));
     assert_eq!(of("direct,dsync").spec, of("dsync,direct").spec);
     assert_eq!((of("direct,dsync").direct, of("dsync").direct), (true, false));

@@ -1,5 +1,5 @@
-//! The stream of a converted command line beside the system calls of sysbench itself, as strace shows them. Without sysbench
-//! 1.0 and strace (packages of these names) nothing is compared, which the test says; with `CI=true` it fails.
+//! Comparison of the stream of a converted command line with the system calls of sysbench itself, from strace. Without
+//! sysbench 1.0 and strace (packages of these names) the test compares nothing and says so; with `CI=true` it fails.
 
 use iodyno_exchange::sysbench::parse;
 use iodyno_units::{Op, OpKind};
@@ -9,17 +9,17 @@ use std::process::Command;
 
 const MIB: u64 = 1 << 20;
 
-/// A system call of sysbench on its files: the thread, what it asks for, and where, from the start of the first file.
+/// A system call of sysbench on its files: thread, request, and offset from the start of the first file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Call {
     Io(u64, OpKind, u64),
     /// An asynchronous request; strace shows its kind and place in the request's own fields.
     Submitted(OpKind, u64),
-    /// So many requests have completed.
+    /// Number of completed requests.
     Completed(usize),
 }
 
-/// What sysbench does for `options`, which go on over four files of 1 MiB. None without sysbench or strace.
+/// System calls of sysbench with `options`, over four files of 1 MiB. None without sysbench or strace.
 fn traced(options: &str) -> Option<Vec<Call>> {
     let has = |program: &str, version: &str| {
         let output = Command::new(program).arg("--version").output();
@@ -55,8 +55,8 @@ fn line(options: &str) -> String {
     format!("sysbench fileio --file-num=4 --file-total-size=4M --time=0 {options} run")
 }
 
-/// A line of strace: `TID pread64(3</folder/test_file.0>, ""..., 16384, 327680) = 16384`. A call that another thread
-/// interrupts is in two lines; the offset of a read that was cut stands in its second.
+/// Parses a line of strace: `TID pread64(3</folder/test_file.0>, ""..., 16384, 327680) = 16384`. A call that another
+/// thread interrupts is in two lines; the second has the offset of an interrupted read.
 fn call(line: &str, all: &str) -> Option<Call> {
     let (thread, rest) = line.split_once(' ')?;
     let rest = rest.trim_start();
@@ -88,9 +88,9 @@ fn call(line: &str, all: &str) -> Option<Call> {
     };
     let offset = if let Some((before, _)) = arguments.split_once(" <unfinished") {
         last(before).or_else(|| {
-            // Lines are found by their addresses in the text.
+            // The place of a line is its address within the text.
             let at = line.as_ptr() as usize - all.as_ptr() as usize;
-            // strace fills short thread numbers up with spaces.
+            // strace pads short thread numbers with spaces.
             let resumed = format!("<... {name} resumed>");
             let rest = all[at..].lines().find_map(|later| {
                 let (number, rest) = later.split_once(' ')?;
@@ -104,7 +104,7 @@ fn call(line: &str, all: &str) -> Option<Call> {
     Some(Call::Io(thread, kind, file * MIB + offset.unwrap()))
 }
 
-/// Our streams of the same command line.
+/// iodyno's streams for the same command line.
 fn streams(options: &str) -> Vec<Stream> {
     let file = parse(&line(options)).unwrap_or_else(|problem| panic!("{problem}"));
     let spec = &file.groups[0][0].spec;
@@ -118,7 +118,7 @@ fn place(op: &Op) -> u64 {
     op.offset_bytes
 }
 
-/// One thread: the same kinds in the same order, and the same places where they are not drawn.
+/// With one thread: the same kinds in the same order, and the same places if they are not random.
 #[test]
 fn one_thread_issues_what_sysbench_does() {
     for (options, is_random) in [
@@ -134,7 +134,8 @@ fn one_thread_issues_what_sysbench_does() {
     ] {
         let Some(calls) = traced(options) else { return };
         let events: usize = options.rsplit('=').next().unwrap().parse().unwrap();
-        // With fsync-all an event of sysbench is a write and its flush. At the end come flushes that are not issued here.
+        // With fsync-all, an event of sysbench is a write and its flush. At the end sysbench flushes, which is not
+        // compared.
         let events = if options.contains("fsync-all") { 2 * events } else { events };
         assert!(calls.len() >= events, "{options}: {} calls", calls.len());
         let mut stream = streams(options).remove(0);
@@ -159,7 +160,8 @@ fn one_thread_issues_what_sysbench_does() {
     }
 }
 
-/// Several threads share the cursor, the bursts and the ratio: the union is fixed, but for what is under way.
+/// Several threads share the cursor, the bursts and the ratio: the union of their operations is fixed, except for those
+/// in flight.
 #[test]
 fn two_threads_share_what_sysbench_s_do() {
     let count = |calls: &[(OpKind, u64)]| {
@@ -205,7 +207,7 @@ fn two_threads_share_what_sysbench_s_do() {
         for (kind, n) in &their_counts {
             let ours = our_counts.get(kind).copied().unwrap_or(0);
             let end = if *kind == "flush" { at_end as i64 } else { 0 };
-            // A burst may lie across the end, and a request of each thread is counted at its completion.
+            // A burst may extend across the end, and each thread's request is counted at its completion.
             let off = (n - end - ours).abs();
             assert!(off <= 4, "{options}: {their_counts:?} and {our_counts:?}");
         }
@@ -225,7 +227,7 @@ fn two_threads_share_what_sysbench_s_do() {
     }
 }
 
-/// Asynchronous requests count when they are reaped: kinds come in clumps.
+/// Asynchronous requests count when they are reaped, so kinds come in clusters.
 #[test]
 fn asynchronous_reads_and_writes_come_in_the_same_clumps() {
     let options = "--file-test-mode=rndrw --file-io-mode=async --file-async-backlog=4 --file-fsync-freq=10 --events=120";

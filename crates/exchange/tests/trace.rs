@@ -1,9 +1,10 @@
-//! The readers of traces: what each format means, what is refused, and that no text makes them panic, hang or take
-//! much memory.
+//! The readers of traces: the meaning of each format, and refusals; and no text makes a reader panic, hang or take much
+//! memory.
 //!
-//! Mutations are 20 000 by default, of all formats in turn. `IODYNO_TRACE_CASES=1@537` makes the 537th alone,
-//! `IODYNO_TRACE_CASES=1800s` as many as fit into half an hour of a processor, and `IODYNO_TRACE_FORMAT=2` those of the
-//! third of `trace_samples::all` alone. The last long passes: `bench/runs/2026-11-26-mutations`, and `2026-11-27-mutations`.
+//! By default 20 000 mutations are made, of all formats in turn. `IODYNO_TRACE_CASES=1@537` makes only the 537th,
+//! `IODYNO_TRACE_CASES=1800s` as many as fit into half an hour of processor time, and `IODYNO_TRACE_FORMAT=2` only
+//! mutations of the third sample of `trace_samples::all`. The last long passes: `bench/runs/2026-11-26-mutations`, and
+//! `2026-11-27-mutations`.
 
 mod mutation_budget;
 mod trace_samples;
@@ -98,7 +99,7 @@ fn csv_of_msr() {
     assert_eq!(rows(&file(MSR)), expected);
     let head = format!("Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime\n{MSR}");
     assert_eq!(rows(&file(&head)), expected);
-    // A row that is earlier than the first; times count from the earliest.
+    // A row may be earlier than the first; times count from the earliest.
     let (first, rest) = MSR.split_once('\n').unwrap();
     let mixed = format!("{rest}{first}\n");
     let mixed = file(&mixed);
@@ -148,8 +149,8 @@ fn our_own_traces_and_records() {
     assert_eq!(served.left_out, [("faults".to_owned(), 1)]);
 }
 
-/// A part by time has the addresses of the whole trace, whichever files it has, and in whichever order; a part by files
-/// has its own, and says so.
+/// A selection by time keeps the addresses of the whole trace, whichever files it has and in whichever order. A
+/// selection of files has its own addresses, and a note says so.
 #[test]
 fn files_keep_their_places_in_a_part_of_the_time() {
     let text = "fio version 3 iolog\n10 a write 0 4096\n20 b read 8192 512\n30 c read 0 512\n40 b sync 0 0\n50 c write 512 512\n60 a read 3145728 4096\n";
@@ -166,7 +167,7 @@ fn files_keep_their_places_in_a_part_of_the_time() {
         let within = within.map(|row| (row.0 - from_us * 1000, row.1, row.2, row.3, row.4));
         assert_eq!(rows(&part), within.collect::<Vec<_>>(), "{from_us} to {to_us}");
         assert!(part.notes.is_empty());
-        // Parts are shown with their places in the whole.
+        // The summary gives the places in the whole trace.
         for part in &part.trace.summary().parts {
             let same = whole.trace.summary().parts.iter().find(|p| p.name == part.name).unwrap();
             assert_eq!(part.start_bytes, same.start_bytes);
@@ -181,10 +182,10 @@ fn files_keep_their_places_in_a_part_of_the_time() {
     assert!(only(&["a", "b"]).notes.is_empty() && only(&["a", "b", "c"]).notes.is_empty());
 }
 
-/// A file that was cut off anywhere has no operation that the whole file has not: no number is read in part.
+/// A truncated file has only operations of the whole file: no number is read in part.
 #[test]
 fn a_file_that_is_cut_off_has_no_other_operations() {
-    // Of these the responses come with other lines than the operations.
+    // In these formats, response times are on other lines than the operations.
     let without_responses = |file: &TraceFile| {
         rows(file)
             .into_iter()
@@ -236,8 +237,8 @@ fn what_is_no_trace_is_refused() {
     assert!(error.contains("line 3: it is one too many"), "{error}");
 }
 
-/// Bytes of a trace changed, cut, repeated and exchanged: it is read or refused with a line, and what is read keeps the
-/// laws of a trace.
+/// A trace with bytes changed, cut, repeated and exchanged is read, or refused with a line. A trace that is read keeps
+/// the laws of traces.
 #[test]
 fn any_text_is_read_or_refused() {
     let format = std::env::var("IODYNO_TRACE_FORMAT").ok().map(|n| n.parse::<usize>().unwrap());
@@ -306,11 +307,11 @@ fn any_text_is_read_or_refused() {
         taken += u64::from(read.unwrap_or_else(|_| panic!("{number}: {}", text.escape_ascii())));
     }
     println!("{taken} of {cases} were read");
-    // (Of binary records few are read once a length is wrong.)
+    // Few mutations of binary records are read, since a wrong length spoils all later records.
     assert!(cases < 1000 || taken > cases / 50, "{taken} of {cases} were read");
 }
 
-/// Formats that are asked for.
+/// Formats that a mutation may request.
 const FORMATS: [Format; 8] = [
     Format::Blkparse,
     Format::Events,
@@ -322,7 +323,7 @@ const FORMATS: [Format; 8] = [
     Format::Spc,
 ];
 
-/// Whether a text is read; what is read is a trace then.
+/// Whether a text is read. Asserts the laws of a trace that is read.
 fn keeps_the_laws(text: &[u8], chosen: &Selection) -> bool {
     let mut file = match read(text, "it", chosen, 10_000) {
         Ok(file) => file,

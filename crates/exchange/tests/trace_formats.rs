@@ -1,5 +1,5 @@
-//! Formats of traces of other tools and of published collections: what each column means, which completion belongs to which
-//! operation, what is chosen, and what is refused by name.
+//! Formats of traces of other tools and of published collections: meaning of columns, completions of operations,
+//! selections, and refusals by name.
 
 mod trace_samples;
 
@@ -26,7 +26,7 @@ fn responses(file: &TraceFile) -> Vec<Option<u64>> {
     rows(file).into_iter().map(|row| row.4).collect()
 }
 
-/// Lines of blkparse for one device: times in µs, the action, and what follows.
+/// Lines of blkparse for one device, from time in µs, action and the rest of the line.
 fn blk(events: &[(u64, &str, &str)]) -> String {
     let line = |(us, action, rest): &(u64, &str, &str)| {
         let (s, us) = (us / 1_000_000, us % 1_000_000);
@@ -57,22 +57,22 @@ fn a_completion_belongs_to_its_own_operation() {
             &[None],
             "1 completion belongs",
         ),
-        // Flags of a kind do not matter.
+        // Further flags of RWBS do not matter.
         (&[(0, "D", "WS 100 + 16 [a]"), (90, "C", "WSM 100 + 16 [0]")], &[Some(90 * US)], ""),
-        // Repeated: the first one's completion was lost.
+        // A repeated operation: the completion of the first was lost.
         (
             &[(0, "D", "R 100 + 8 [a]"), (50, "D", "R 100 + 8 [a]"), (90, "C", "R 100 + 8 [0]")],
             &[None, Some(40 * US)],
             "",
         ),
-        // A part, and then all of it.
+        // A completion of a part, and then of the rest.
         (&[(0, "D", "W 100 + 16 [a]"), (90, "C", "W 100 + 8 [0]")], &[None], ""),
         (
             &[(0, "D", "W 100 + 16 [a]"), (90, "C", "W 100 + 8 [0]"), (95, "C", "W 108 + 8 [0]")],
             &[Some(95 * US)],
             "",
         ),
-        // Failed, with a number of 16 bits or of more.
+        // A failure, with an error number of 16 bits or of more.
         (
             &[
                 (0, "D", "R 100 + 8 [a]"),
@@ -104,9 +104,9 @@ fn a_completion_belongs_to_its_own_operation() {
             &[None, Some(60 * US)],
             "",
         ),
-        // What was issued before the trace began.
+        // A completion of an operation that was issued before the trace began.
         (&[(0, "C", "R 100 + 8 [0]"), (10, "D", "R 100 + 8 [a]")], &[None], "1 completion belongs"),
-        // A range may wait from several kinds.
+        // A read and a write of the same range may both wait.
         (
             &[
                 (0, "D", "R 100 + 8 [a]"),
@@ -127,7 +127,7 @@ fn a_completion_belongs_to_its_own_operation() {
             if note.is_empty() { notes.is_empty() } else { notes.contains(note) },
             "{text}{notes}"
         );
-        // The same events of the kernel.
+        // Equal events in the text of kernel events.
         let words = |rest: &str| rest.replacen(' ', " () ", 1);
         let kernel = |(us, action, rest): &(u64, &str, &str)| {
             let (name, rest) = match *action {
@@ -143,18 +143,18 @@ fn a_completion_belongs_to_its_own_operation() {
     }
 }
 
-/// Queued operations are completed by the request into which they were merged, if they fill it; devices are apart.
+/// A completed request ends the queued operations that were merged into it, if they fill it. Devices are separate.
 #[test]
 fn a_merged_request_completes_its_parts() {
     let queue = [(0, "Q", "W 100 + 8 [a]"), (5, "Q", "W 108 + 16 [a]"), (6, "Q", "W 200 + 8 [a]")];
     let with = |more: &[(u64, &str, &str)]| file(&blk(&[&queue[..], more].concat()));
     let merged = with(&[(90, "C", "W 100 + 24 [0]")]);
     assert_eq!(responses(&merged), [Some(90_000), Some(85_000), None]);
-    // With a gap, or over the end of one, nothing is known.
+    // A request with a gap, or one that cuts an operation, gives no response time.
     let gap = with(&[(90, "C", "W 100 + 108 [0]"), (91, "C", "W 100 + 16 [0]")]);
     assert_eq!(responses(&gap), [None, None, None]);
     assert!(gap.notes[0].contains("2 completions belong"), "{:?}", gap.notes);
-    // A large one that was split.
+    // A large operation that was split.
     let split =
         [(0, "Q", "R 0 + 2560 [a]"), (50, "C", "R 0 + 1280 [0]"), (70, "C", "R 1280 + 1280 [0]")];
     assert_eq!(responses(&file(&blk(&split))), [Some(70_000)]);
@@ -178,7 +178,7 @@ fn time_before_the_first_operation_is_left_out() {
     assert!(cut.notes[0].contains("11.2 min") || cut.notes[0].contains("675 s"), "{:?}", cut.notes);
     let asked = Selection { from_ns: Some(0), ..chosen.clone() };
     assert_eq!(times(&reading(text, &asked).unwrap()), [675_000_000_000, 675_001_000_000]);
-    // A part of the time has the time from its start on; a part of the files has not.
+    // A selection by time begins at its start time; a selection of files begins with its first operation.
     let part = Selection { from_ns: Some(674_000_000_000), ..chosen };
     assert_eq!(times(&reading(text, &part).unwrap()), [1_000_000_000, 1_001_000_000]);
     let iolog =
@@ -198,7 +198,7 @@ fn events_of_the_kernel() {
     let ftrace = file(FTRACE);
     let expected = [
         (0, Write, 2048 * 512, 4096, Some(100_000)),
-        // It failed.
+        // Failed: no response time.
         (10_000, Read, 64 * 512, 8192, None),
         (499_990_000, Flush, 0, 0, None),
         (500_000_000, Trim, 4096 * 512, 1 << 20, None),
@@ -210,7 +210,7 @@ fn events_of_the_kernel() {
     }
     let left_out: Vec<_> = ftrace.left_out.iter().map(|l| (l.0.as_str(), l.1)).collect();
     assert!(left_out.contains(&("events `block_getrq`", 1)), "{left_out:?}");
-    // Queued operations where they come first; the request that completes both, and a device without requests.
+    // Queued operations, if they come first; a request that completes both; and a device without requests.
     let queued = [
         (0, Write, 2048 * 512, 4096, Some(100_000)),
         (655, Write, 2056 * 512, 4096, Some(99_345)),
@@ -228,7 +228,7 @@ fn events_of_the_kernel() {
         "{:?}",
         file(&mixed).notes
     );
-    // What stands before the time differs.
+    // The columns before the time may differ.
     for before in ["fio-1 [001]", "fio-1 (  1) [001] d..2.", "a b: c 12/12 [001]", ""] {
         let line = format!("{before} 7.000001: block_rq_issue: 8,0 R 512 () 8 + 1 [x]\n");
         assert_eq!(rows(&file(&line)), [(0, Read, 4096, 512, None)], "{line}");
@@ -258,7 +258,7 @@ fn text_of_biosnoop() {
     ];
     assert_eq!((snoop.format, rows(&snoop)), (Format::Biosnoop, expected.to_vec()));
     assert_eq!(rows(&only(BIOSNOOP, "nvme0n1")), [(0, Write, 4096, 4096, Some(1_020_000))]);
-    // With the time in the queue, where it is known.
+    // Response times include the time in the queue, if it is known.
     let queued = [(0, Write, 2048 * 512, 4096, Some(110_000)), (1_910_000, Flush, 0, 0, None)];
     assert_eq!(rows(&file(BIOSNOOP_QUEUED)), queued);
     let to_driver = [(0, Write, 2048 * 512, 4096, Some(100_000)), (1_900_000, Flush, 0, 0, None)];
@@ -328,7 +328,7 @@ fn published_collections() {
     assert_eq!(cloud.left_out, [("SCSI commands 12h, which are no read or write".to_owned(), 1)]);
 }
 
-/// Binary records of CloudPhysics, of both versions; one that was cut off is left out.
+/// Binary records of CloudPhysics, of both versions. A truncated record is left out.
 #[test]
 fn records_of_cloudphysics() {
     for version in [1, 2] {
@@ -356,7 +356,7 @@ fn records_of_cloudphysics() {
     }
 }
 
-/// Rows with a wrong field are refused with line and column; a format that is asked for is not recognised.
+/// Rows with a wrong field are refused with line and column. A requested format is not recognised but taken.
 #[test]
 fn wrong_fields_are_named() {
     for (text, change, why) in [
@@ -379,7 +379,8 @@ fn wrong_fields_are_named() {
         let error = refusal(&text.replacen(change.0, change.1, 1));
         assert!(error.contains(why), "{error}");
     }
-    // Values that no row has say which format it is; without --format the first row does not.
+    // A value that is impossible in other formats identifies one. The first row of `early` is not recognised without
+    // `--format`.
     let odd = "7,R,0,4096,5\n0,W,512,512,5\n";
     assert_eq!(file(odd).format, Format::Alibaba);
     let early = "1000,8,8,0,1\n1001,16,8,1,1\n";
@@ -395,13 +396,13 @@ fn wrong_fields_are_named() {
     }
     // A row of SPC with optional fields is not one of MSR.
     assert_eq!(file("0,8,512,R,0,1,2\n1,8,512,W,1,1,2\n").format, Format::Spc);
-    // Parts that are not chosen are listed.
+    // The error lists files and devices outside the selection.
     let none = Selection { only: vec!["2".to_owned()], ..Selection::default() };
     let error = reading(ALIBABA, &none).unwrap_err().to_string();
     assert!(error.contains("device.0, device.1"), "{error}");
 }
 
-/// What can't be replayed as it is has a name and a remedy.
+/// Files that can't be replayed as they are get a refusal with a name and a remedy.
 #[test]
 fn files_without_operations_are_refused_by_name() {
     let binary =

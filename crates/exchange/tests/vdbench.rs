@@ -1,4 +1,4 @@
-//! Parameter files of vdbench: what each parameter makes of a workload, and what is refused, and in which words.
+//! Parameter files of vdbench: the workload that each parameter gives, and the texts of refusals.
 
 mod other_tools;
 
@@ -10,7 +10,7 @@ fn file(text: &str) -> JobFile {
     parse("t.vdb", text).unwrap_or_else(|problem| panic!("{text}\n{problem}"))
 }
 
-/// One run of ten seconds over a file of 1 GiB, with this workload and run.
+/// The job of a run of ten seconds over a file of 1 GiB, with these parameters of the workload and the run.
 fn job(workload: &str, run: &str) -> Job {
     let text = format!(
         "sd=sd1,lun=/d/x,size=1g,openflags=o_direct\nwd=wd1,sd=sd1{workload}\nrd=rd1,wd=wd1,elapsed=10,interval=1,warmup=2{run}\n"
@@ -95,7 +95,7 @@ fn parameters_mean_what_vdbench_means() {
         }
         let job = job(workload, run);
         is_workload(&job, &toml);
-        // Several I/Os in flight of one worker are the target's to choose an engine for.
+        // With several I/Os in flight per worker, the target chooses the engine.
         let engine = (job.spec.depth() == 1).then_some("psync");
         assert_eq!((job.engine, job.direct, job.filename.as_deref()), (engine, true, Some("/d/x")));
     }
@@ -103,7 +103,7 @@ fn parameters_mean_what_vdbench_means() {
         "compratio=4\nsd=sd1,lun=/dev/sdb,size=1g\nwd=wd1,sd=*,rdpct=0\nrd=r,wd=*,iorate=max,elapsed=30,interval=5\n",
     );
     let job = &compressed.groups[0][0];
-    // The first block of a raw device is left alone, and without a warm-up the first interval does not count.
+    // The first block of a raw device is never used, and without a warm-up the first interval does not count.
     is_workload(
         job,
         "threads = 8\nactive = \"4KiB..1GiB\"\nmix = { write = 1e2 }\n[content]\nkind = \"compressible\"\ncompressible = \"75%\"\n[limits]\nramp = \"5s\"\ntime = \"25s\"\n",
@@ -113,7 +113,7 @@ fn parameters_mean_what_vdbench_means() {
     assert_eq!(checked.groups[0][0].spec.content(), iodyno_workload::Content::Verifiable);
 }
 
-/// A run of lists is a cell for each combination; comments, defaults and abbreviations are those of vdbench.
+/// A run with lists becomes a cell for each combination. Comments, defaults and abbreviations are those of vdbench.
 #[test]
 fn lists_are_cells() {
     let text = "* a comment\n\nhd=localhost\nsd=default,threads=2,openflags=o_direct\nsd=sd1,lun=/a,size=1g  behind a blank\n\
@@ -138,8 +138,8 @@ fn lists_are_cells() {
     assert_eq!((limits.ramp_ns, limits.time_ns), (1_000_000_000, Some(19_000_000_000)));
 }
 
-/// A list is its values and ranges in their order, as vdbench's `Var_parms` expands them: a range goes up by its step, or
-/// doubles, or halves from a larger end. Down by steps it is its first value. No list is lost.
+/// A list has its values and ranges in their order, as vdbench's `Var_parms` expands them: a range goes up by its step,
+/// or doubles, or halves from a larger end. A range that goes down by steps is only its first value. No list is lost.
 #[test]
 fn ranges_are_those_of_vdbench() {
     let values = |run: &str| -> Vec<String> {
@@ -184,7 +184,7 @@ fn ranges_are_those_of_vdbench() {
         let refused = refusal(&text, parse("t.vdb", &text));
         assert!(refused.contains(why), "{run}: {refused}");
     }
-    // Names go by their numbers, whatever the order of the definitions.
+    // Ranges of names ascend by number, whatever the order of the definitions.
     let text = |names: &str| {
         format!(
             "sd=sd1,lun=/a,size=1g\nsd=sd3,lun=/c,size=1g\nsd=sd2,lun=/b,size=1g\nwd=wd1,sd={names}\nrd=r,wd=wd1,iorate=300\n"
@@ -204,10 +204,10 @@ fn ranges_are_those_of_vdbench() {
     }
 }
 
-/// Percentages and what is not given, by the user's guide.
+/// Percentages and defaults, by the user's guide.
 #[test]
 fn percentages_and_defaults_are_those_of_vdbench() {
-    // 4 KiB, reads, random, 8 threads, 30 s of which the first interval of 1 s is not counted.
+    // Defaults: 4 KiB, random reads, 8 threads, 30 s of which the first interval of 1 s is not counted.
     let text = "sd=sd1,lun=/a,size=1g\nwd=wd1,sd=sd1\nrd=r,wd=wd1,iorate=max\n";
     let plain = file(text);
     is_workload(
@@ -215,16 +215,16 @@ fn percentages_and_defaults_are_those_of_vdbench() {
         "threads = 8\nblock = \"4KiB\"\nactive = \"0B..1GiB\"\nmix = { read = 100 }\n[all]\naddresses = \"uniform\"\n[limits]\nramp = \"1s\"\ntime = \"29s\"\n",
     );
     let spec = |workload: &str| job(workload, ",iorate=max").spec;
-    // Shares of reads and writes say the same, and the run's list counts more than the workload's value.
+    // Shares of reads and of writes are equivalent, and the run's list overrides the workload's value.
     assert_eq!(spec(",rdpct=70"), spec(",readpct=70"));
     assert_eq!(spec(",rdpct=70"), spec(",wrpct=30"));
     assert_eq!(job(",rdpct=10", ",iorate=max,rdpct=70").toml.matches("read = 70").count(), 1);
-    // Up to 100 the ends of a range are percent; larger ones are bytes.
+    // Ends of a range up to 100 are percentages; larger ones are bytes.
     assert_eq!(spec(",range=(10,20)"), spec(",range=(107374182,214748364)"));
     assert_eq!(spec(",seekpct=100"), spec(""));
 }
 
-/// Workloads of one run go at the same time, with their shares of the rate.
+/// Workloads of one run run at the same time, with their shares of the rate.
 #[test]
 fn workloads_at_once_share_a_rate() {
     let text = "sd=sd1,lun=/a,size=1g\nwd=w1,sd=sd1,skew=60,rdpct=100\nwd=w2,sd=sd1,rdpct=0\nwd=w3,sd=sd1,rdpct=50\n\

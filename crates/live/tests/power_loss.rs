@@ -86,7 +86,7 @@ impl Rig {
         self.submit(&op, &vec![1 + below(random, 255) as u8; len]);
     }
 
-    /// What is missing: of acknowledged writes, and parts of any.
+    /// Acknowledged writes and bytes that are missing, and writes that are torn.
     fn missing(&self) -> Dropped {
         let mut missing = Dropped::default();
         for ((offset, bytes), result) in self.writes.iter().zip(&*self.results.lock().unwrap()) {
@@ -136,7 +136,7 @@ fn a_power_cut_reports_what_is_missing_after_it() {
             let waits = |r: &Option<_>| r.is_none();
             let waiting =
                 |rig: &Rig| rig.results.lock().unwrap().iter().filter(|r| waits(r)).count();
-            // What is done by now completes before the power fails.
+            // Operations that are done by now complete before the power fails.
             rig.live.poll(Looks::default());
             let failed = waiting(&rig) as u64;
             let taken = match history % 3 {

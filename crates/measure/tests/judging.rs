@@ -32,7 +32,7 @@ fn sound() -> Cell {
     cell
 }
 
-/// A worker that waited for a processor for so many ms in 100 waits.
+/// Run delay of a worker that waited `ms` milliseconds for a processor, in 100 waits.
 fn waited(ms: u64) -> Vec<RunDelay> {
     vec![RunDelay { waited_ns: ms * 1_000_000 + 100 * 20_000, waits: 100 }]
 }
@@ -46,7 +46,8 @@ fn said(cell: &Cell, code: &str) -> Option<String> {
     judge(cell).into_iter().find(|v| v.code == code).map(|v| v.text)
 }
 
-/// Of random arrivals fewer may be due than offered: where all of them were completed, the target kept up.
+/// Fewer random arrivals may be due than offered. If all of them were completed, the target kept
+/// up.
 #[test]
 fn fewer_arrivals_by_chance_are_no_missed_rate() {
     let cell = |ops: u64, backlog_ops: u64| {

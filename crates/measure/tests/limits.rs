@@ -168,7 +168,8 @@ fn limiters_are_recognised_and_honest_storage_is_not() {
     }
 }
 
-/// Where all operations wait alike only the rate itself tells: so many even rates are taken for a limit as is said.
+/// If all operations wait alike, only the rate itself tells. Even rates are taken for a limit no
+/// more often than documented.
 #[test]
 fn even_rates_are_taken_for_limits_by_chance_as_seldom_as_is_said() {
     for (wait, at_most) in [(2, 0.008), (8, 0.02)] {

@@ -252,7 +252,8 @@ fn a_flash_device_is_written_over_before_it_is_steady() {
     }
 }
 
-/// Of several targets the one that proves least about a device decides, and counts add up where all are known.
+/// With several targets, the one that proves least about a device decides; counts add up if all are
+/// known.
 #[test]
 fn storage_of_several_targets_adds_up() {
     let mut disk = honest().evidence.storage.unwrap();

@@ -367,7 +367,8 @@ fn a_method_that_missed_its_aim_has_a_verdict() {
     assert_eq!(codes(&series, 1, &rising[..20]), [unfinished()]);
 }
 
-/// A cell in which so many operations completed evenly in 50 intervals, some much faster than on average.
+/// A cell in which `iops` operations per second completed evenly in 50 intervals, some much faster
+/// than on average.
 fn even(cell: &mut Cell, iops: u64) {
     let interval = |_| {
         let mut interval = Interval::default();

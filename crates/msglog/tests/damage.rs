@@ -154,7 +154,7 @@ fn open(disk: &Disk, history: &History, checks: Checks) -> Result<(Recovered, Ve
     Ok((found, numbers))
 }
 
-/// What is missing between the first message and the last is what is reported.
+/// Checks that the messages missing between the first and the last are those that are reported.
 fn is_consistent(found: &Recovered, numbers: &[u64]) -> Result<(), String> {
     if !numbers.is_sorted_by(|a, b| a < b) || found.messages != numbers.len() as u64 {
         return Err(format!("{numbers:?} for {}", found.messages));
@@ -225,7 +225,8 @@ fn is_readable(unreadable: &BTreeSet<usize>, range: &std::ops::Range<usize>) -> 
     unreadable.range(range.start / SECTOR_BYTES..range.end / SECTOR_BYTES).next().is_none()
 }
 
-/// Of all whole chunks on the target: the latest place that one proves to have been durable, and the newest segment.
+/// From all whole chunks on the target: the latest position that one proves to have been durable,
+/// and the newest segment.
 fn durable_on(image: &[u8], layout: &Layout, unreadable: &BTreeSet<usize>) -> ((u64, u32), u64) {
     let places = (DESCRIPTIONS_END..image.len()).step_by(layout.align_bytes as usize);
     let proofs = places.filter_map(|at| {
@@ -305,7 +306,7 @@ fn one_log(seed: u64) -> Result<(), String> {
     let (found, numbers) = open(&history.disk, &history, Checks::NewOnceItIsPersisted)
         .map_err(|e| format!("gone on, {e}"))?;
     is_consistent(&found, &numbers)?;
-    // What is written behind may prove more chunks in it.
+    // Later writes may prove more chunks in it.
     let again = |it: &Damage| {
         found.damages.iter().any(|now| now.position == it.position)
             || it.position < layout.segment_start(found.tail.oldest_segment)

@@ -394,7 +394,7 @@ fn written(rng: &mut Generator, it: &Condition, within: u32) -> String {
         let between = format!("{}{}{}", space(rng), keyword(rng, word), space(rng));
         parts.join(&between)
     };
-    // What is negated may have its NOT before it or inside.
+    // A negated condition may have its NOT before it or inside.
     let inner_not = |rng: &mut Generator, inner: &Condition| -> Option<String> {
         let not = keyword(rng, "NOT ");
         match inner {
@@ -502,7 +502,7 @@ fn truth(condition: &Condition, body: &Json, key: &'static str) -> (bool, bool) 
         [one] => Some(one.clone()),
         _ => None,
     };
-    // Of the truths of several values, of which unknown ones do not count.
+    // Truth over several values; unknown ones do not count.
     let some = |all: Vec<Option<bool>>| {
         let is_true = all.contains(&Some(true));
         (is_true, !is_true && all.contains(&Some(false)))

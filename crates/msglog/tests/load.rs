@@ -23,7 +23,7 @@ fn run(keys: &str, depth: u32, readers: u32) -> (MessageLog, Disk) {
     run_for(SECOND_NS, keys, depth, readers)
 }
 
-/// The same with twice another time.
+/// Runs the load for twice `time_ns`, of which the second half is measured.
 fn run_for(time_ns: u64, keys: &str, depth: u32, readers: u32) -> (MessageLog, Disk) {
     let text = format!("schema = 1\ndepth = {depth}\nlog = {{ readers = {readers}{keys} }}");
     let spec = Spec::from_toml(&text).unwrap();

@@ -79,7 +79,7 @@ fn buffer() -> Vec<u8> {
     vec![0; CHUNK_BYTES as usize]
 }
 
-/// A log of so many messages, number `n` of which has the time `10 n`.
+/// A log with this number of messages. Message `n` has the time `10 n`.
 fn written(messages: u64) -> (Disk, Log<Vec<u8>>) {
     let capacity_bytes = (64 << 10) + 6 * SEGMENT_BYTES;
     let layout = Layout::new(5, capacity_bytes, SEGMENT_BYTES, CHUNK_BYTES, 4096).unwrap();

@@ -182,7 +182,7 @@ fn half_carried() -> Log<Vec<u8>> {
     log
 }
 
-/// What is carried is durable before what it comes from is overwritten.
+/// Carried values are durable before their old place is overwritten.
 #[test]
 fn what_was_carried_is_durable_before_its_old_place_is_written() {
     // The first chunk of segment 5 takes the place of the values: open, and closed with another one behind it.

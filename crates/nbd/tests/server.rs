@@ -740,7 +740,7 @@ fn a_polling_thread_sees_when_its_answers_are_taken() {
     late(&mut client, 1);
     lab.eventually("reported", |_| reported().len() == 1);
     assert!(reported()[0] >= LATE, "{:?}", reported());
-    // Of two answers in the socket nothing can be concluded.
+    // Two answers in the socket prove nothing.
     export.together.store(2, Ordering::SeqCst);
     client.request(READ, 2, 8192, 4096);
     client.request(READ, 3, 8192, 4096);

@@ -92,7 +92,7 @@ fn descriptions_take_what_is_there() {
     assert_eq!((found.opened_bytes, found.file_system.as_deref()), (Some(512), Some("ext4")));
     assert_eq!((found.nbd.address.as_str(), found.nbd.tls), ("/run/s", true));
     assert_eq!((found.physical[0].model.as_deref(), found.emulated.fill), (Some("A"), Some(1.0)));
-    // Of another form each part is unknown alone.
+    // Parts of another form are unknown, each by itself.
     let odd =
         of(json!({"kind": "tape", "size_bytes": "much", "physical": {}, "device": {"model": "B"}}));
     assert_eq!((odd.kind, odd.size_bytes), (TargetKind::Other, None));

@@ -257,7 +257,7 @@ fn a_value_that_is_too_large_is_not_written() {
     assert!(matches!(error, Error::TooBig { .. }), "{error:?}");
     assert!(error.to_string().contains("no value of more than 8 MiB, and beginning a run"));
     assert!(notebook.list().unwrap().is_empty());
-    // The same value in a file differs from what this program writes.
+    // Such a value in a file differs from what this program writes.
     notebook.begin(&RunHead::default()).unwrap().finish(&Outcome::Finished, &[]).unwrap();
     let change = "UPDATE runs SET command = ?1";
     Connection::open(&path).unwrap().execute(change, ["x".repeat(9 << 20)]).unwrap();

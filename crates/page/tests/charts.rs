@@ -310,7 +310,7 @@ fn missing_data_is_reported() {
     assert!(!with_data.contains("no data"));
 }
 
-/// The same figure with `text` wherever a text can be.
+/// The figure with `text` in every place that can have a text.
 fn with_text(figure: &Figure, text: &str) -> Figure {
     let mut figure = figure.clone();
     let axis = |axis: &mut Axis| {

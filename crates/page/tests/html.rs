@@ -204,7 +204,7 @@ mod in_a_browser {
         for name in ["reads", "writes", "p50", "p99.9"] {
             assert!(shown.contains(name), "{name} in {shown}");
         }
-        // Of the second section only figures over seconds follow, as far as they are in sight.
+        // In the second section, only visible figures over seconds follow the cursor.
         tab.size(1280, 3000);
         let at = place(&mut tab, "time-a", 0, (0.5, 0.3));
         tab.point_at(at);
@@ -549,7 +549,7 @@ mod in_a_browser {
         let mut wrong = Vec::new();
         for (name, document) in documents {
             tab.open(&html::page(&document));
-            // What is wider than its box shows by a shadow that there is more.
+            // A box with wider content shows a shadow.
             let hidden = "[...document.querySelectorAll('.wide, .scroll')].filter((it) => it.scrollWidth > it.clientWidth && getComputedStyle(it).backgroundImage === 'none').length";
             for width in [1280, 420] {
                 tab.size(width, 900);
@@ -588,7 +588,7 @@ mod in_a_browser {
             assert!(tree.root_element().has_tag_name(("http://www.w3.org/2000/svg", "svg")));
             assert!(svg.contains("NON-CONFORMANT") && svg.contains("--c0"), "{svg}");
         }
-        // Of a dense figure the page's table is a part, its CSV all.
+        // The page's table has a part of a dense figure, the CSV all of it.
         let document = sample::dense(8000);
         tab.open(&html::page(&document));
         tab.wait_for("document.querySelector('.tools')");

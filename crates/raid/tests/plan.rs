@@ -333,7 +333,7 @@ fn a_plan_leaves_the_members_as_the_content_gives_them() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The same for wide arrays.
+    /// Random plans of wide arrays leave the members as the content gives them.
     #[test]
     fn a_plan_for_up_to_18_members(
         (level, rotation) in (0..Level::ALL.len(), 0..Rotation::ALL.len()),

@@ -76,7 +76,7 @@ fn assert_valid(document: &Value) {
     assert!(errors.is_empty(), "{}", errors.join("\n"));
 }
 
-/// What is shown, without the breaks of lines.
+/// The shown text without line breaks.
 fn words(compared: &Compared) -> String {
     show(compared, STYLE).split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -297,7 +297,7 @@ fn copies_count_once() {
     assert_eq!(compared(&runs, &Options::default()).rows[0].a.len(), 6);
 }
 
-/// Of several targets the merged cell speaks, unless each is asked for.
+/// With several targets the merged cell is compared, unless each target is requested.
 #[test]
 fn merged_cells_speak() {
     let mut runs = sides(8, 5, 1.0, 0.01);

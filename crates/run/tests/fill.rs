@@ -121,7 +121,7 @@ impl Watch for StopOnceBegun {
 #[test]
 fn a_fill_that_was_stopped_is_short() {
     let shape = FillShape { threads: 2, ..FillShape::default() };
-    // Of 4 TiB that moves no bytes, a fraction of a second covers little.
+    // A fraction of a second covers little of 4 TiB, though no bytes are moved.
     let cell = fill("fill", &shape, 1 << 42).unwrap();
     let run = resolved(vec![cell], &["null:4TiB"], None);
     let outcome = execute(&run, &mut StopOnceBegun(Arc::clone(&run.process.stop))).unwrap();

@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 struct Unwatched;
 impl Watch for Unwatched {}
 
-/// Executes the request on so many ranks, and gives what each has of it.
+/// Executes the request on `size` ranks, and returns the outcome of each.
 fn on_ranks(size: u32, request: &RunRequest) -> Vec<Result<Outcome, RunError>> {
     std::thread::scope(|scope| {
         let of_rank = |mut transport: iodyno_ranks::InThreads| {

@@ -15,7 +15,7 @@ fn file(text: &str) -> File {
     }
 }
 
-/// What is told of figures whose lines below the header are these.
+/// The error on figures with these lines after the header.
 #[track_caller]
 fn refused(lines: &str) -> Problem {
     published::read(&file(&format!("{HEADER}{lines}"))).expect_err(lines)

@@ -23,7 +23,8 @@ fn disks() -> Study {
         .unwrap_or_else(|problem| panic!("{problem}"))
 }
 
-/// The same figures from any number of threads, others from another seed; and two devices are two.
+/// Any number of threads gives the same figures, and another seed gives others. Two devices have
+/// the mean latency of one.
 #[test]
 fn threads_change_nothing() {
     let study = disks();

@@ -126,8 +126,8 @@ fn a_ram_disk_scales_with_threads() {
     assert_eq!((cells, steady, outcome.rounds_max), (outcome.cells, cells, 5));
 }
 
-/// Of forged cells: the fewest outstanding near the largest rate within the limit, and where there is
-/// none, the fewest.
+/// From forged cells, finds the fewest outstanding operations near the largest rate within the
+/// limit; if no rate is within it, the fewest of all.
 #[test]
 fn the_optimum_is_the_fewest_outstanding() {
     let study = study(STUDY, FIGURES);

@@ -326,14 +326,14 @@ fn check_batches(spec: &Spec, faults: &mut Faults) {
             faults.add("arrivals.refill_at", "`refill_at` is below the depth", help);
         }
         if thinks || is_open || flow.is_some() {
-            let message = "`refill_at` goes with a closed loop without think time and flow";
+            let message = "`refill_at` requires a closed loop without think time and flow";
             faults.add("arrivals.refill_at", message, "leave one of them out");
         }
     }
     if let Some(flow) = flow {
         faults.whole("arrivals.flow", "the weight", flow.into(), 1000);
         if thinks && !drains {
-            let message = "`flow` goes with a think time that drains";
+            let message = "`flow` requires a think time that drains";
             faults.add("arrivals.flow", message, pauses_help);
         }
     }

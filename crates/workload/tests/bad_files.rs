@@ -73,7 +73,7 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "mix = { read = 1 }\nall = { addresses = { pattern = \"sequential\", skip = \"4KiB\", streams = 2 } }",
-        "3:72 [2] keys that don't go together (`run` goes with `skip`; `jump`, `streams`, `shared` and `to_end` go alone)",
+        "3:72 [2] keys that don't go together (`run` combines with `skip` only; `jump`, `streams`, `shared` and `to_end` with nothing)",
     ),
     (
         "mix = { read = 1 }\nactive = \"1MiB..+0%\"\nwrite = { flush_again = true }",
@@ -97,11 +97,11 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "mix = { read = 1 }\narrivals = { kind = \"closed\", think_after = 2, refill_at = 1, flow = 2000 }",
-        "3:45 [2] `think_after` needs a think time that drains (add `think_drains = true`)\n3:60 [1] `refill_at` is below the depth (leave it out to use each slot again at once)\n3:60 [1] `refill_at` goes with a closed loop without think time and flow (leave one of them out)\n3:70 [2000] the weight is a whole number from 1 to 1000",
+        "3:45 [2] `think_after` needs a think time that drains (add `think_drains = true`)\n3:60 [1] `refill_at` is below the depth (leave it out to use each slot again at once)\n3:60 [1] `refill_at` requires a closed loop without think time and flow (leave one of them out)\n3:70 [2000] the weight is a whole number from 1 to 1000",
     ),
     (
         "mix = { read = 1 }\narrivals = { kind = \"closed\", think_time = \"1ms\", flow = 1 }",
-        "3:58 [1] `flow` goes with a think time that drains (add `think_drains = true`)",
+        "3:58 [1] `flow` requires a think time that drains (add `think_drains = true`)",
     ),
     (
         "mix = { write = 1 }\nwrite = { flush_at_end = 2000000 }",

@@ -379,7 +379,7 @@ fn a_flush_is_issued_again_until_the_next_write() {
             writes += u64::from(op.kind == OpKind::Write);
             flushes += usize::from(is_flushed);
         }
-        // As long as each count of writes: so many flushes to an operation.
+        // Each count of writes lasts equally long, which gives the number of flushes per operation.
         near(flushes, ops.len() - flushes, 1.0_f64.min(1.0 / every as f64 - 1e-4));
     }
 }
@@ -640,7 +640,7 @@ fn small_blocks_keep_the_alignment_of_addresses() {
     assert!(chi(&hits, |_| all as f64 / 9.0) < 4.0, "{hits:?}");
 }
 
-/// Writes are read back in their order, so many at a time, with flushes in between.
+/// Writes are read back in their order, a fixed number at a time, with flushes in between.
 #[test]
 fn writes_are_read_back() {
     let text = "mix = { write = 1 }\nall = { addresses = \"sequential\" }\nwrite = { read_back = 3, flush_every = 2 }";
@@ -654,8 +654,8 @@ fn writes_are_read_back() {
     assert_eq!(words, expected);
 }
 
-/// Each open zone is written from its start to its end, then another one is opened; never more than so many at once, and
-/// workers have zones of their own.
+/// Each open zone is written from its start to its end, then another one is opened. The number of
+/// open zones is limited, and workers have zones of their own.
 #[test]
 fn zones_are_written_from_start_to_end() {
     let text = "threads = 2\nmix = { write = 1 }\nall = { addresses = { pattern = \"zones\", zone = \"32KiB\", open = 6 } }";

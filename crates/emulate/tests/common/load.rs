@@ -90,7 +90,7 @@ pub(crate) enum Ops {
     Flushes,
     /// Two reads for each write; the reads are timed.
     ReadsOfMix,
-    /// The same mix; all are timed.
+    /// Two reads for each write; both are timed.
     Mix,
 }
 

@@ -4,7 +4,7 @@ use super::Reading;
 use crate::size_text::size_text;
 
 impl Reading<'_, '_> {
-    /// The addresses as a workload file has them, and their alignment where it is not that of the block.
+    /// Addresses in the syntax of workload files, and their alignment; None: that of the block.
     pub(super) fn addresses(
         &mut self,
         threads: u64,
@@ -100,8 +100,8 @@ impl Reading<'_, '_> {
     }
 }
 
-/// Shares of the I/O and of the target, `90/10:0/10:5/20`, as hot spots; the rest of the I/O goes to the rest of the
-/// target.
+/// Converts shares of the I/O and of the target, such as `90/10:0/10:5/20`, to hot spots. The rest of the I/O goes to
+/// the rest of the target.
 fn hot_spots(text: &str) -> Result<String, String> {
     let mut spots = Vec::new();
     let (mut all_io, mut all_range) = (0, 0);

@@ -7,14 +7,14 @@ use super::number::count;
 use super::reading::{KINDS, Reading, Walk};
 use crate::size_text::size_text;
 
-/// Block sizes of a range that become a list.
+/// Upper bound of the block sizes that a range expands to.
 const MAX_SIZES: u64 = 2048;
 
-/// Zones of a distribution that become hot spots; one more is what they leave.
+/// Upper bound of the zones of a distribution; the rest of the range may add one hot spot.
 const MAX_ZONES: usize = 63;
 
 impl Reading<'_> {
-    /// The sizes of reads, writes and trims, each with its share.
+    /// Block sizes of reads, writes and trims, each size with its share.
     pub(super) fn blocks(&mut self) -> [Vec<(u64, f64)>; 3] {
         let one = |bytes: u64| vec![(bytes, 1.0)];
         let mut all = [one(4096), one(4096), one(4096)];
@@ -39,14 +39,14 @@ impl Reading<'_> {
         all
     }
 
-    /// The largest power of two that divides all sizes that are issued.
+    /// Largest power of two that divides all issued block sizes, at most 1 GiB.
     pub(super) fn natural_align(blocks: &[Vec<(u64, f64)>; 3], mix: &[(&str, f64)]) -> u64 {
         let issued = mix.iter().filter_map(|(kind, _)| KINDS.iter().position(|k| k == kind));
         let sizes = issued.flat_map(|at| &blocks[at]).map(|(bytes, _)| *bytes);
         1 << sizes.map(u64::trailing_zeros).min().unwrap_or(9).min(30)
     }
 
-    /// The size of all blocks that are issued, where they have one.
+    /// The block size, if all issued blocks have the same.
     pub(super) fn one_of(mix: &[(&str, f64)], blocks: &[Vec<(u64, f64)>; 3]) -> Option<u64> {
         let issued = mix.iter().filter_map(|(kind, _)| KINDS.iter().position(|k| k == kind));
         let mut sizes = issued.flat_map(|at| &blocks[at]).map(|(bytes, _)| *bytes);
@@ -54,7 +54,7 @@ impl Reading<'_> {
         first.filter(|first| sizes.all(|bytes| bytes == *first))
     }
 
-    /// The patterns of the addresses by kind, and whether each clone must have its part for itself for them.
+    /// Address patterns of reads, writes and trims, and whether they require a separate range for each clone.
     pub(super) fn addresses(
         &mut self,
         walk: &Walk,
@@ -70,7 +70,7 @@ impl Reading<'_> {
         };
         let mut is_any_alone = false;
         let by_kind = percents.map(|percent| {
-            // What was refused or noted for one kind need not be said again.
+            // Don't repeat the refusals and notes of one kind for the others.
             let (notes, traps, refused) = (self.notes.len(), self.traps.len(), self.refused.len());
             let (addresses, is_alone) = self.addresses_of(walk, mix, blocks, region, percent);
             is_any_alone |= is_alone;
@@ -82,7 +82,8 @@ impl Reading<'_> {
         (by_kind, is_any_alone)
     }
 
-    /// The same of a kind whose operations jump with this percentage, where they are random.
+    /// Address pattern of one kind, and whether it requires a separate range for each clone. `percent`: percentage of
+    /// random operations that jump.
     fn addresses_of(
         &mut self,
         walk: &Walk,
@@ -138,7 +139,7 @@ impl Reading<'_> {
         }
         match (walk, distribution) {
             (Walk::Sequential, _) if Self::one_of(mix, blocks).is_none() => {
-                // fio draws a size again that does not fit before the file's end, and each clone has such an end.
+                // fio redraws a size that does not fit before the end of the file, and each clone has its own end.
                 let is_alone = region.each_bytes.is_some();
                 ("{ pattern = \"sequential\", to_end = true }".to_owned(), is_alone)
             }
@@ -189,7 +190,7 @@ impl Reading<'_> {
         }
     }
 
-    /// `percentage_random`: with how many percent of the operations of each kind random I/O jumps; None for all of all.
+    /// `percentage_random`, by kind. None for sequential I/O, or if all issued operations jump.
     fn jumps(&mut self, walk: &Walk, mix: &[(&str, f64)]) -> Option<[u64; 3]> {
         let opt = self.opt("percentage_random")?;
         let mut all = [100; 3];
@@ -211,7 +212,7 @@ impl Reading<'_> {
             self.refuse(opt, "runs of blocks have no percentage", help);
         }
         self.note(opt, "an operation that does not jump follows the one before of its kind; jumps are independent draws, as with norandommap");
-        // Kinds that are not issued are those that are: one pattern serves all then.
+        // Kinds that are not issued get the percentage of the first issued one, so that one pattern may serve all.
         let first = issued.first().copied().unwrap_or(100);
         Some([0, 1, 2].map(|at| if is_issued(at) { all[at] } else { first }))
     }
@@ -219,7 +220,7 @@ impl Reading<'_> {
     fn uniform(&mut self, mix: &[(&str, f64)], blocks: &[Vec<(u64, f64)>; 3]) -> String {
         let is_one = Self::one_of(mix, blocks).is_some();
         let is_own_align = self.opt("ba").is_some();
-        // (A shift register has each of its numbers once.)
+        // A shift register yields each block once per pass, even with `norandommap`.
         let is_once = is_one && self.section.value("random_generator") == Some("lfsr");
         if self.flag("norandommap") && !is_once {
             return "\"uniform\"".to_owned();
@@ -302,13 +303,13 @@ impl Reading<'_> {
     }
 }
 
-/// The sizes from one to another, in steps of the first, as fio draws them: it rounds draws between both down to a multiple
-/// of the first, and what is above the last multiple is the largest size.
+/// Sizes of a `bsrange` with their shares, in steps of the smallest. fio rounds draws between both ends down to a
+/// multiple of the smallest size; draws above the last multiple become the largest size.
 fn range_sizes(text: &str, kb_base: u32) -> Result<Vec<(u64, f64)>, String> {
     let wrong = || format!("`{text}` is not a range of sizes: write 4k-64k");
     let (least, most) = text.split_once('-').or(text.split_once(':')).ok_or_else(wrong)?;
     let (least, most) = (count(least, kb_base)?, count(most, kb_base)?);
-    // (fio swaps them.)
+    // fio swaps the ends of a descending range.
     let (least, most) = (least.min(most), least.max(most));
     if least == 0 {
         return Err(wrong());
@@ -317,7 +318,7 @@ fn range_sizes(text: &str, kb_base: u32) -> Result<Vec<(u64, f64)>, String> {
         return Err(format!("`{text}` has more than {MAX_SIZES} sizes: use bssplit"));
     }
     let (whole, rest) = (most / least, most % least);
-    // In whole numbers: shares of `least` and of `rest`.
+    // Divide by the greatest common divisor, for shares in small whole numbers.
     let (mut unit, mut other) = (least, rest);
     while other > 0 {
         (unit, other) = (other, unit % other);
@@ -330,8 +331,8 @@ fn range_sizes(text: &str, kb_base: u32) -> Result<Vec<(u64, f64)>, String> {
     Ok(sizes)
 }
 
-/// The sizes of `bssplit` for one kind. Those without a share take equal parts of what is left of 100 %. As in fio sizes go in
-/// the order of their shares: the last one takes what is missing, and what is beyond 100 % is cut.
+/// Sizes of `bssplit` for one kind. Sizes without a share divide the rest of 100 % equally. As in fio, shares count in
+/// ascending order: the last one takes what is missing, and shares beyond 100 % are cut.
 fn split_sizes(text: &str, kb_base: u32) -> Result<Vec<(u64, f64)>, String> {
     let mut sizes: Vec<(u64, Option<f64>)> = Vec::new();
     for part in text.split(':') {
@@ -358,7 +359,7 @@ fn split_sizes(text: &str, kb_base: u32) -> Result<Vec<(u64, f64)>, String> {
             "the shares of `{text}` add up to {given}, which leaves nothing for sizes without a share: give all of them one"
         ));
     }
-    // (In whole percent.)
+    // Whole percent, as in fio.
     let rest = ((100.0 - given) / open.max(1) as f64).floor();
     let mut shares: Vec<(u64, f64)> =
         sizes.into_iter().map(|(bytes, share)| (bytes, share.unwrap_or(rest))).collect();
@@ -385,7 +386,7 @@ fn split_sizes(text: &str, kb_base: u32) -> Result<Vec<(u64, f64)>, String> {
     Ok(merged)
 }
 
-/// Removes what is in a list already, of those from a place on.
+/// Removes elements from index `from` on that occur earlier in the list.
 fn dedup_from<T: PartialEq>(all: &mut Vec<T>, from: usize) {
     let new = all.split_off(from.min(all.len()));
     for one in new {
@@ -395,8 +396,8 @@ fn dedup_from<T: PartialEq>(all: &mut Vec<T>, from: usize) {
     }
 }
 
-/// fio's zones as hot spots: `OPERATIONS/RANGE:…`, both in percent, or the range in bytes of so many in all. Those
-/// without a number share what is left; what the ranges leave is never used.
+/// Converts fio's zones `OPERATIONS/RANGE:…` to hot spots. Both are percentages; if `whole_bytes` gives the size of the
+/// whole, ranges are in bytes. Zones without a number divide the rest equally; space outside all ranges is never used.
 fn zones(text: &str, whole_bytes: Option<u64>, kb_base: u32) -> Result<String, String> {
     let wrong = |part: &str| {
         format!("`{part}` is not a zone: a percentage of the operations, and the size of the range")
@@ -434,7 +435,7 @@ fn zones(text: &str, whole_bytes: Option<u64>, kb_base: u32) -> Result<String, S
         return Err(format!("the zones have {} % of the operations, not 100 %", 100.0 - missing));
     }
     let (unused, range, open) = rest(parts.iter().map(|(_, range)| *range).collect(), "range")?;
-    // Ranges in parts of 10⁹, as a workload has them, that add up to the whole.
+    // Ranges in parts of 10⁹, as workloads store them; they must add up to the whole.
     let ppb = |percent: f64| (percent * 1e7).round() as u64;
     let mut spots: Vec<(f64, u64)> = parts
         .iter()
@@ -457,7 +458,7 @@ fn zones(text: &str, whole_bytes: Option<u64>, kb_base: u32) -> Result<String, S
     Ok(format!("{{ pattern = \"hot-spots\", spots = [{}] }}", spots.join(", ")))
 }
 
-/// Block sizes as a workload file has them.
+/// Formats block sizes in the syntax of workload files.
 pub(super) fn sizes(blocks: &[(u64, f64)]) -> String {
     if let [(bytes, _)] = blocks {
         format!("\"{}\"", size_text(*bytes))

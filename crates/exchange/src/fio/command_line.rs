@@ -1,6 +1,6 @@
-//! The words of fio's command line: options of the program, and jobs that begin at `--name`. What an option means is the
-//! same as in a job file. As fio's `getopt_long_only` does, an option has one dash or two, and may be cut short where no
-//! other name begins so.
+//! The words of fio's command line: options of the program, and jobs, which begin at `--name`. Options mean the same as
+//! in a job file. As with `getopt_long_only`, an option has one dash or two, and its name may be abbreviated to an
+//! unambiguous prefix.
 
 use super::Refusal;
 use super::lines::{Lines, Place, Section};
@@ -12,16 +12,16 @@ pub(super) const ORIGIN: &str = "command line of fio";
 
 /// The jobs of a command line.
 pub(super) enum Jobs {
-    /// Those of a job file, or the sections of it that are named: `lines` has the options of all.
+    /// Path of a job file, and the sections to read; all if none is named. `lines` has the options for all jobs.
     File(String, Vec<String>),
-    /// Those of `--name`.
+    /// Jobs that begin at `--name`.
     Named(Vec<Section>),
 }
 
-/// What a command line says.
+/// A parsed command line.
 pub(super) struct Line {
     pub(super) jobs: Jobs,
-    /// The place of `--readonly`, which no job may write with.
+    /// Place of `--readonly`: no job may write. None if it is not given.
     pub(super) reads_only: Option<Place>,
 }
 
@@ -48,7 +48,7 @@ const OF_OUTPUT: &[&str] = &[
     "inflate-log",
 ];
 
-/// Those of them that have no value.
+/// Options of the program that take no value.
 const WITHOUT_VALUE: &[&str] = &[
     "minimal",
     "append-terse",
@@ -63,7 +63,8 @@ const WITHOUT_VALUE: &[&str] = &[
 const OF_PROGRAM: &[&str] =
     &["section", "readonly", "client", "server", "remote-config", "daemonize", "name"];
 
-/// The whole name of an option, where it is cut short and no other begins so.
+/// Full name of an abbreviated option. Known names, and prefixes that are ambiguous or unknown, are returned as they
+/// are.
 fn whole(name: &str) -> &str {
     let is_known = |name: &str| {
         OF_OUTPUT.contains(&name)
@@ -81,7 +82,7 @@ fn whole(name: &str) -> &str {
     }
 }
 
-/// Reads the words of a command line into `lines`; what changes no result is added to the notes.
+/// Reads the words of a command line into `lines`. Options without effect on results are added to `notes`.
 pub(super) fn read(
     lines: &mut Lines<'_>,
     text: &str,
@@ -142,7 +143,7 @@ pub(super) fn read(
             lines.refused.push(Refusal::new(place(second.span.clone()), words, help));
         }
         [word] => {
-            let words = "a job file goes with options for all of its jobs, and not with `--name`";
+            let words = "a job file takes options for all of its jobs, but not `--name`";
             let help = "give the job file alone, or leave it out";
             lines.refused.push(Refusal::new(place(word.span.clone()), words, help));
         }

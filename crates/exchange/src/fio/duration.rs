@@ -1,4 +1,4 @@
-//! When a job issues its operations, and when it ends.
+//! Timing of a job: rates, think times, and the limits at which it ends.
 
 use super::extent::{Extent, Region};
 use super::layout::Surround;
@@ -23,7 +23,7 @@ impl Reading<'_> {
             let (mut own, kb_base) = ([None; 3], self.kb_base);
             self.all_by_kind(name, &mut own, |text| count(text, kb_base).map(Some));
             if own.iter().all(|rate| matches!(rate, None | Some(0))) {
-                // (No limit, in fio too.)
+                // A rate of 0 is no limit, in fio too.
                 continue;
             }
             if by.is_some() {
@@ -228,7 +228,7 @@ impl Reading<'_> {
             }
             (Some(ops), _) => {
                 let all = ops.saturating_mul(loops).saturating_mul(threads);
-                // Flushes are operations too, and fio does not count them: they have no bytes.
+                // fio does not count flushes. They have no bytes, so a limit in bytes leaves them out.
                 match (self.flushes_per_op(mix), one_size) {
                     (flushes, Some(bytes)) if flushes > 0.0 => {
                         counted_bytes = all.saturating_mul(bytes).max(1);
@@ -254,7 +254,7 @@ impl Reading<'_> {
         let moved = self.extent_of("io_size");
         let each = |clones: u64| clones.saturating_mul(loops);
         let size = match (self.extent_of("size"), region.each_bytes) {
-            // Of its files, as far as they go.
+            // At most the size of its files.
             (Some(Extent::Bytes(size)), Some(each)) if size > 0 => Some(size.min(each)),
             (_, each) => each,
         };
@@ -286,7 +286,7 @@ impl Reading<'_> {
                 }
                 Some(bytes)
             }
-            // (Where a walk with holes ends depends on the rest too.)
+            // The end of a walk with holes depends on the remainder too.
             (size, _) if matches!(walk, Walk::Holes(..)) => size,
             (size, _) => size.map(whole),
         };
@@ -307,7 +307,7 @@ impl Reading<'_> {
                     1.0
                 };
                 let clones = if region.is_shared { threads } else { 1 };
-                // Of a range whose length is not known the blocks of a walk with holes are a share.
+                // In a range of unknown length, a walk with holes covers a share of the blocks.
                 let share = match walk {
                     Walk::Holes(block, hole) if moved.is_none() => {
                         share * *block as f64 / block.saturating_add(*hole).max(1) as f64
@@ -323,7 +323,7 @@ impl Reading<'_> {
         limits + &steady
     }
 
-    /// `io_size` and the bytes of a pass where a walk with holes ends with its file.
+    /// Adjusts `io_size` and the bytes of a pass for a walk with holes, which ends with its file.
     fn ends_with_holes(
         &mut self,
         moved: Option<Extent>,
@@ -333,7 +333,7 @@ impl Reading<'_> {
     ) -> (Option<Extent>, Option<u64>) {
         let (Walk::Holes(block, hole), Some(size)) = (walk, size) else { return (moved, size) };
         let pass = self.pass_of_holes(size, (*block, *hole));
-        // In a mix the kind that comes more often is first at the end, and ends the job.
+        // In a mix, the more frequent kind reaches the end first and ends the job.
         let all: f64 = mix.iter().map(|(_, share)| share).sum();
         let most = mix.iter().map(|(_, share)| *share).fold(0.0, f64::max) / all;
         let pass = if mix.len() > 1 { (pass as f64 / most) as u64 } else { pass };
@@ -344,7 +344,7 @@ impl Reading<'_> {
             );
         }
         let moved = match moved {
-            // More than `size` is walked again and again.
+            // An `io_size` above `size` repeats the walk.
             Some(Extent::Bytes(bytes)) if bytes <= size => Some(Extent::Bytes(bytes.min(pass))),
             moved => moved,
         };

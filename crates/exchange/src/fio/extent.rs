@@ -1,4 +1,5 @@
-//! On which part of a target a job runs: its files, their sizes, the parts of its clones, and the alignment of addresses.
+//! The part of a target that a job runs on: its files, their sizes, the parts of its clones, and the alignment of
+//! addresses.
 
 use super::layout::{self, Part};
 use super::lines::Opt;
@@ -8,22 +9,22 @@ use super::{Note, Refusal};
 use crate::size_text::size_text;
 use std::fmt::Write as _;
 
-/// What the options say of a job's files.
+/// Files of a job, and the ranges of its clones.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Region {
     size: Option<Extent>,
-    /// The bytes of each clone, where they are known.
+    /// Bytes of each clone; None if unknown.
     pub(super) each_bytes: Option<u64>,
-    /// The clones share one file, or one set of files.
+    /// Whether the clones share one file or one set of files.
     pub(super) is_shared: bool,
     pub(super) threads: u64,
-    /// Files of each clone.
+    /// Number of files of each clone.
     pub(super) files: u64,
-    /// `offset_increment`.
+    /// `offset_increment`, bytes.
     step: u64,
 }
 
-/// A part of a target, as an option gives it.
+/// A size or offset as an option gives it: bytes, or percent of the target.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Extent {
     Bytes(u64),
@@ -45,7 +46,7 @@ impl<'a> Reading<'a> {
         self.count(name).map(Extent::Bytes)
     }
 
-    /// `offset`: in bytes also where it is a share of a file whose size an earlier job says.
+    /// `offset`. A percentage is converted to bytes if an earlier job defines the size of the file.
     pub(super) fn offset(&mut self) -> Extent {
         let offset = self.extent_of("offset").unwrap_or(Extent::Bytes(0));
         let (Extent::Percent(percent @ 1..), Some(file)) = (offset, self.file_bytes) else {
@@ -57,10 +58,10 @@ impl<'a> Reading<'a> {
         Extent::Bytes(bytes.checked_next_multiple_of(align.max(1)).unwrap_or(bytes))
     }
 
-    /// `size` of files of `filesize` bytes together, or of a file whose size an earlier job says: it ends where they end.
+    /// `size`, cut at the end of the files: `filesize` bytes together, or the size that an earlier job defines.
     fn within_file(&mut self, size: Option<Extent>, filesize: Option<u64>) -> Option<Extent> {
         if matches!((size, filesize), (Some(Extent::Bytes(_)), None)) {
-            // (fio makes the file longer where it must.)
+            // fio extends the file if necessary.
             return size;
         }
         let (Some(file), Extent::Bytes(offset)) = (filesize.or(self.file_bytes), self.offset())
@@ -87,7 +88,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// `filesize`, of all files together; a range of sizes is refused.
+    /// Total `filesize` of all files, bytes; None if missing, 0 or refused. A range of sizes is refused.
     fn file_size(&mut self, files: u64) -> Option<u64> {
         let (value, opt) = self.text("filesize")?;
         let range = value.split_once(['-', ':', ',']);
@@ -107,7 +108,7 @@ impl<'a> Reading<'a> {
         Some(bytes.saturating_mul(files)).filter(|bytes| *bytes > 0)
     }
 
-    /// What the options say of the job's files.
+    /// Files of the job and the ranges of its clones, from its options.
     pub(super) fn region(&mut self, threads: u64, blocks: &[Vec<(u64, f64)>; 3]) -> Region {
         let names = self.section.value("filename").map(layout::file_names);
         let listed = names.as_ref().map_or(1, Vec::len) as u64;
@@ -117,12 +118,12 @@ impl<'a> Reading<'a> {
         };
         let filesize = self.file_size(nrfiles);
         let size = self.extent_of("size").filter(|size| *size != Extent::Bytes(0));
-        // (It has no effect on a job with a size, in fio too.)
+        // `fill_device` has no effect on a job with a size, in fio too.
         let whole = self.flag("fill_device") && size.is_none();
         let size = self.within_file(size, filesize);
         let size = if whole { None } else { size };
         let size = match (size, blocks) {
-            // What is left of a file behind its last whole block is not used.
+            // The rest of a file after its last whole block is not used.
             (Some(Extent::Bytes(bytes)), [reads, writes, trims])
                 if nrfiles > 1 && reads == writes && reads == trims =>
             {
@@ -146,7 +147,7 @@ impl<'a> Reading<'a> {
         };
         let step = match (self.extent_of("offset_increment"), each_bytes) {
             (Some(Extent::Bytes(step)), _) => step,
-            // (fio begins a clone at a whole block.)
+            // fio begins a clone at a whole block.
             (Some(Extent::Percent(percent)), Some(bytes)) => {
                 let step = (u128::from(bytes) * u128::from(percent)).div_ceil(100) as u64;
                 step.checked_next_multiple_of(4096).unwrap_or(u64::MAX)
@@ -163,8 +164,8 @@ impl<'a> Reading<'a> {
         Region { size, each_bytes, is_shared, threads, files: nrfiles, step }
     }
 
-    /// Whether the last block of a walk may go beyond `size`: on a device, which goes on there, fio issues each block that
-    /// begins before. A file of `size` ends with its last whole block.
+    /// Whether the last block of a walk may extend beyond `size`. fio issues each block that begins before `size`, if
+    /// the device or file continues there. A file of exactly `size` ends with its last whole block.
     pub(super) fn begins_another_block(&self) -> bool {
         self.goes_on_behind_size()
             && self.section.value("filename").is_none_or(|name| !name.contains(':'))
@@ -173,7 +174,7 @@ impl<'a> Reading<'a> {
             && self.section.value("bs").is_none_or(|bs| !bs.contains(','))
     }
 
-    /// Whether the job's file is known to go on behind `size`: it is a device, or a longer file of an earlier job.
+    /// Whether the job's file is known to be longer than `size`: a device, or a longer file of an earlier job.
     pub(super) fn goes_on_behind_size(&self) -> bool {
         let size = self.section.value("size").and_then(|size| count(size, self.kb_base).ok());
         let offset = self.section.value("offset").map_or(Ok(0), |text| count(text, self.kb_base));
@@ -182,7 +183,7 @@ impl<'a> Reading<'a> {
             || end.is_some_and(|end| self.file_bytes.is_some_and(|file| file > end))
     }
 
-    /// The bytes that the job takes of the target, from its start; None where they are not known.
+    /// Bytes of the target, from its start, that the job needs; None if unknown.
     pub(super) fn space(&mut self) -> Option<u64> {
         let threads = self.clones();
         let blocks = self.blocks();
@@ -193,7 +194,7 @@ impl<'a> Reading<'a> {
         Some(each.saturating_add(offset).saturating_add(more.saturating_mul(threads - 1)))
     }
 
-    /// The keys of the active range: the range, the part of each worker, alignments.
+    /// Workload keys of the active range, the step between workers and the alignments.
     pub(super) fn extent(
         &mut self,
         region: &Region,
@@ -206,7 +207,7 @@ impl<'a> Reading<'a> {
         let Region { size, each_bytes, threads, step, .. } = *region;
         let offset = self.offset();
         let size = self.with_last_hole(size, walk);
-        // How many parts lie side by side, and how far each is from the one before where it is a worker's alone.
+        // Number of adjacent parts, and the distance between workers if each has a part of its own.
         let (mut parts, mut worker_step) = (1, None);
         if threads > 1 {
             let is_side_by_side = !region.is_shared || step > 0 && each_bytes == Some(step);
@@ -301,13 +302,13 @@ impl<'a> Reading<'a> {
                 steps.push(start);
                 (size_text(start), "100%".to_owned())
             }
-            // A place in the file that the target is; one of several jobs on files without sizes is refused above.
+            // The target is the file itself: several jobs on files without sizes were refused above.
             (_, Extent::Percent(start), Some(Extent::Bytes(size))) => {
                 (format!("{start}%"), format!("+{}", size_text(size.saturating_mul(parts))))
             }
             (_, Extent::Bytes(start), Some(Extent::Percent(size))) => {
                 steps.push(start);
-                // (fio ends with the file, where the size would go beyond.)
+                // fio stops at the end of the file if the size reaches beyond it.
                 let end = if size >= 100 { "100%".to_owned() } else { format!("+{size}%") };
                 (size_text(start), end)
             }
@@ -329,7 +330,7 @@ impl<'a> Reading<'a> {
         text
     }
 
-    /// The range of a walk with holes whose last block begins before `size` and goes on behind it.
+    /// Extends the range of a walk with holes whose last block begins before `size` and ends after it.
     fn with_last_hole(&self, size: Option<Extent>, walk: &Walk) -> Option<Extent> {
         let (Some(Extent::Bytes(bytes)), Walk::Holes(block, hole)) = (size, walk) else {
             return size;
@@ -342,8 +343,8 @@ impl<'a> Reading<'a> {
         Some(Extent::Bytes(bytes.max(last.saturating_add(*block))))
     }
 
-    /// The bytes that a walk with holes moves in one pass over `size` bytes, as in fio: it ends at the end of the file, or
-    /// begins again where a hole alone reaches beyond it.
+    /// Bytes that a walk with holes moves in one pass over `size` bytes. As in fio, the walk ends at the end of the
+    /// file, or begins again if only a hole reaches beyond it.
     pub(super) fn pass_of_holes(&mut self, size: u64, (block, hole): (u64, u64)) -> u64 {
         let Extent::Bytes(offset) = self.offset() else { return size };
         let real = if self.goes_on_behind_size() {
@@ -364,7 +365,7 @@ impl<'a> Reading<'a> {
         if begins_again { whole } else { blocks.saturating_mul(block) }
     }
 
-    /// The keys of alignment, where that of the block sizes does not suffice.
+    /// Appends alignment keys if the alignment of the block sizes does not suffice.
     fn aligns(
         &mut self,
         blocks: &[Vec<(u64, f64)>; 3],
@@ -409,7 +410,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// `blockalign` of the kinds that are issued.
+    /// `blockalign` of the issued kinds, with its option. None if it is not given, 0, or refused since kinds differ.
     fn own_align(&mut self, mix: &[(&str, f64)]) -> Option<(u64, &'a Opt)> {
         let opt = self.opt("ba")?;
         let (mut all, kb_base) = ([0; 3], self.kb_base);
@@ -424,7 +425,8 @@ impl<'a> Reading<'a> {
         (first > 0).then_some((first, opt))
     }
 
-    /// The clones that issue anything: of those that share a file by `filename_format` fio has the first one alone.
+    /// Number of clones that issue I/O. In fio, only the first of the clones that share a file by `filename_format`
+    /// does.
     pub(super) fn clones(&mut self) -> u64 {
         let clones = self.count("numjobs").unwrap_or(1).max(1);
         let is_by_format = self.opt("filename").or(self.opt("uri")).is_none();

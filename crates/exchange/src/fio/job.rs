@@ -1,4 +1,4 @@
-//! A job from the options of its section: each with fio's meaning, written as a workload file.
+//! Converts the options of a section, with fio's meaning, to a workload file.
 
 use super::blocks::sizes;
 use super::extent::{Extent, Region};
@@ -11,7 +11,7 @@ use iodyno_workload::{DropCache, Spec};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// The job of a section.
+/// Converts a section to a job. The error lists the refused options.
 pub(super) fn job(
     section: &Section,
     files: &[File],
@@ -27,7 +27,7 @@ pub(super) fn job(
                 let check =
                     Reading::new(&reads_of(section), files, around, place.file_bytes).job(&place);
                 job.check = check.map(|check| {
-                    // What is read back comes from the storage, in fio too.
+                    // The check reads from the storage and not from the page cache, as in fio.
                     let drop_cache = (!check.direct).then_some(DropCache::All);
                     Box::new(Job { traps: Vec::new(), drop_cache, ..check })
                 });
@@ -35,7 +35,7 @@ pub(super) fn job(
             Ok(job)
         }
         _ => {
-            // No job goes without a word.
+            // Never drop a job without a refusal.
             if reading.refused.is_empty() {
                 let place = section.place.clone();
                 reading.refused.push(Refusal::new(place, "this job can't be read", ""));
@@ -45,7 +45,7 @@ pub(super) fn job(
     }
 }
 
-/// The options that a job has in common with the one that reads back what it wrote.
+/// Options that a job shares with the job that reads back its data.
 const OF_CHECK: &[&str] = &[
     "ioengine",
     "iodepth",
@@ -68,7 +68,7 @@ const OF_CHECK: &[&str] = &[
     "verify",
 ];
 
-/// The section of the job that reads back what another one wrote.
+/// Section of the job that reads back the data of `section`.
 fn reads_of(section: &Section) -> Section {
     let place = section.opt("rw").map_or(&section.place, |opt| &opt.place).clone();
     let (name, value) = ("rw".to_owned(), Some("read".to_owned()));
@@ -83,7 +83,7 @@ fn reads_of(section: &Section) -> Section {
 }
 
 impl Reading<'_> {
-    /// Whether the job's content is verified, and each block of its files is written: fio reads them back then.
+    /// Whether the job writes verifiable content to each block of its files. fio then reads all of it back.
     fn writes_all(&self) -> bool {
         const PARTLY: &[&str] = &[
             "number_ios",
@@ -99,7 +99,7 @@ impl Reading<'_> {
             "ba",
             "fill_device",
         ];
-        // (With a backlog the job itself reads back all that it writes.)
+        // With a backlog, the job itself reads back all its writes.
         self.verifies()
             && !self.flag("verify_backlog")
             && matches!(self.section.value("rw"), Some("write" | "randwrite"))
@@ -158,7 +158,7 @@ impl Reading<'_> {
             let _ = writeln!(toml, "new_file = \"{new_file}\"");
         }
         let _ = writeln!(toml, "mix = {{ {} }}", shares.join(", "));
-        // fio goes on from the last operation of the same kind.
+        // In fio, a sequential operation follows the last one of its kind.
         let goes_on = match walk {
             Walk::Sequential | Walk::Runs(_) | Walk::Backward(..) | Walk::Holes(..) => true,
             Walk::Random => addresses.iter().any(|of_kind| of_kind.contains("\"sequential\"")),
@@ -221,8 +221,8 @@ impl Reading<'_> {
         })
     }
 
-    /// How the job finds its file, where it only writes and fio makes the file: with its space reserved as far as the system
-    /// can, and unwritten.
+    /// State of the new file that fio makes for a job that only writes: `allocated` (space reserved where the file
+    /// system can, unwritten) or `empty`. None for other jobs.
     fn new_file(&mut self, mix: &[(&'static str, f64)]) -> Option<&'static str> {
         let is_device = is_device(self.section);
         let fallocate = self.text("fallocate").map(|(value, _)| value.to_owned());
@@ -234,7 +234,7 @@ impl Reading<'_> {
         Some(if is_reserved { "allocated" } else { "empty" })
     }
 
-    /// The job's name, and a line about it.
+    /// Name of the job, and its `about` line.
     fn name(&mut self) -> (String, String) {
         let name = self.section.job_name();
         let origin = self.files.get(self.section.place.file).map_or("", |file| &file.origin);
@@ -283,7 +283,7 @@ impl Reading<'_> {
         }
     }
 
-    /// The depth, and how many operations are in flight when a full queue is filled again, where that is not at once.
+    /// Queue depth, and the number of operations in flight at which the queue is refilled. None: after each completion.
     fn depth(&mut self, queues: bool) -> (u64, Option<u64>) {
         let depth = self.count("iodepth").unwrap_or(1);
         if let (Some(opt), 0) = (self.opt("iodepth"), depth) {
@@ -296,9 +296,9 @@ impl Reading<'_> {
         };
         let low = of(self.count("iodepth_low"), depth);
         let reaped = of(self.count("iodepth_batch_complete_min"), 1);
-        // Read for its errors alone.
+        // Parsed only to report errors.
         let _ = self.count("iodepth_batch_complete_max");
-        // fio waits for so many completions at a time until the low mark is reached.
+        // fio waits for `reaped` completions at a time until the low mark is reached.
         let waits = (depth - low).div_ceil(reaped).max(1);
         let refill_at = depth.saturating_sub(waits.saturating_mul(reaped));
         if !queues {
@@ -309,10 +309,10 @@ impl Reading<'_> {
             return (1, None);
         }
         for (name, words) in [
-            ("iodepth_low", "a full queue is filled again when so many are in flight"),
+            ("iodepth_low", "a full queue is refilled when the number in flight falls to it"),
             (
                 "iodepth_batch_complete_min",
-                "a full queue is filled again when so many have completed; each is stamped when it comes",
+                "a full queue is refilled after this number of completions, each stamped on its own",
             ),
             ("iodepth_batch_complete_max", "completions are taken as they come"),
         ] {
@@ -323,7 +323,7 @@ impl Reading<'_> {
         (depth, (refill_at + 1 < depth).then_some(refill_at))
     }
 
-    /// Whether the page cache is bypassed; of `direct` and `buffered` the later one counts.
+    /// Whether the page cache is bypassed. The later one of `direct` and `buffered` counts.
     pub(super) fn direct(&self) -> bool {
         match (self.find("direct"), self.find("buffered")) {
             (Some((d, _)), Some((b, _))) if b > d => !self.flag("buffered"),
@@ -338,18 +338,18 @@ impl Reading<'_> {
         self.opt("invalidate").is_none() || self.flag("invalidate")
     }
 
-    /// Flushes for each operation of the mix.
+    /// Mean flushes per operation of the mix.
     pub(super) fn flushes_per_op(&mut self, mix: &[(&str, f64)]) -> f64 {
         let every = self.count("fsync").max(self.count("fdatasync")).unwrap_or(0);
         let all: f64 = mix.iter().map(|(_, share)| share).sum();
         let writes: f64 =
             mix.iter().filter(|(kind, _)| *kind == "write").map(|(_, share)| share).sum();
-        // After a read a flush that was due is issued again: as often as the count of writes stays where it is.
+        // fio repeats a due flush after each read until the next write: in a mix, all operations count.
         let times = if writes > 0.0 && writes < all { 1.0 } else { writes / all };
         if every == 0 { 0.0 } else { times / every as f64 }
     }
 
-    /// The keys of `[write]` that make writes durable.
+    /// Workload keys of `[write]` for durability and for reading back.
     fn durable(&mut self, mix: &[(&str, f64)], files: u64) -> String {
         let writes = mix.iter().any(|(kind, _)| *kind == "write");
         let (fsync, fdatasync) = (self.count("fsync"), self.count("fdatasync"));
@@ -400,7 +400,8 @@ impl Reading<'_> {
         out
     }
 
-    /// `[flush]`: fio flushes each file at the end of each pass over it, not of the last one alone; twice where it also closes it.
+    /// `[flush]`: fio flushes each file at the end of every pass over it, not only of the last, and twice if it also
+    /// closes the file.
     fn flushes_of_passes(
         &mut self,
         mix: &[(&str, f64)],
@@ -486,7 +487,7 @@ impl Reading<'_> {
     }
 }
 
-/// A text as a string of TOML; it has no control characters.
+/// Quotes a text without control characters as a TOML string.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }

@@ -1,11 +1,11 @@
-//! Which kinds of operation a job issues, and how its addresses go on: `rw`, `rwmixread`, zones and holes.
+//! Kinds of operation that a job issues, and the order of its addresses: `rw`, `rwmixread`, zones and holes.
 
 use super::lines::Opt;
 use super::number::count;
 use super::reading::{KINDS, Reading, Walk};
 
 impl Reading<'_> {
-    /// The mix and the way of the addresses.
+    /// Mix of kinds with their shares, and the order of addresses. None if an option was refused.
     pub(super) fn kinds(
         &mut self,
         blocks: &[Vec<(u64, f64)>; 3],
@@ -78,7 +78,7 @@ impl Reading<'_> {
         Some((mix, walk))
     }
 
-    /// Zones that are written from their starts, which fio emulates on a device that has none.
+    /// `zonemode=zbd`: zones that are written from their start, which fio emulates on a device without zones.
     fn open_zones(
         &mut self,
         mix: Vec<(&'static str, f64)>,
@@ -108,7 +108,7 @@ impl Reading<'_> {
         Some((mix, Walk::Zones(zone, open)))
     }
 
-    /// The one block size of all kinds that are issued.
+    /// The common block size of all issued kinds. Several sizes, and 0, are refused.
     fn one_size(
         &mut self,
         mix: &[(&str, f64)],
@@ -130,7 +130,7 @@ impl Reading<'_> {
         Some(first)
     }
 
-    /// The way of `rw=write:8k`: with a hole behind each block, or, where it is negative, backward from the end.
+    /// Walk of `rw=write:8k`: with a hole after each block, or, if negative, backward from the end.
     fn holes(
         &mut self,
         hole: &str,
@@ -168,7 +168,7 @@ impl Reading<'_> {
         }
     }
 
-    /// The way of sequential I/O, with the zones of `zonemode=strided`.
+    /// Walk of sequential I/O, with the zones of `zonemode=strided`.
     fn zones(&mut self, mix: &[(&str, f64)], blocks: &[Vec<(u64, f64)>; 3]) -> Option<Walk> {
         let Some(opt) = self.opt("zonesize") else { return Some(Walk::Sequential) };
         let is_strided = matches!(self.section.value("zonemode"), None | Some("strided"));
@@ -185,7 +185,7 @@ impl Reading<'_> {
         Some(if skip == 0 { Walk::Sequential } else { Walk::Skips(size / block, skip) })
     }
 
-    /// The share of reads in percent: of `rwmixread` and `rwmixwrite` the later one counts.
+    /// Share of reads in percent. The later one of `rwmixread` and `rwmixwrite` counts.
     fn read_share(&mut self) -> f64 {
         let (read, write) = (self.find("rwmixread"), self.find("rwmixwrite"));
         let name = match (read, write) {

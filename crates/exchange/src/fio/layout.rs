@@ -1,20 +1,19 @@
-//! Which jobs run at the same time, and on which part of the target each of them runs: fio's files lie side by side on
-//! it. What a job does on its part is in `duration.rs`.
+//! Groups of jobs that run at the same time, and the part of the target for each job: fio's files lie side by side on
+//! it. `extent.rs` and `duration.rs` define what a job does on its part.
 
 use super::lines::Section;
 use super::{Refusal, Surroundings};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// What a job has of the file around it.
+/// Properties of a job that depend on other jobs of the file.
 pub(super) struct Surround<'a> {
-    /// Its part of the target.
     pub(super) part: &'a Part,
-    /// The size of its file, where an earlier job says it.
+    /// Size of the job's file, if an earlier job defines it.
     pub(super) file_bytes: Option<u64>,
-    /// How long it waits for another, ns.
+    /// Time until the job that this one waits for ends, ns; 0: no wait.
     pub(super) delay_ns: u64,
-    /// It is of the last group.
+    /// Whether the job is in the last group.
     pub(super) is_last: bool,
 }
 
@@ -27,21 +26,21 @@ pub(super) enum Part {
     /// The target from its start.
     #[default]
     Whole,
-    /// From so many bytes on.
+    /// The target from this byte on.
     From(u64),
-    /// One of so many equal parts, counted from 0.
+    /// One of equal parts: its number, from 0, and the number of parts.
     Share(u64, u64),
 }
 
-/// A group: its jobs by their numbers in the file, and which of them waits for which.
+/// Jobs that run at the same time, by their numbers in the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Group {
     pub(super) jobs: Vec<usize>,
-    /// By job: the job whose end it waits for, in the same group.
+    /// Waiting jobs, each with the job of the group whose end it waits for.
     pub(super) waits: BTreeMap<usize, usize>,
 }
 
-/// The groups of a file: those that `stonewall` separates, and in them chains of `wait_for`.
+/// Groups of a file. `stonewall` separates them; a simple chain of `wait_for` becomes one group per step.
 pub(super) fn groups(sections: &[Section], refused: &mut Vec<Refusal>) -> Vec<Group> {
     let mut spans: Vec<Vec<usize>> = Vec::new();
     for (number, section) in sections.iter().enumerate() {
@@ -70,7 +69,7 @@ pub(super) fn groups(sections: &[Section], refused: &mut Vec<Refusal>) -> Vec<Gr
                     let help = "name a job that stands before this one";
                     refused.push(Refusal::new(opt.place.clone(), words, help));
                 }
-                // One of an earlier group has ended.
+                // A job of an earlier group has ended.
                 Some(before) if span[0] > before => {}
                 Some(before) => {
                     waits.insert(number, before);
@@ -81,7 +80,7 @@ pub(super) fn groups(sections: &[Section], refused: &mut Vec<Refusal>) -> Vec<Gr
         let deepest = levels.values().copied().max().unwrap_or(0);
         let at = |level| span.iter().copied().filter(|n| levels[n] == level).collect::<Vec<_>>();
         if (0..deepest).all(|level| at(level).len() == 1) {
-            // Each waits for all that runs before it: a group of its own.
+            // Each level waits for all jobs before it, so it is a group of its own.
             let chain = (0..=deepest).map(|level| Group { jobs: at(level), ..Group::default() });
             groups.extend(chain);
         } else {
@@ -91,12 +90,12 @@ pub(super) fn groups(sections: &[Section], refused: &mut Vec<Refusal>) -> Vec<Gr
     groups
 }
 
-/// Between the files of a job that has several.
+/// Separator between the file names of a job.
 const BETWEEN_FILES: char = '\0';
 
-/// The files of a job, as fio names them; None where each clone has its own.
+/// File names of a job as in fio, joined by [`BETWEEN_FILES`]. None if each clone has its own files.
 pub(super) fn files_of(section: &Section) -> Option<String> {
-    // (Files that a job names are in the first of its folders.)
+    // Named files are in the first folder of `directory`.
     let folder = section.value("directory").map(|folders| file_names(folders).swap_remove(0));
     let in_folder = |name: &str| match &folder {
         Some(folder) => format!("{}/{name}", folder.trim_end_matches('/')),
@@ -114,7 +113,7 @@ pub(super) fn files_of(section: &Section) -> Option<String> {
     is_of_all.then(|| in_folder(&format.replace("$jobname", section.job_name())))
 }
 
-/// The name of a job's files, by which later jobs find them again: that of [`files_of`], or what fio names them by default.
+/// Key by which later jobs find the same files: [`files_of`], or fio's default names.
 fn identity(section: &Section) -> String {
     let own = || {
         let folder = section.value("directory").map(|folders| file_names(folders).swap_remove(0));
@@ -132,31 +131,31 @@ fn identity(section: &Section) -> String {
     files_of(section).unwrap_or_else(own)
 }
 
-/// Whether a job names a device, or several: each is a target of its own, used from its start.
+/// Whether a job names only devices. Each device is a separate target, used from its start.
 pub(super) fn is_device(section: &Section) -> bool {
     let is_one = |name: &String| name.starts_with("/dev/") && !name.starts_with("/dev/shm/");
     section.value("filename").is_some_and(|names| file_names(names).iter().all(is_one))
 }
 
-/// The one file or device that a job names.
+/// File or device of a job; None if it names none or several.
 pub(super) fn file_of(section: &Section) -> Option<PathBuf> {
     section.value("filename")?;
     files_of(section).filter(|names| !names.contains(BETWEEN_FILES)).map(PathBuf::from)
 }
 
-/// Whether a job's file is a target of its own, used from its start: a device, or one of several targets of the run.
+/// Whether a job's file is a separate target, used from its start: a device, or one of several targets of the run.
 fn is_own_target(section: &Section, around: &dyn Surroundings) -> bool {
     is_device(section) || file_of(section).is_some_and(|file| around.is_target(&file))
 }
 
-/// One file, or the files of one job, with all jobs that use it.
+/// A file, or the set of files of one job, with all jobs that use it.
 struct Used {
     name: String,
     jobs: Vec<usize>,
-    /// The groups from its first job to its last one: it keeps its content between them.
+    /// First and last group that use the file. It keeps its content between them.
     first_group: usize,
     last_group: usize,
-    /// The most bytes that a job takes of it; None where one of them does not say.
+    /// Most bytes that a job needs of it; None if unknown for one of the jobs.
     bytes: Option<u64>,
 }
 
@@ -166,13 +165,14 @@ impl Used {
     }
 }
 
-/// Number of the group of each job.
+/// Group number of each job.
 fn groups_by_job(sections: &[Section], groups: &[Group]) -> Vec<usize> {
     let of = |job: usize| groups.iter().position(|group| group.jobs.contains(&job)).unwrap_or(0);
     (0..sections.len()).map(of).collect()
 }
 
-/// The bytes of each job's file where an earlier job of the same file says them; None for a device, or where none does.
+/// For each job, the size of its file as earlier jobs define it (None for a device, or if none does), and the bytes
+/// that the job needs, from `space`.
 pub(super) fn known_before(
     sections: &[Section],
     mut space: impl FnMut(usize, Option<u64>) -> Option<u64>,
@@ -198,9 +198,9 @@ pub(super) fn known_before(
     (known, spaces)
 }
 
-/// The part of each job, by its number, from the bytes that each takes; None where they are not known. A device, and a target
-/// of its own, begins at the start of the target. So does a file, unless others are in use between its first job and its last one: these lie side by
-/// side. Jobs that name one file share it, at one place in all groups.
+/// Part of the target for each job, by its number. `spaces`: bytes that each job needs; None if unknown. Devices and
+/// separate targets begin at the start of the target. So do files, unless others are in use between the first and the
+/// last job of a file: these lie side by side. Jobs that name the same file share it, at the same place in all groups.
 pub(super) fn parts(
     sections: &[Section],
     groups: &[Group],
@@ -237,7 +237,7 @@ pub(super) fn parts(
     parts
 }
 
-/// The first file, with all that meet it, or one that meets it, and so on; the others stay.
+/// Removes the first file and all files whose use overlaps with it, directly or through others. The rest stays.
 fn split_off_those_that_meet(files: &mut Vec<Used>) -> Vec<Used> {
     let mut together = vec![files.remove(0)];
     let mut at = 0;
@@ -252,7 +252,7 @@ fn split_off_those_that_meet(files: &mut Vec<Used>) -> Vec<Used> {
     together
 }
 
-/// Places files side by side that are in use at the same time.
+/// Places files that are in use at the same time side by side.
 fn place(
     sections: &[Section],
     group_of: &[usize],
@@ -261,11 +261,11 @@ fn place(
     refused: &mut Vec<Refusal>,
 ) {
     if files.iter().all(|file| file.bytes.is_none()) {
-        // Equal parts: each file takes the first one that none has that it meets.
+        // Equal parts: each file takes the first number that no file in use at the same time has.
         let mut numbers: Vec<u64> = Vec::new();
         for (at, file) in files.iter().enumerate() {
             let is_taken = |n: u64| (0..at).any(|o| numbers[o] == n && files[o].meets(file));
-            // (Of the numbers up to its own one is free.)
+            // At least one number up to its own index is free.
             numbers.push((0..=at as u64).find(|n| !is_taken(*n)).unwrap_or(0));
         }
         let count = numbers.iter().max().map_or(1, |most| most + 1);
@@ -292,7 +292,7 @@ fn place(
             }
             continue;
         };
-        // The first gap that holds it.
+        // First fit: the first gap that is large enough.
         let mut start = 0_u64;
         while let Some((.., end)) = placed.iter().find(|(other, from, end)| {
             other.meets(file) && *from < start.saturating_add(bytes) && *end > start
@@ -311,7 +311,7 @@ fn place(
     }
 }
 
-/// Refuses flows of several numbers at the same time.
+/// Refuses different `flow_id`s at the same time.
 pub(super) fn one_flow(sections: &[Section], groups: &[Group], refused: &mut Vec<Refusal>) {
     for group in groups {
         let with_flow = group.jobs.iter().map(|job| &sections[*job]).filter(|s| s.flag("flow"));
@@ -329,7 +329,7 @@ pub(super) fn one_flow(sections: &[Section], groups: &[Group], refused: &mut Vec
     }
 }
 
-/// Refuses a file that is one of several of another job.
+/// Refuses jobs that share only some of their files.
 fn overlapping(sections: &[Section], files: &[Used], refused: &mut Vec<Refusal>) {
     for (number, file) in files.iter().enumerate() {
         let own = || file.name.split(BETWEEN_FILES);
@@ -345,7 +345,7 @@ fn overlapping(sections: &[Section], files: &[Used], refused: &mut Vec<Refusal>)
     }
 }
 
-/// The files of a `filename`, which colons separate; `\:` is a colon.
+/// Splits a `filename` at its colons; `\:` is a literal colon.
 pub(super) fn file_names(text: &str) -> Vec<String> {
     text.replace("\\:", "\u{1}").split(':').map(|name| name.replace('\u{1}', ":")).collect()
 }

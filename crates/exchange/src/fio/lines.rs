@@ -7,16 +7,16 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-/// How deep files include others, and how many there are.
+/// Upper bound of the depth of includes, and of the number of files.
 const MAX_INCLUDES: usize = 16;
 
-/// The most options of a section.
+/// Upper bound of the options of a section.
 const MAX_OPTIONS: usize = 1000;
 
-/// The longest option, bytes: the whole file may have one of them in each job.
+/// Upper bound of the length of an option, bytes.
 const MAX_OPTION_BYTES: usize = 8192;
 
-/// A place in one of the files.
+/// A range of bytes in one of the files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) file: usize,
@@ -34,31 +34,31 @@ impl Place {
     }
 }
 
-/// An option with its value; None where it stands alone.
+/// An option. Its value is None if it stands alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Opt {
     pub(super) name: String,
-    /// The one name of it that is used here.
+    /// Canonical name.
     pub(super) key: String,
     pub(super) value: Option<String>,
     pub(super) place: Place,
-    /// A variable of the value that the environment lacks.
+    /// Why a variable of the value can't be replaced; None if there is no such variable.
     pub(super) unset: Option<String>,
 }
 
-/// A job: its name, and its options after those of the `[global]` sections before it.
+/// A job: its name and options. Options of preceding `[global]` sections come first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Section {
     pub(super) name: String,
     pub(super) place: Place,
-    /// Shared by all jobs that have them from `[global]`.
+    /// Jobs share the options from `[global]`.
     pub(super) options: Vec<Arc<Opt>>,
-    /// How many of them are from there.
+    /// Number of leading options from `[global]`.
     pub(super) from_global: usize,
 }
 
 impl Section {
-    /// The option of a name that counts: the last one, with its position.
+    /// Last option of a name, which is the one that counts, with its position.
     pub(super) fn find(&self, name: &str) -> Option<(usize, &Opt)> {
         let all = self.options.iter().enumerate();
         all.rev().find(|(_, opt)| opt.key == name).map(|(at, opt)| (at, &**opt))
@@ -68,17 +68,17 @@ impl Section {
         self.find(name).map(|(_, opt)| opt)
     }
 
-    /// The value of an option; None where it is not given, or has none.
+    /// Value of an option; None if the option or its value is missing.
     pub(super) fn value(&self, name: &str) -> Option<&str> {
         self.opt(name)?.value.as_deref().filter(|value| !value.is_empty())
     }
 
-    /// Whether an option that may stand alone is set.
+    /// Whether a flag is set: without a value, or with one other than `0` and `false`.
     pub(super) fn flag(&self, name: &str) -> bool {
         self.opt(name).is_some_and(|opt| !matches!(opt.value.as_deref(), Some("0" | "false")))
     }
 
-    /// The job's name: that of the section, unless the section itself gives another.
+    /// Name of the job: an option `name` of the section itself, or else the section's name.
     pub(super) fn job_name(&self) -> &str {
         let own = self.find("name").filter(|(at, _)| *at >= self.from_global);
         let own = own.and_then(|(_, opt)| opt.value.as_deref()).filter(|name| !name.is_empty());
@@ -86,7 +86,7 @@ impl Section {
     }
 }
 
-/// Reads a file and all that it includes.
+/// Reader of a job file and its included files.
 pub(super) struct Lines<'a> {
     around: &'a dyn Surroundings,
     pub(super) files: Vec<File>,
@@ -96,7 +96,7 @@ pub(super) struct Lines<'a> {
     within: Within,
 }
 
-/// What the next option belongs to.
+/// Section that the next option belongs to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Within {
     Nothing,
@@ -110,7 +110,7 @@ impl<'a> Lines<'a> {
         Self { around, files, refused, global, jobs, within: Within::Nothing }
     }
 
-    /// The text that places are in.
+    /// Adds a text that places refer to, and returns its number.
     pub(super) fn add_file(&mut self, origin: &str, text: &str) -> usize {
         self.files.push(File {
             origin: origin.to_owned(),
@@ -121,12 +121,12 @@ impl<'a> Lines<'a> {
         self.files.len() - 1
     }
 
-    /// The jobs that were read.
+    /// Removes and returns the jobs read so far.
     pub(super) fn take_jobs(&mut self) -> Vec<Section> {
         std::mem::take(&mut self.jobs)
     }
 
-    /// The jobs of a text. Options of all jobs that were added before are theirs too.
+    /// Reads the jobs of a text. Global options that were added before apply to them too.
     pub(super) fn read(&mut self, origin: &str, text: &str) -> Vec<Section> {
         self.within = Within::Nothing;
         self.file(origin, text, 0);
@@ -167,7 +167,7 @@ impl<'a> Lines<'a> {
         self.begin(name, place);
     }
 
-    /// What follows belongs to the section of this name.
+    /// Begins the section of this name: following options belong to it.
     pub(super) fn begin(&mut self, name: &str, place: Place) {
         if name == "global" {
             self.within = Within::Global;
@@ -175,7 +175,7 @@ impl<'a> Lines<'a> {
         }
         self.within = Within::Job;
         let options = self.global.clone();
-        // Memory is bounded by the number of jobs; one more than is allowed is enough to refuse them.
+        // To bound memory, keep one job more than allowed, which is enough to refuse the file.
         if self.jobs.len() <= super::MAX_JOBS {
             let from_global = options.len();
             self.jobs.push(Section { name: name.to_owned(), place, options, from_global });
@@ -207,7 +207,7 @@ impl<'a> Lines<'a> {
         self.add(name, value, place);
     }
 
-    /// An option of the section that was begun last.
+    /// Adds an option to the current section.
     pub(super) fn add(&mut self, name: &str, value: Option<&str>, place: Place) {
         let (mut value, mut unset) = (value.map(str::to_owned), None);
         if let Some(text) = &mut value {
@@ -245,7 +245,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// A value with its variables replaced: `${NAME}` of the environment, and fio's `$ncpus` and `$pagesize`.
+    /// Replaces the variables of a value: `${NAME}` from the environment, and fio's `$ncpus` and `$pagesize`.
     fn with_variables(&self, value: &str) -> Result<String, String> {
         let mut out = String::new();
         let mut rest = value;
@@ -276,7 +276,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// The path of an `include` line.
+/// Path of an `include` line; None for other lines.
 fn included(line: &str) -> Option<&str> {
     let path = line.strip_prefix("include")?;
     let is_include = path.starts_with(char::is_whitespace);

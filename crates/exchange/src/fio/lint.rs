@@ -1,4 +1,4 @@
-//! What a job may not do as its writer expects: traps, which `--lint` prints.
+//! Traps: settings whose result the writer of a job may not expect. `--lint` prints them.
 
 use super::extent::Region;
 use super::layout::{self, Group, file_names};
@@ -10,20 +10,20 @@ use iodyno_catalog::File;
 use iodyno_units::human;
 use std::collections::BTreeSet;
 
-/// A rate below this, bytes a second, was hardly meant so.
+/// A rate below this, in bytes per second, probably lacks a suffix.
 const SLOW_RATE: u64 = 65_536;
 
-/// A distribution whose hottest blocks take half of the operations is a trap where they are at most this share of all blocks.
+/// Threshold of skew: a distribution is a trap if at most this share of the blocks receives half of the operations.
 const FEW: f64 = 0.01;
 
-/// A file of unknown size is taken to have this many bytes.
+/// Assumed size of a file of unknown size, bytes.
 const USUAL_BYTES: u64 = 1 << 40;
 
-/// The first ranks of a zipf law, whose weights are added one by one.
+/// Ranks of a Zipf law whose weights are summed exactly; those of the others are integrated.
 const EXACT_RANKS: u64 = 1000;
 
 impl Reading<'_> {
-    /// What the job may not do as its writer expects.
+    /// Adds the traps of the job's options.
     pub(super) fn traps(&mut self, mix: &[(&str, f64)], direct: bool, threads: u64) {
         let place = self
             .opt("direct")
@@ -73,7 +73,7 @@ impl Reading<'_> {
         }
     }
 
-    /// A ramp that is longer than what is measured.
+    /// Adds a trap for a ramp longer than the measured time.
     fn long_ramp(&mut self) {
         let second = 1_000_000_000;
         let ramp_ns = self.time("ramp_time", second).unwrap_or(0);
@@ -89,7 +89,7 @@ impl Reading<'_> {
         }
     }
 
-    /// File names that are taken for devices.
+    /// Adds a trap for file names that look like devices and are not.
     fn names_like_devices(&mut self) {
         let Some(opt) = self.opt("filename") else { return };
         for name in file_names(opt.value.as_deref().unwrap_or_default()) {
@@ -112,7 +112,7 @@ impl Reading<'_> {
         }
     }
 
-    /// A distribution that goes to few blocks.
+    /// Adds a trap for a distribution that concentrates on few blocks.
     pub(super) fn skew(
         &mut self,
         walk: &Walk,
@@ -150,7 +150,7 @@ impl Reading<'_> {
     }
 }
 
-/// The fewest ranks of a zipf law that have this share of the draws.
+/// Smallest number of hottest ranks, of `all`, that receive this share of the draws of a Zipf law.
 fn zipf_ranks(all: u64, theta: f64, share: f64) -> u64 {
     if !theta.is_finite() || theta <= 0.0 {
         return all;
@@ -161,7 +161,7 @@ fn zipf_ranks(all: u64, theta: f64, share: f64) -> u64 {
             Some(*sum)
         })
         .collect();
-    // Behind the first ones: the integral, by the midpoints of ranks.
+    // Beyond the exact ranks: the integral between midpoints of ranks.
     let integral = |rank: f64| {
         if (theta - 1.0).abs() < 1e-9 { rank.ln() } else { rank.powf(1.0 - theta) / (1.0 - theta) }
     };
@@ -197,7 +197,7 @@ fn is_device_name(name: &str) -> bool {
         || with_numbers.iter().any(|start| name.strip_prefix(start).is_some_and(numbers))
 }
 
-/// Traps of jobs at the same time, each with the job that they are shown with.
+/// Traps of jobs that run at the same time, each with the number of the job that shows it.
 pub(super) fn of_groups(
     sections: &[Section],
     groups: &[Group],
@@ -224,7 +224,7 @@ pub(super) fn of_groups(
         let at = sections[*second].place.at(files);
         let own = |job: &usize| layout::file_of(&sections[*job]);
         if jobs.iter().all(|job| own(job).is_some_and(|file| around.is_target(&file))) {
-            // Each runs on its own.
+            // Each job runs on its own target.
             let first = own(first);
             if jobs.iter().any(|job| own(job) != first) {
                 continue;
@@ -256,7 +256,7 @@ pub(super) fn of_groups(
 mod tests {
     use super::{is_device_name, zipf_ranks};
 
-    /// The ranks by the sums of all weights.
+    /// Compares with ranks from the exact sum of all weights.
     #[test]
     fn the_hottest_ranks_are_counted() {
         for (all, theta, share) in [

@@ -1,10 +1,10 @@
 //! fio's numbers: sizes and counts with suffixes by `kb_base`, and times. As fio 3.33 reads them: with the default
 //! base of 1024 `k`, `kb` and `ki` are 1024 and `kib` is 1000; with a base of 1000 it is the other way round.
 
-/// A size or a count: digits, then nothing or a suffix. Suffixes of a count are those of a size: `10k` is 10240.
+/// Parses a size or a count: digits with an optional suffix. Counts have the suffixes of sizes: `10k` is 10240.
 ///
 /// # Errors
-/// A text that is none, in words.
+/// A message if the text can't be parsed.
 pub(super) fn count(text: &str, kb_base: u32) -> Result<u64, String> {
     let wrong =
         || format!("`{text}` is not a number that fio reads: write digits and k, m, g or t");
@@ -54,10 +54,10 @@ pub(super) fn count(text: &str, kb_base: u32) -> Result<u64, String> {
         .ok_or_else(|| format!("`{text}` is too large"))
 }
 
-/// A time in ns; without a suffix it is in `unit_ns`.
+/// Parses a time, in ns. Without a suffix it is in units of `unit_ns`.
 ///
 /// # Errors
-/// A text that is none, in words.
+/// A message if the text can't be parsed.
 pub(super) fn time_ns(text: &str, unit_ns: u64) -> Result<u64, String> {
     let wrong = || format!("`{text}` is not a time that fio reads: write 30s, 5m, 100ms or 10us");
     let lower = text.trim().to_ascii_lowercase();
@@ -77,7 +77,7 @@ pub(super) fn time_ns(text: &str, unit_ns: u64) -> Result<u64, String> {
     number.checked_mul(unit).ok_or_else(|| format!("`{text}` is too long"))
 }
 
-/// A time as a workload file has it, exactly.
+/// Formats a time exactly, in the syntax of workload files.
 pub(super) fn time_text(ns: u64) -> String {
     for (unit_ns, unit) in [(1_000_000_000, "s"), (1_000_000, "ms"), (1000, "us")] {
         if ns.is_multiple_of(unit_ns) {

@@ -1,7 +1,7 @@
-//! fio's options whose value decides nothing in iodyno: those that change no result, which are noted, and those that
-//! can't be honoured, which are refused; and other names of the same option.
+//! Tables of fio's options: aliases, options that change no result (noted), options that can't be honoured (refused),
+//! options that are flags of the run, and options that other modules interpret.
 
-/// Other names of an option, and the one that is used here.
+/// Aliases of options, each with the canonical name.
 const ALIASES: &[(&str, &str)] = &[
     ("readwrite", "rw"),
     ("blocksize", "bs"),
@@ -30,7 +30,7 @@ const ALIASES: &[(&str, &str)] = &[
     ("steadystate_ramp", "ss_ramp"),
 ];
 
-/// Options that change nothing that is measured, with the reason.
+/// Options that change no result, with the reason.
 const NOTED: &[(&str, &str)] = &[
     ("group_reporting", "the workers of a job are reported together always"),
     ("thread", "workers are threads always"),
@@ -289,7 +289,7 @@ const FLAGS: &[(&str, &str, &str)] = &[
     ("verify_only", "it is an option of the run", "verify-only"),
 ];
 
-/// Options that fio reads without a value on a command line: the next word there is no value (`--unlink 1` has one).
+/// Options that take no value from the next word of a command line (`--unlink 1` does, so it is missing here).
 const STAND_ALONE: &[&str] = &[
     "time_based",
     "group_reporting",
@@ -310,12 +310,12 @@ const STAND_ALONE: &[&str] = &[
     "userspace_reap",
 ];
 
-/// Whether an option has no value in the next word.
+/// Whether an option takes no value from the next word.
 pub(super) fn stands_alone(name: &str) -> bool {
     STAND_ALONE.contains(&name)
 }
 
-/// Options that `job.rs` gives a meaning.
+/// Options that other modules, such as `job.rs`, interpret.
 const HONOURED: &[&str] = &[
     "rw",
     "rwmixread",
@@ -384,27 +384,27 @@ const HONOURED: &[&str] = &[
     "rw_sequencer",
 ];
 
-/// What becomes of an option.
+/// Treatment of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// It has a meaning.
+    /// The option is interpreted.
     Honoured,
-    /// It changes no result, for this reason.
+    /// The option changes no result: reason.
     Noted(&'static str),
-    /// It is a flag of the run, for this reason.
+    /// The option is a flag of the run here: reason, flag.
     Flag(&'static str, &'static str),
-    /// It can't be honoured, for this reason; the remedy.
+    /// The option can't be honoured: reason, remedy.
     Refused(&'static str, &'static str),
-    /// fio has none of this name, or a rare one.
+    /// Not in the tables: unknown to fio, or rare.
     Unknown,
 }
 
-/// The one name of an option.
+/// Canonical name of an option.
 pub(super) fn canonical(name: &str) -> &str {
     ALIASES.iter().find(|(other, _)| *other == name).map_or(name, |(_, ours)| ours)
 }
 
-/// What becomes of an option, by its canonical name.
+/// Treatment of an option, by its canonical name.
 pub(super) fn fate(name: &str) -> Fate {
     if HONOURED.contains(&name) {
         return Fate::Honoured;
@@ -421,12 +421,12 @@ pub(super) fn fate(name: &str) -> Fate {
     }
 }
 
-/// The names of all options that have a fate, other names too.
+/// Names of all options of the tables, with aliases.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     known().chain(ALIASES.iter().map(|(name, _)| *name))
 }
 
-/// The names of all options that have a fate.
+/// Canonical names of all options of the tables.
 pub(super) fn known() -> impl Iterator<Item = &'static str> {
     let noted = NOTED.iter().map(|(name, _)| *name);
     let refused = REFUSED.iter().map(|(name, _, _)| *name);
@@ -439,7 +439,7 @@ mod tests {
     use super::{Fate, canonical, fate};
     use std::process::Command;
 
-    /// The names of options in what fio prints for `flag`, one a line before a colon.
+    /// Option names in fio's output for `flag`: one per line, before a colon.
     fn named(flag: &str) -> Vec<String> {
         let printed = Command::new("fio").arg(flag).output().unwrap().stdout;
         let printed = String::from_utf8(printed).unwrap();

@@ -1,4 +1,4 @@
-//! The options of one section: access by name, the one that counts; and what was refused, noted, or is a trap.
+//! Access to the options of one section by name, and collection of its refusals, notes and traps.
 
 use super::lines::{Opt, Place, Section};
 use super::number::{count, time_ns, time_text};
@@ -8,27 +8,27 @@ use iodyno_catalog::File;
 use iodyno_units::nearest;
 use std::path::Path;
 
-/// The longest name that may be a known one with an error in it, and of how many in a section that is looked for.
+/// Limits of spelling suggestions: the length of an unknown name, and the unknown names of a section.
 const MAX_NAME: usize = 40;
 const MAX_NEAR: u32 = 3;
 
-/// The kinds of operation that a job can issue, in the order of fio's lists by commas.
+/// Kinds of operation that a job can issue, in the order of fio's comma-separated values.
 pub(super) const KINDS: [&str; 3] = ["read", "write", "trim"];
 
-/// How the addresses of a job go.
+/// Order of the addresses of a job.
 pub(super) enum Walk {
     Random,
-    /// So many blocks side by side, then a jump.
+    /// Runs of this many adjacent blocks, then a jump.
     Runs(u64),
     Sequential,
-    /// So many blocks side by side, then on by so many bytes.
+    /// Runs of adjacent blocks, then a skip: number of blocks, bytes to skip.
     Skips(u64, u64),
-    /// A block of so many bytes, then a hole of so many: the walk ends with the file.
+    /// A block, then a hole: bytes of each. The walk ends with the file.
     Holes(u64, u64),
-    /// The next block of one of so many open zones of so many bytes.
+    /// The next block of one of the open zones: bytes of a zone, number of open zones.
     Zones(u64, u64),
-    /// From the end of the range to its start: the distance from one block to the next, and of the first block from the
-    /// last one.
+    /// Backward from the end of the range: the stride, and the distance of the first block before the last block of the
+    /// range, bytes.
     Backward(u64, u64),
 }
 
@@ -38,7 +38,7 @@ impl Walk {
     }
 }
 
-/// A section that is being read, and what was found.
+/// A section, with the refusals, notes and traps found in it.
 pub(super) struct Reading<'a> {
     pub(super) section: &'a Section,
     pub(super) files: &'a [File],
@@ -46,7 +46,7 @@ pub(super) struct Reading<'a> {
     pub(super) refused: Vec<Refusal>,
     pub(super) notes: Vec<Note>,
     pub(super) traps: Vec<Note>,
-    /// The size of the job's file, where an earlier job says it.
+    /// Size of the job's file, if an earlier job defines it.
     pub(super) file_bytes: Option<u64>,
     around: &'a dyn Surroundings,
 }
@@ -70,7 +70,7 @@ impl<'a> Reading<'a> {
         reading
     }
 
-    /// The option of a name that counts: the last one, with its position.
+    /// Last option of a name, which is the one that counts, with its position.
     pub(super) fn find(&self, name: &str) -> Option<(usize, &'a Opt)> {
         self.section.find(name)
     }
@@ -79,9 +79,9 @@ impl<'a> Reading<'a> {
         self.section.opt(name)
     }
 
-    /// The value of an option, without which fio refuses it.
+    /// Value of an option; None if it is missing or refused. As in fio, an option without a value is refused.
     pub(super) fn text(&mut self, name: &str) -> Option<(&'a str, &'a Opt)> {
-        // One with an unset variable is refused once, with all options.
+        // An unset variable is refused once, in `sift`.
         let opt = self.opt(name).filter(|opt| opt.unset.is_none())?;
         match opt.value.as_deref() {
             Some(value) if !value.is_empty() => Some((value, opt)),
@@ -92,12 +92,12 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Whether an option that may stand alone is set.
+    /// Whether a flag is set: without a value, or with one other than `0` and `false`.
     pub(super) fn flag(&self, name: &str) -> bool {
         self.section.flag(name)
     }
 
-    /// A number with fio's suffixes.
+    /// Value of an option as a number with fio's suffixes; None if it is missing or refused.
     pub(super) fn count(&mut self, name: &str) -> Option<u64> {
         let (value, opt) = self.text(name)?;
         let read = count(value, self.kb_base);
@@ -105,7 +105,7 @@ impl<'a> Reading<'a> {
         read.map_err(|why| self.refuse(opt, why, "")).ok()
     }
 
-    /// A time in ns.
+    /// Value of an option as a time, ns; None if it is missing or refused. `unit_ns`: its unit without a suffix.
     pub(super) fn time(&mut self, name: &str, unit_ns: u64) -> Option<u64> {
         let (value, opt) = self.text(name)?;
         time_ns(value, unit_ns).map_err(|why| self.refuse(opt, why, "")).ok()
@@ -124,7 +124,7 @@ impl<'a> Reading<'a> {
         self.add_trap(Note::new(place.at(self.files), words));
     }
 
-    /// One that a run gives a verdict on.
+    /// Adds a trap on which a run also gives a verdict.
     pub(super) fn judged_trap(&mut self, place: &Place, words: impl Into<String>) {
         self.add_trap(Note { is_judged: true, ..Note::new(place.at(self.files), words) });
     }
@@ -135,7 +135,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// A binary suffix, which fio's default base makes decimal.
+    /// Adds a trap for an IEC suffix (`Ki`, `KiB`), which fio may take for decimal, depending on `kb_base`.
     pub(super) fn trap_of_suffix(&mut self, value: &str, opt: &Opt) {
         let lower = value.to_ascii_lowercase();
         let Some(digits) = lower.strip_suffix("ib").or(lower.strip_suffix('i')) else { return };
@@ -152,7 +152,7 @@ impl<'a> Reading<'a> {
         self.around.is_device(Path::new(path))
     }
 
-    /// Notes, or refuses, all options that need no code.
+    /// Notes or refuses options as the tables of `options.rs` say.
     pub(super) fn sift(&mut self) {
         let section = self.section;
         let mut unknown = 0;
@@ -200,7 +200,7 @@ impl<'a> Reading<'a> {
                     unknown += 1;
                     let is_likely = name.len() <= MAX_NAME && unknown <= MAX_NEAR;
                     let near = is_likely.then(|| {
-                        // One that is much longer or shorter is none.
+                        // A name that is much longer or shorter is not a misspelling.
                         nearest(name, known().filter(|other| other.len().abs_diff(name.len()) <= 3))
                     });
                     let near = near.flatten();
@@ -219,11 +219,11 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// The limit of latency that the job searches for, as `--find-rate` takes it.
+    /// Latency limit that the job searches for, in the syntax of `--find-rate`.
     fn latency_limit(&self) -> Option<String> {
         let target_ns = time_ns(self.section.value("latency_target")?, 1000).ok()?;
         let share = self.section.value("latency_percentile").and_then(|text| text.parse().ok());
-        // All operations, which is fio's default, are no percentile.
+        // fio's default, 100 %, is not a percentile.
         let share = share.filter(|share: &f64| (50.0..100.0).contains(share)).unwrap_or(99.99);
         Some(format!("p{share}<{}", time_text(target_ns)))
     }
@@ -236,15 +236,15 @@ impl<'a> Reading<'a> {
             || name == "continue_on_error" && opt.value.as_deref() == Some("none")
     }
 
-    /// Reads all lists by commas of an option, one after the other: `bs=8k` in `[global]` and `bs=,16k` in the job are
-    /// both in force.
+    /// Reads all comma-separated values of an option, one after the other: `bs=8k` in `[global]` and `bs=,16k` in the
+    /// job both apply.
     pub(super) fn all_by_kind<T: Clone>(
         &mut self,
         name: &str,
         all: &mut [T; 3],
         read: impl Fn(&str) -> Result<T, String>,
     ) {
-        // One without a value, or whose variable is not set, is refused.
+        // Refuses an option without a value.
         let _ = self.text(name);
         let section = self.section;
         for opt in section.options.iter().filter(|opt| opt.key == name && opt.unset.is_none()) {
@@ -254,8 +254,8 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Reads a list by commas: for reads, writes and trims. One that is left out is that of the one before; an empty one
-    /// stays as it is.
+    /// Reads comma-separated values for reads, writes and trims. Missing ones repeat the last one given; an empty one
+    /// leaves `all` unchanged.
     pub(super) fn by_kind<T: Clone>(
         &mut self,
         value: &str,
@@ -283,7 +283,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// The option that a line of the workload comes from; the section where it is none.
+    /// Place of the option that the workload's line at offset `at` comes from; the section if there is none.
     pub(super) fn origin_of(&self, toml: &str, at: usize) -> Place {
         let start = toml[..at.min(toml.len())].rfind('\n').map_or(0, |newline| newline + 1);
         let key = toml[start..].split(['=', ' ']).next().unwrap_or_default();

@@ -1,7 +1,7 @@
-//! Options of sysbench's `fileio` and what is general to its tests: those that decide something, with their defaults, and
-//! those that change no result; and the test modes.
+//! Tables of the options of sysbench and its `fileio` test: options that have an effect, with their defaults, and
+//! options that change no result; and the test modes.
 
-/// Options that decide something here, with what they are without a value on the command line.
+/// Options that have an effect, with their defaults.
 pub(super) const HONOURED: &[(&str, &str)] = &[
     ("threads", "1"),
     ("events", "0"),
@@ -51,7 +51,7 @@ pub(super) const NOTED: &[(&str, &str)] = &[
     ("db-debug", "`fileio` uses no database"),
 ];
 
-/// Older names that sysbench still takes.
+/// Older names that sysbench still accepts, each with the current one.
 pub(super) const ALIASES: &[(&str, &str)] = &[
     ("num-threads", "threads"),
     ("max-time", "time"),
@@ -59,7 +59,7 @@ pub(super) const ALIASES: &[(&str, &str)] = &[
     ("tx-rate", "rate"),
 ];
 
-/// What a test mode issues.
+/// A test mode: kinds of its operations, and their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mode {
     pub(super) name: &'static str,

@@ -1,4 +1,4 @@
-//! The options of a command line by their names: the value that counts, its place, and what is noted or refused there.
+//! Access to the options of a sysbench command line by name: values, places, notes and refusals.
 
 use super::options::{ALIASES, HONOURED, NOTED};
 use crate::command_line::Word;
@@ -13,7 +13,7 @@ pub(super) struct Opt {
     span: Range<usize>,
 }
 
-/// A command line that is being read, and what was found.
+/// A command line, with the refusals, notes and traps found in it.
 pub(super) struct Reading<'a, 'f> {
     pub(super) found: &'a mut Found<'f>,
     options: Vec<Opt>,
@@ -23,7 +23,7 @@ pub(super) struct Reading<'a, 'f> {
 }
 
 impl<'a, 'f> Reading<'a, 'f> {
-    /// Sifts the words: the test and the command, options that count, and options that are noted or refused.
+    /// Sorts the words into test, command and options, and notes or refuses options that have no effect.
     pub(super) fn new(words: Vec<Word>, found: &'a mut Found<'f>) -> Self {
         let all = 0..found.file.text.len();
         let mut reading = Self { found, options: Vec::new(), all, is_fileio: false };
@@ -121,7 +121,7 @@ impl<'a, 'f> Reading<'a, 'f> {
         self.options.iter().any(|opt| opt.name == name)
     }
 
-    /// The value that counts: the last one, or the default.
+    /// Value of an option: the last one given, or the default.
     pub(super) fn text(&self, name: &str) -> String {
         let default = HONOURED.iter().find(|(n, _)| *n == name).map_or("", |(_, default)| default);
         let given = self.options.iter().rev().find(|opt| opt.name == name);
@@ -148,13 +148,13 @@ impl<'a, 'f> Reading<'a, 'f> {
         self.found.trap(&span, words);
     }
 
-    /// One that a run gives a verdict on.
+    /// Adds a trap on which a run also gives a verdict.
     pub(super) fn judged_trap(&mut self, name: &str, words: impl Into<String>) {
         let span = self.span(name);
         self.found.judged_trap(&span, words);
     }
 
-    /// A whole number from `least`.
+    /// Value of an option as a whole number of at least `least`, which is also the value of a refused option.
     pub(super) fn count(&mut self, name: &str, least: u64) -> u64 {
         let text = self.text(name);
         match text.parse::<u64>() {

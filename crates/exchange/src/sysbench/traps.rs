@@ -1,10 +1,10 @@
-//! What a command line of sysbench may not measure as its writer expects.
+//! Traps of sysbench command lines: settings whose result their writer may not expect.
 
 use super::Reading;
 use super::options::Mode;
 
 impl Reading<'_, '_> {
-    /// What the test may not measure as its writer expects.
+    /// Adds the traps of the test.
     pub(super) fn traps(&mut self, mode: Mode, engine: &str, direct: bool, validate: bool) {
         if engine == "mmap" {
             let words =

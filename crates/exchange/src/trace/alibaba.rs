@@ -7,7 +7,7 @@ use super::{Lines, Sink};
 use iodyno_units::OpKind;
 
 pub(super) fn is_head(line: &str) -> bool {
-    // The description has the last column as `timestmap`.
+    // The description misspells the last column as `timestmap`.
     fields::is_head(line, "device_id,opcode,offset,length,timestamp")
         || fields::is_head(line, "device_id,opcode,offset,length,timestmap")
 }

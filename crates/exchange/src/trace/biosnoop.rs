@@ -1,8 +1,8 @@
 //! The text of bcc's biosnoop, in Python and with libbpf: `TIME(s) COMM PID DISK T SECTOR BYTES [QUE(ms)] LAT(ms)`.
 //!
-//! The time is that of the completion, from the first line on; an operation was issued to the driver LAT before, and
-//! queued QUE before that (`-Q`). T is R or W, in which bcc's Python counts discards and flushes as R, or the letters of
-//! RWBS. Commands have blanks: columns are counted from the end, by the head.
+//! The time is that of the completion, counted from the first line. An operation was issued to the driver LAT earlier,
+//! and queued QUE before that (`-Q`). T is R or W (bcc's Python prints discards and flushes as R), or the letters of
+//! RWBS. Commands may contain blanks, so columns are counted from the end, by the head.
 //!
 //! Source: `tools/biosnoop.py` and `libbpf-tools/biosnoop.c` of iovisor/bcc.
 
@@ -10,7 +10,7 @@ use super::fields::{Clock, decimal};
 use super::rwbs::{Event, SECTOR_BYTES};
 use super::{BlockAction, Lines, Sink, number};
 
-/// The latest time before the first line, ns: of the longest response time.
+/// Longest response time, ns: an operation may be issued this long before the first line.
 const BEFORE_NS: u64 = 3_600_000_000_000;
 
 /// Whether a line is the head.

@@ -1,9 +1,9 @@
 //! The text that blkparse prints by default: `device cpu sequence time process action RWBS sector + sectors [name]`.
 //!
-//! Operations are the queued (`Q`) or the issued (`D`) ones; `in_flight.rs` says which completion (`C`) belongs to which.
-//! A number in brackets other than 0 behind a completion is an error. An operation that was put back into its queue
-//! (`R`) and is issued again is one, at its last issue. The tables behind the events, from the first `CPU` or `Total`
-//! on, are not read.
+//! Operations are the events `Q` (queued) or `D` (issued); `in_flight.rs` matches completions (`C`) to them. A number
+//! other than 0 in brackets after a completion is an error. An operation that was put back into its queue (`R`) and
+//! issued again counts once, at its last issue. The tables after the events, from the first `CPU` or `Total` on, are
+//! not read.
 //!
 //! Source: the manual page blkparse(1), "OUTPUT DESCRIPTION" and "DEFAULT FORMAT", of blktrace.
 
@@ -21,7 +21,7 @@ fn is_device(word: &str) -> bool {
     device_number(word).is_some()
 }
 
-/// `1.000000123`, in ns.
+/// Parses a time such as `1.000000123`, with exactly nine decimals, in ns.
 fn time_ns(word: &str) -> Option<u64> {
     let (seconds, rest) = word.split_once('.')?;
     if rest.len() != 9 || !rest.bytes().all(|b| b.is_ascii_digit()) {

@@ -18,7 +18,7 @@ use super::rwbs::SECTOR_BYTES;
 use super::{Lines, Sink};
 use iodyno_units::OpKind;
 
-/// The name of the disk.
+/// Name of the only disk of a file.
 const DISK: &str = "disk";
 
 pub(super) fn is_head(line: &str) -> bool {
@@ -31,9 +31,9 @@ pub(super) fn is_row(line: &str) -> bool {
     fields::is_row(line, [is_version, is_whole, is_code, is_whole, is_whole])
 }
 
-/// The version of binary records, which a file begins with.
+/// Version of the binary records at the beginning of a file; None if it is a text.
 pub(super) fn version(beginning: &[u8]) -> Option<Version> {
-    // In a text no byte is that small.
+    // No text has a byte as small as a version number.
     let is = |version: Version| {
         let mut records = beginning.chunks_exact(version.record_bytes()).take(2).peekable();
         records.peek().is_some() && records.all(|record| version.is_of(record))
@@ -68,7 +68,7 @@ fn number(record: &[u8], at: usize, len: usize) -> u64 {
     record[at..at + len].iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// What a SCSI command does here.
+/// Effect of a SCSI command.
 enum Command {
     Data(OpKind),
     Flush,
@@ -95,7 +95,7 @@ pub(super) struct CloudPhysics {
     has_whole_seconds: bool,
 }
 
-/// One command.
+/// A SCSI command of a trace.
 struct Request {
     ns: u64,
     code: u64,

@@ -5,10 +5,10 @@
 //!   fio  1234 [003]   675.000012: block:block_rq_complete: 8,0 W () 2048 + 8 none,0,0 [0]
 //! ```
 //!
-//! What matters stands from the time on: seconds, the event, and then the device, RWBS, in an issue the bytes, the
-//! command, sector + sectors, and last the process or the error. Operations are `block_rq_issue`; with `--action queue`,
-//! the default, they are `block_bio_queue` where the first such event is of that kind. Completions are
-//! `block_rq_complete`, and for queued operations `block_bio_complete` as well.
+//! Columns are read from the time on: seconds, the event, and then the device, RWBS, in an issue the bytes, the
+//! command, sector + sectors, and last the process or the error. Operations are the events `block_rq_issue`; with
+//! `--action queue`, the default, they are `block_bio_queue` if the first such event is of that kind. Completions are
+//! `block_rq_complete`, and for queued operations also `block_bio_complete`.
 //!
 //! Source: `TP_printk` of each event in Linux's `include/trace/events/block.h`, without and with priorities (from 6.8).
 
@@ -21,7 +21,7 @@ use super::{BlockAction, Lines, Sink, number};
 const ISSUE: &str = "block_rq_issue";
 const QUEUE: &str = "block_bio_queue";
 
-/// Whether a line is the first of such a file: a head, or an event.
+/// Whether a line may be the first of a text of events: a head, or an event.
 pub(super) fn is_first(line: &str) -> bool {
     is_head(line) || split(line).is_some()
 }
@@ -32,7 +32,7 @@ pub(super) fn is_head(line: &str) -> bool {
     line.starts_with("# tracer:") || line.starts_with("# ========") || cpus
 }
 
-/// The time, the event and its own words.
+/// Splits a line into the time in ns, the event's name and the rest. None if it is not an event.
 fn split(line: &str) -> Option<(u64, &str, &str)> {
     let mut rest = line;
     let mut before = "";
@@ -55,7 +55,7 @@ fn split(line: &str) -> Option<(u64, &str, &str)> {
 
 pub(super) struct Events {
     action: BlockAction,
-    /// The event that is the operation.
+    /// Event that becomes an operation; None until the first one is seen.
     operation: Option<&'static str>,
     other_queues: u64,
     lost: u64,
@@ -138,7 +138,7 @@ impl Lines for Events {
         let is_failed = words.last().is_some_and(|word| is_error(word));
         let end_ns = (!is_failed).then_some(at_ns);
         let is_known = self.in_flight.completed(range, end_ns, are_merged, &mut to.builder);
-        // A request's completion comes before that of its parts, and has ended them.
+        // The completion of a request comes before those of its parts, and has already ended them.
         if !is_known && range.sectors > 0 && name == "block_rq_complete" {
             self.in_flight.was_unmatched();
         }

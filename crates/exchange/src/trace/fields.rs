@@ -1,8 +1,8 @@
-//! Fields of a line of comma-separated values, decimal numbers, and clocks that begin anywhere.
+//! Fields of comma-separated lines, decimal numbers, and clocks with an arbitrary origin.
 
 use super::Sink;
 
-/// A row may be this much earlier than the first, ns.
+/// Upper bound of the time by which a row may precede the first, ns.
 const BEFORE_NS: u64 = 3_600_000_000_000;
 
 /// The fields of a row. Errors name the column, counted from 1.
@@ -31,7 +31,7 @@ impl<'a> Fields<'a> {
             .map_err(|_| format!("column {}: the {what} is not a whole number", self.column))
     }
 
-    /// The next field as whole units of so many of something else: sectors in bytes, for example.
+    /// The next field, a whole number, times `of`: sectors in bytes, for example.
     pub(super) fn multiple(&mut self, what: &str, of: u64) -> Result<u64, String> {
         let number = self.whole(what)?.checked_mul(of);
         number.ok_or_else(|| format!("column {}: the {what} is too large", self.column))
@@ -45,7 +45,7 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// Ends the row.
+    /// Ends the row: further fields are an error.
     pub(super) fn end(mut self) -> Result<(), String> {
         match self.fields.next() {
             None => Ok(()),
@@ -54,7 +54,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Whether a row has this number of fields, and each is what a test of it wants.
+/// Whether a row has exactly N fields, each of which passes its test.
 pub(super) fn is_row<const N: usize>(row: &str, tests: [fn(&str) -> bool; N]) -> bool {
     let mut fields = row.split(',').map(str::trim);
     tests.iter().all(|test| fields.next().is_some_and(test)) && fields.next().is_none()
@@ -68,14 +68,15 @@ pub(super) fn is_seconds(text: &str) -> bool {
     decimal(text, 9).is_some()
 }
 
-/// Whether a line is this head, in any case, with or without blanks.
+/// Whether a line is this head. Letter case and blanks around fields don't matter.
 pub(super) fn is_head(line: &str, head: &str) -> bool {
     let mut fields = line.split(',').map(str::trim);
     let mut is_next = |name: &str| fields.next().is_some_and(|f| f.eq_ignore_ascii_case(name));
     head.split(',').all(&mut is_next) && fields.next().is_none()
 }
 
-/// A decimal number in units of ten to the power of minus `digits`. Further digits are left out.
+/// Parses a decimal number in units of ten to the power of minus `digits`; further digits are cut. None if it is not a
+/// number, or is too large.
 pub(super) fn decimal(text: &str, digits: u32) -> Option<u64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let all_digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
@@ -91,15 +92,15 @@ pub(super) fn decimal(text: &str, digits: u32) -> Option<u64> {
     Some(number)
 }
 
-/// The clock of a format whose times begin anywhere, such as the year 1970: it is read from an hour before the first
-/// row on.
+/// Clock of a format with an arbitrary time origin, such as 1970. Its zero is an hour before the first row, so that
+/// later rows may be earlier than the first.
 #[derive(Debug, Default)]
 pub(super) struct Clock {
     first_ns: Option<u64>,
 }
 
 impl Clock {
-    /// A time of the clock of the operations; the first one is the start of the file.
+    /// Converts a time of the format to the clock of the operations. The first row is the start of the file.
     pub(super) fn at(&mut self, ns: u64, to: &mut Sink<'_>) -> Result<u64, String> {
         let first_ns = *self.first_ns.get_or_insert(ns);
         to.start_ns = BEFORE_NS;

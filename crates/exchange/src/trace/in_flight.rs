@@ -1,16 +1,16 @@
 //! Operations of an event trace that wait for their completion.
 //!
-//! A completion belongs to the latest operation of the same device, start, length and kind that has none. Of queued
-//! operations that were merged, one completion covers all: they lie in its range without a gap. A completion of the
-//! first part of an operation leaves the rest to later ones. Any other completion gives no response time.
+//! A completion belongs to the latest waiting operation of the same device, start, length and kind. One completion
+//! covers all queued operations that were merged, if they fill its range without a gap. A completion of the first part
+//! of an operation leaves the rest to later completions. Any other completion gives no response time.
 
 use iodyno_units::OpKind;
 use iodyno_workload::trace::TraceBuilder;
 use std::collections::HashMap;
 
-/// Operations that wait; of more, those before are forgotten.
+/// Upper bound of waiting operations. One more, and those before are forgotten.
 const IN_FLIGHT_MAX: usize = 1 << 20;
-/// Operations that one completion covers.
+/// Upper bound of the operations that one completion covers.
 const MERGED_MAX: usize = 4096;
 
 /// A range of a device in sectors, with the kind of the operation.
@@ -30,16 +30,16 @@ impl Place {
     }
 }
 
-/// What waits at one start.
+/// A waiting operation, or the rest of one.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     /// Sectors that are not completed yet.
     sectors: u64,
-    /// The number of the operation in the trace.
+    /// Number of the operation in the trace.
     index: usize,
-    /// A part of it is completed, and the rest begins here.
+    /// Whether only the rest of the operation waits, since its first part is completed.
     is_rest: bool,
-    /// It was put back into the queue.
+    /// Whether the operation was put back into its queue.
     is_requeued: bool,
 }
 
@@ -63,7 +63,7 @@ impl InFlight {
         self.count += 1;
     }
 
-    /// An operation was put back into its queue.
+    /// Marks an operation as put back into its queue.
     pub(super) fn requeued(&mut self, place: Place) {
         let at = self.waiting.get_mut(&place.key());
         let last = at.and_then(|all| all.iter_mut().rfind(|w| w.sectors == place.sectors));
@@ -72,7 +72,7 @@ impl InFlight {
         }
     }
 
-    /// The number of an operation that was put back, and is issued again.
+    /// Number of an operation that was put back and is issued again; None if there is none.
     pub(super) fn reissued(&mut self, place: Place) -> Option<usize> {
         let all = self.waiting.get_mut(&place.key())?;
         let waiting = all.iter_mut().rfind(|w| w.is_requeued && w.sectors == place.sectors)?;
@@ -80,7 +80,7 @@ impl InFlight {
         Some(waiting.index)
     }
 
-    /// Takes a completion at a time, ns, or without one a failure. Whether it belonged to an operation.
+    /// Matches a completion at `end_ns`, or a failure if it is None. Returns whether it belongs to an operation.
     pub(super) fn completed(
         &mut self,
         place: Place,
@@ -101,7 +101,7 @@ impl InFlight {
         self.unmatched += 1;
     }
 
-    /// The operations that a completion ends; none for a part of one.
+    /// Operations that a completion ends: empty for a part of one, None if there is no match.
     fn take(&mut self, place: Place, are_merged: bool) -> Option<Vec<usize>> {
         if let Some(one) = self.take_latest(place.key(), |w| w.sectors == place.sectors) {
             return Some(vec![one.index]);
@@ -149,7 +149,8 @@ impl InFlight {
         Some(chosen.into_iter().map(|(_, one)| one.index).collect())
     }
 
-    /// Remarks at the end of the trace. Of a part of a trace, completions belong to operations outside of it.
+    /// Notes at the end of the trace. Unmatched completions are noted only for a whole trace, since those of a part may
+    /// belong to operations outside of it.
     pub(super) fn notes(&self, is_whole: bool) -> Vec<String> {
         let mut notes = Vec::new();
         if self.unmatched > 0 && is_whole {

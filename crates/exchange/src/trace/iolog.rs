@@ -1,12 +1,12 @@
 //! fio's iolog. Version 3: `microseconds file action [offset length]`. Version 2 has no times, but `wait` lines.
 //!
-//! A `wait` of version 2 has milliseconds from the start: so fio executes it, though its manual says microseconds since
-//! the wait before. What follows is due then.
+//! A `wait` of version 2 is in milliseconds from the start, as fio executes it, although its manual says microseconds
+//! since the previous wait. The lines after it are due at that time.
 
 use super::{Lines, Sink, number};
 use iodyno_units::OpKind;
 
-/// The version whose first line this is.
+/// Version of an iolog, from its first line. None if it is not an iolog.
 pub(super) fn version(first: &str) -> Option<u32> {
     match first.trim_end() {
         "fio version 2 iolog" => Some(2),
@@ -17,7 +17,7 @@ pub(super) fn version(first: &str) -> Option<u32> {
 
 pub(super) struct Iolog {
     version: u32,
-    /// Of version 2: when the last wait ends, ns.
+    /// End of the last wait (version 2), ns.
     at_ns: u64,
     has_waited: bool,
 }

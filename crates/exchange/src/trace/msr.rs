@@ -8,7 +8,7 @@ use super::{Lines, Sink};
 use iodyno_units::OpKind;
 
 const TICK_NS: u64 = 100;
-/// Ticks of the year 1918, which no trace is older than.
+/// Ticks of the year 1918; no trace is older.
 const TICKS_MIN: u64 = 100_000_000_000_000_000;
 
 /// Whether a line is the head.
@@ -25,7 +25,7 @@ pub(super) fn is_row(line: &str) -> bool {
         && whole(2)
         && kind(fields[3]).is_some()
         && whole(4);
-    // In a row of SPC that has optional fields the second is a number, and the first a small one.
+    // An SPC row with optional fields has a number in the second field too, but a small one in the first.
     is_row && (!whole(1) || fields[0].parse().is_ok_and(|ticks: u64| ticks >= TICKS_MIN))
 }
 

@@ -23,23 +23,23 @@ const KINDS: [(OpKind, &str); OpKind::COUNT] = [
     (OpKind::Trim, "t"),
     (OpKind::WriteZeroes, "z"),
 ];
-/// The most targets of a trace.
+/// Upper bound of the targets of a trace.
 const TARGETS_MAX: usize = 4096;
-/// Operations that wait for their completion; of more, the response times are left out.
+/// Upper bound of operations that wait for their completion. Beyond it, response times are left out.
 const IN_FLIGHT_MAX: usize = 1 << 20;
 
-/// An operation of a run, by its target, its worker there, and its number among those of the worker.
+/// Identifies an operation of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OwnId {
-    /// The target.
+    /// Number of the target.
     pub target: u32,
-    /// The worker.
+    /// Number of the worker within the target.
     pub worker: u32,
-    /// The number.
+    /// Number of the operation within the worker.
     pub number: u64,
 }
 
-/// The lines before the operations, for targets of these names.
+/// Formats the lines before the operations, with the names of the targets.
 pub fn head<'a>(targets: impl Iterator<Item = &'a str>) -> String {
     let mut text = format!("{FIRST}\n");
     for (number, name) in targets.enumerate() {
@@ -48,7 +48,7 @@ pub fn head<'a>(targets: impl Iterator<Item = &'a str>) -> String {
     text
 }
 
-/// Appends the line of an operation that began at `at_ns`, or, without one, of the completion of it.
+/// Appends the line of an operation that began at `at_ns`, or, if `op` is None, of its completion.
 pub fn line(to: &mut String, at_ns: u64, id: OwnId, op: Option<&Op>) {
     let OwnId { target, worker, number } = id;
     let _ = match op {
@@ -64,12 +64,12 @@ pub fn line(to: &mut String, at_ns: u64, id: OwnId, op: Option<&Op>) {
     };
 }
 
-/// The line behind so many operations.
+/// Formats the last line, with the number of operations.
 pub fn tail(operations: u64) -> String {
     format!("end {operations}\n")
 }
 
-/// The kind of an operation from its letter.
+/// Kind of an operation, from its letter.
 pub(super) fn kind(letter: &str) -> Result<OpKind, String> {
     let kind = KINDS.iter().find(|kind| kind.1 == letter).map(|kind| kind.0);
     kind.ok_or_else(|| format!("`{letter}` is not a kind of operation: they are r, w, f, t and z"))

@@ -1,14 +1,14 @@
-//! Which format a file has, by its first bytes or its first line; and files that are refused by name.
+//! Recognises the format of a file by its first bytes or its first line, and refuses some known files by name.
 
 use super::{
     Format, Lines, Selection, alibaba, biosnoop, blkparse, cloudphysics, events, iolog, msr, own,
     served, spc, systor, tencent,
 };
 
-/// All that is known, for errors.
+/// All known formats, for errors.
 pub(super) const FORMATS: &str = "an iolog of fio (version 2 or 3), the text of blkparse, of ftrace's or perf's block events, or of bcc's biosnoop, the traces of MSR Cambridge, SYSTOR '17, Alibaba, Tencent, CloudPhysics or SPC, a trace of `iodyno run --record-trace`, or a record of `iodyno serve --record`; compressed files are unpacked first: `zcat FILE.gz | iodyno replay /dev/stdin`";
 
-/// First bytes of files that hold no trace as they are, with what they are and the command that converts them.
+/// Files that must be converted first: magic bytes, description, and the command that converts them.
 const BINARY: [(&[u8], &str, &str); 8] = [
     (b"\x1f\x8b", "compressed with gzip", "zcat FILE | iodyno replay /dev/stdin"),
     (b"\x28\xb5\x2f\xfd", "compressed with zstd", "zstdcat FILE | iodyno replay /dev/stdin"),
@@ -21,13 +21,13 @@ const BINARY: [(&[u8], &str, &str); 8] = [
     (b"eat\x07", "data of `blktrace`", "blkparse -i FILE > FILE.txt"),
 ];
 
-/// Why the first bytes are those of no trace, and the remedy.
+/// Message and remedy for a file that must be converted first; None for others.
 pub(super) fn refused_bytes(beginning: &[u8]) -> Option<(String, String)> {
     let (_, what, command) = BINARY.iter().find(|(magic, ..)| beginning.starts_with(magic))?;
     Some((format!("the file is {what}"), format!("convert it first: `{command}`")))
 }
 
-/// Why a text that is known holds nothing to replay, and the remedy.
+/// Message and remedy for a known text without anything to replay; None for others.
 pub(super) fn refused_line(first: &str) -> Option<(&'static str, &'static str)> {
     let words: Vec<&str> = first.split_ascii_whitespace().collect();
     let is_start = matches!(words.as_slice(), ["Attaching" | "Attached", _, what, ..] if what.starts_with("probe"));
@@ -39,10 +39,10 @@ pub(super) fn refused_line(first: &str) -> Option<(&'static str, &'static str)> 
     ))
 }
 
-/// What reads the lines of a format, and whether the first one is no more than its head.
+/// Reader of a format, and whether the first line is only its head.
 pub(super) type Reader = (Format, Box<dyn Lines>, bool);
 
-/// The format whose first line this is.
+/// Recognises a format by its first line; None if it is unknown.
 pub(super) fn recognise(first: &str, chosen: &Selection) -> Option<Reader> {
     Format::ALL
         .into_iter()
@@ -50,7 +50,7 @@ pub(super) fn recognise(first: &str, chosen: &Selection) -> Option<Reader> {
         .map(|format| reader(format, first, chosen))
 }
 
-/// The reader of a format that was asked for; None, if it can't begin so.
+/// Reader of the requested format; None if a file of that format can't begin with this line.
 pub(super) fn asked(format: Format, first: &str, chosen: &Selection) -> Option<Reader> {
     let needs_head = match format {
         Format::IologV2 | Format::IologV3 => {

@@ -1,5 +1,5 @@
-//! What the letters of RWBS say of an operation, and events of the block layer as operations: for blkparse's text,
-//! ftrace, perf and biosnoop. The kernel makes them in `blk_fill_rwbs` (`kernel/trace/blktrace.c`).
+//! The letters of RWBS, and events of the block layer as operations: for blkparse's text, ftrace, perf and biosnoop.
+//! The kernel writes the letters in `blk_fill_rwbs` (`kernel/trace/blktrace.c`).
 
 use super::Sink;
 use super::in_flight::{InFlight, Place};
@@ -7,16 +7,16 @@ use iodyno_units::OpKind;
 
 pub(super) const SECTOR_BYTES: u64 = 512;
 
-/// See the module.
+/// Decoded letters of RWBS.
 pub(super) struct Rwbs {
     pub(super) flushes_before: bool,
-    /// None for a kind that is no operation of block storage here.
+    /// None for a kind that is not replayed.
     pub(super) kind: Option<OpKind>,
     pub(super) fua: bool,
 }
 
 impl Rwbs {
-    /// The kernel writes `F` for a flush before, then the letter of the kind, then `F` for FUA, and others.
+    /// Decodes the letters: `F` for a preceding flush, the letter of the kind, `F` for FUA, and others.
     pub(super) fn read(text: &str) -> Self {
         let flushes_before = text.starts_with('F');
         let rest = text.strip_prefix('F').unwrap_or(text);
@@ -34,32 +34,32 @@ impl Rwbs {
     }
 }
 
-/// `8,0` as a number.
+/// Parses a device such as `8,0`: its major number becomes the upper 32 bits, its minor number the lower ones.
 pub(super) fn device_number(word: &str) -> Option<u64> {
     let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
     let (major, minor) = word.split_once(',').filter(|(a, b)| digits(a) && digits(b))?;
     Some(u64::from(major.parse::<u32>().ok()?) << 32 | u64::from(minor.parse::<u32>().ok()?))
 }
 
-/// One operation of the block layer.
+/// An event of the block layer.
 pub(super) struct Event<'a> {
     pub(super) device: &'a str,
     pub(super) at_ns: u64,
     pub(super) rwbs: &'a str,
-    /// The first sector and their number.
+    /// First sector, and number of sectors.
     pub(super) place: Option<(u64, u64)>,
     pub(super) response_ns: Option<u64>,
 }
 
 impl Event<'_> {
-    /// Its range, for the completion.
+    /// Range by which completions are matched; None if the event has none.
     pub(super) fn range(&self) -> Option<Place> {
         let kind = Rwbs::read(self.rwbs).kind?;
         let (sector, sectors) = self.place?;
         Some(Place { device: device_number(self.device)?, kind, sector, sectors })
     }
 
-    /// Adds it to the trace: a flush, an operation, or both.
+    /// Adds the event to the trace: a flush, an operation, or both.
     pub(super) fn push(
         &self,
         in_flight: Option<&mut InFlight>,

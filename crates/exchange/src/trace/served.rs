@@ -1,12 +1,12 @@
-//! Records of `iodyno serve --record`, as traces: what clients asked for, at their times. Faults are left out. Crate
-//! `live` writes them, and replays them on the machine itself.
+//! Records of `iodyno serve --record` as traces: the requests of clients, with their times. Faults are left out. Crate
+//! `live` writes records, and replays them on the machine itself.
 
 use super::{Lines, Sink, number, own};
 use std::collections::HashMap;
 
 /// The beginning of the first line of any version.
 pub(super) const FIRST_WORDS: &str = "iodyno record ";
-/// The first line.
+/// The first line of the present version.
 pub(super) const FIRST: &str = "iodyno record 2";
 
 #[derive(Default)]
@@ -27,7 +27,7 @@ impl Lines for Served {
         let what = words.next().unwrap_or_default();
         match what {
             "o" => {}
-            // (The end of the server, which is no client's.)
+            // The end of the server is not a request of a client.
             "d" => return Ok(()),
             "f" => {
                 to.leave_out("faults");

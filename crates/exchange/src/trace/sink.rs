@@ -1,25 +1,25 @@
-//! Takes the operations of a format: chooses those of the selection, and counts everything else.
+//! Collects the operations of a format: takes those of the selection, and counts everything else.
 
 use super::Selection;
 use iodyno_units::OpKind;
 use iodyno_workload::trace::TraceBuilder;
 use std::collections::BTreeMap;
 
-/// Names of left-out lines that are counted apart.
+/// Upper bound of descriptions of left-out lines that are counted separately.
 const NAMES_MAX: usize = 32;
-/// Names of files or devices that are not chosen, which an error lists.
+/// Upper bound of files or devices outside the selection that an error lists.
 const OTHERS_MAX: usize = 8;
 
-/// See the module.
+/// Collector of the operations of one file.
 pub(super) struct Sink<'a> {
     pub(super) chosen: &'a Selection,
     pub(super) builder: TraceBuilder,
-    /// The time of the start of the file on the clock of its operations, ns.
+    /// Start of the file on the clock of its operations, ns.
     pub(super) start_ns: u64,
-    /// The part of the operation before, which mostly is that of the next.
+    /// Name and number of the previous operation's file or device, which the next one mostly shares.
     part: Option<(String, u16)>,
-    /// Whether there was an operation on a file or device that is not chosen, and then the first one on a chosen one,
-    /// which therefore begins elsewhere than in the whole trace.
+    /// Whether an operation outside the selected files or devices was seen, and whether the first one of a selected
+    /// file or device followed it: that one then lies elsewhere than in the whole trace.
     others: (bool, bool),
     pub(super) other_names: Vec<String>,
     pub(super) left_out: BTreeMap<String, u64>,
@@ -42,18 +42,18 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// Whether no file, device or time is chosen.
+    /// Whether the whole file is selected: all files or devices, at all times.
     pub(super) fn is_whole(&self) -> bool {
         let Selection { only, from_ns, to_ns, .. } = self.chosen;
         only.is_empty() && from_ns.is_none() && to_ns.is_none()
     }
 
-    /// Whether chosen files or devices have other places than in the whole trace.
+    /// Whether selected files or devices lie elsewhere than in the whole trace.
     pub(super) fn has_moved(&self) -> bool {
         self.others.1
     }
 
-    /// Adds an operation at a time, ns. Its number, or None where it is not chosen.
+    /// Adds an operation, and returns its number; None if it is not selected. `place`: offset and length, bytes.
     pub(super) fn push(
         &mut self,
         part: &str,
@@ -86,7 +86,7 @@ impl<'a> Sink<'a> {
         if self.chosen.from_ns.is_some_and(|ns| !is_at(&ns))
             || self.chosen.to_ns.as_ref().is_some_and(is_at)
         {
-            // A file has its place whatever part of the time is chosen.
+            // The place of a file must not depend on the selected time.
             if kind.0 != OpKind::Flush {
                 self.builder.reach(number, place);
             }
@@ -96,7 +96,8 @@ impl<'a> Sink<'a> {
         self.builder.push(number, at_ns, kind, place, response_ns).map(Some)
     }
 
-    /// Adds a read or write on a part whose name has several pieces; one of no bytes is left out.
+    /// Adds a read or write on the file or device whose name is the concatenation of `name`. Operations of no bytes are
+    /// left out.
     pub(super) fn push_named(
         &mut self,
         name: &[&str],
@@ -117,7 +118,7 @@ impl<'a> Sink<'a> {
         pushed.map(drop)
     }
 
-    /// Counts a line that is no operation.
+    /// Counts a line that is left out, by its description.
     pub(super) fn leave_out(&mut self, what: &str) {
         if let Some(count) = self.left_out.get_mut(what) {
             *count += 1;

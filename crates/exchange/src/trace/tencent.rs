@@ -8,7 +8,7 @@ use super::rwbs::SECTOR_BYTES;
 use super::{Lines, Sink};
 use iodyno_units::OpKind;
 
-/// The least time of a row that is recognised, in seconds: of the year 2001.
+/// Earliest time of a row that is recognised, seconds since 1970: the year 2001.
 const SECONDS_MIN: u64 = 1_000_000_000;
 
 pub(super) fn is_head(line: &str) -> bool {

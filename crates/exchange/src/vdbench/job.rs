@@ -1,4 +1,4 @@
-//! A job from one of vdbench's workloads, its storage and one combination of its run's lists.
+//! Converts one of vdbench's workloads, its storage and one combination of its run's lists to a job.
 
 use super::parameters::{Definition, Value};
 use super::points::Point;
@@ -9,20 +9,20 @@ use crate::size_text::size_text;
 use std::fmt::Write as _;
 use std::ops::Range;
 
-/// The most sizes that a range of them becomes.
+/// Upper bound of the sizes that a range expands to.
 const MAX_SIZES: usize = 64;
 
-/// Sizes with their shares.
+/// Block sizes in bytes, with their shares.
 type Sizes = Vec<(u64, f64)>;
 
-/// How addresses go.
+/// Order of addresses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Walk {
     Random,
     Sequential,
-    /// Once, to the end.
+    /// Sequential, once to the end.
     ToEnd,
-    /// So many percent of the operations go to a random place, the others on from the one before.
+    /// Percentage of the operations that jump to a random address; the others are sequential.
     Jumps(f64),
 }
 
@@ -80,7 +80,7 @@ impl Reading<'_, '_> {
         let mut toml = String::from("schema = 1\n");
         let about = format!("{title} of vdbench's {}", self.found.file.origin);
         let _ = writeln!(toml, "about = {}", quoted(&about));
-        // What goes on from the operation before, of any thread, is one sequence.
+        // Sequential operations continue from the previous one of any thread: one worker, with the threads as depth.
         let is_one = matches!(walk, Walk::Jumps(_)) && threads > 1;
         let (workers, depth) = if is_one { (1, threads) } else { (threads, 1) };
         let _ = writeln!(toml, "threads = {workers}\ndepth = {depth}");
@@ -172,7 +172,7 @@ impl Reading<'_, '_> {
         })
     }
 
-    /// One size, sizes with their shares, or all sizes from the least to the most in steps.
+    /// `xfersize`: one size, sizes with their shares, or a range of sizes with a step.
     fn sizes(&mut self, workload: &Definition) -> Option<Sizes> {
         let Some(parameter) = find(workload, "xfersize") else { return Some(vec![(4096, 1.0)]) };
         let mut numbers = Vec::new();
@@ -238,7 +238,7 @@ impl Reading<'_, '_> {
             text => match text.parse::<f64>() {
                 Ok(0.0) => Some(Walk::Sequential),
                 Ok(100.0) => Some(Walk::Random),
-                // Of the digits that a workload keeps.
+                // A workload keeps four decimals.
                 Ok(percent) if (0.0001..100.0).contains(&percent) => {
                     let words = "the threads are one worker with as many I/Os in flight: what is sequential goes on from the I/O before, whichever thread issued it";
                     self.found.note(&value.span, words);
@@ -254,8 +254,8 @@ impl Reading<'_, '_> {
         }
     }
 
-    /// Whether the page cache is bypassed, and whether writes are durable: by the flags of the run, the workload or the
-    /// storage, the first of them that has any.
+    /// Whether the page cache is bypassed, and whether writes are durable. The flags of the run count first, then those
+    /// of the workload, then those of the storage.
     fn open_flags(&mut self, definitions: [&Definition; 3]) -> (bool, bool) {
         let (mut direct, mut durable) = (false, false);
         let Some(parameter) = definitions.into_iter().find_map(|d| find(d, "openflags")) else {
@@ -285,8 +285,8 @@ impl Reading<'_, '_> {
         (direct, durable)
     }
 
-    /// The active range as a workload file has it, and its length in bytes where that is known. It begins behind
-    /// `skipped_bytes` of the storage.
+    /// Start and end of the active range in the syntax of workload files, and its length in bytes; None if unknown. The
+    /// range begins after `skipped_bytes` of the storage.
     fn extent(
         &mut self,
         workload: &Definition,
@@ -349,7 +349,7 @@ impl Reading<'_, '_> {
         "poisson"
     }
 
-    /// What the run may not measure as its writer expects.
+    /// Adds the traps and notes of the run.
     fn traps(
         &mut self,
         storage: &Definition,
@@ -390,7 +390,7 @@ impl Reading<'_, '_> {
     }
 }
 
-/// Sizes as a workload file has them.
+/// Formats sizes in the syntax of workload files.
 fn list(sizes: &[(u64, f64)]) -> String {
     if let [(bytes, _)] = sizes {
         return format!("\"{}\"", size_text(*bytes));

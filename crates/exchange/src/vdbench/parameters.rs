@@ -1,13 +1,13 @@
-//! The text of a parameter file of vdbench: definitions of storage, workloads and runs, each with its parameters. What the
-//! parameters mean is `vdbench.rs`'s.
+//! The text of a parameter file of vdbench: definitions of storage, workloads and runs, each with its parameters.
+//! `vdbench.rs`, `run.rs`, `points.rs` and `job.rs` interpret the parameters.
 
 use crate::found::{Found, variable};
 use std::ops::Range;
 
-/// The most parameters of a file.
+/// Upper bound of the parameters of a file.
 const MAX_PARAMETERS: usize = 20_000;
 
-/// What a parameter belongs to.
+/// Kind of a definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     General,
@@ -24,17 +24,17 @@ pub(super) struct Value {
     pub(super) span: Range<usize>,
 }
 
-/// A parameter: `xfersize=(4k,50,8k,50)`.
+/// A parameter, such as `xfersize=(4k,50,8k,50)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Parameter {
-    /// As it is given, in lower case.
+    /// Keyword as given, which may be abbreviated, in lower case.
     pub(super) key: String,
-    /// One, or those of the list in parentheses.
+    /// The value, or the values of a list in parentheses.
     pub(super) values: Vec<Value>,
     pub(super) span: Range<usize>,
 }
 
-/// A definition: `sd=sd1` with what follows it. Parameters of `default` come before its own.
+/// A definition, such as `sd=sd1`, with the parameters after it. Parameters of `default` come first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Definition {
     pub(super) kind: Kind,
@@ -44,7 +44,7 @@ pub(super) struct Definition {
 }
 
 impl Definition {
-    /// The parameter that counts of those that `is` chooses: the last.
+    /// Last parameter that `is` selects, which is the one that counts.
     pub(super) fn last(&self, is: impl Fn(&Parameter) -> bool) -> Option<&Parameter> {
         self.parameters.iter().rev().find(|parameter| is(parameter))
     }
@@ -86,7 +86,7 @@ pub(super) fn definitions(found: &mut Found<'_>) -> Vec<Definition> {
             };
             let list = if is_default { &mut defaults } else { &mut all };
             list.push(Definition { kind, name, span: parameter.span, parameters });
-            // Defaults are copied into each definition: what all of them have is bounded too.
+            // Defaults are copied into each definition, so their total must be bounded too.
             if all.iter().map(|d| d.parameters.len()).sum::<usize>() > MAX_PARAMETERS {
                 let words = format!("the file has more than {MAX_PARAMETERS} parameters");
                 found.refuse(&(0..0), words, "split the file");
@@ -102,7 +102,7 @@ pub(super) fn definitions(found: &mut Found<'_>) -> Vec<Definition> {
     all
 }
 
-/// The parameters of all lines: separated by commas, up to a blank; what follows is a comment.
+/// Parameters of all lines, separated by commas. In a line, a comment follows the first blank.
 fn parameters(found: &mut Found<'_>) -> Vec<Parameter> {
     let text = std::sync::Arc::clone(&found.file.text);
     let mut all = Vec::new();
@@ -137,7 +137,7 @@ fn parameters(found: &mut Found<'_>) -> Vec<Parameter> {
     all
 }
 
-/// The parts of a line between commas that stand neither in parentheses nor in quotes, up to the first blank.
+/// Splits a line, up to its first blank, at commas outside of parentheses and quotes. Each part comes with its offset.
 fn pieces(line: &str) -> Vec<(&str, usize)> {
     let mut all = Vec::new();
     let (mut depth, mut is_quoted, mut start) = (0_u32, false, 0);

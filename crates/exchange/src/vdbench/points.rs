@@ -4,19 +4,19 @@ use super::MAX_GROUPS;
 use super::parameters::{Kind, Parameter, Value};
 use super::run::{Reading, canonical, first};
 
-/// One combination of a run's lists.
+/// A combination of the values of a run's lists.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Point {
-    /// The list's parameter, and the value of it.
+    /// Parameters of the lists, each with its value.
     pub(super) at: Vec<(&'static str, Value)>,
-    /// None: as fast as possible.
+    /// I/O rate. None: as fast as possible.
     pub(super) rate: Option<Value>,
 }
 
 impl Reading<'_, '_> {
-    /// The values of a list: as they stand, or from ranges such as `100-1000,100`, and `1-64,d` or `64-1,d`, which
-    /// double or halve. As in `Var_parms` of vdbench's source, ranges stand anywhere in a list, and one that goes down by
-    /// steps is its first value alone.
+    /// Values of a list, with ranges expanded: `100-1000,100`, and `1-64,d` or `64-1,d`, which double or halve. As in
+    /// `Var_parms` of vdbench's source, ranges may stand anywhere in a list, and a range that goes down by steps is
+    /// only its first value.
     fn expanded(&mut self, parameter: &Parameter) -> Vec<Value> {
         let mut all = Vec::new();
         let mut values = parameter.values.iter();
@@ -38,7 +38,7 @@ impl Reading<'_, '_> {
         all
     }
 
-    /// The numbers of a range, as many as a run may have and one more at most.
+    /// Numbers of a range, at most one more than the groups that a file may have.
     fn range(
         &mut self,
         value: &Value,

@@ -6,7 +6,7 @@ use super::{General, MAX_GROUPS, Overrides};
 use crate::fio::Job;
 use crate::found::Found;
 
-/// Parameters of storage, in the order in which vdbench looks for what an abbreviation means.
+/// Parameters of storage, in the order in which vdbench resolves abbreviations.
 const OF_STORAGE: &[&str] = &[
     "host",
     "hd",
@@ -90,7 +90,7 @@ const OF_RUNS: &[&str] = &[
     "mount",
 ];
 
-/// The full name of a keyword, which may be abbreviated to two letters.
+/// Full name of a keyword, which may be abbreviated to two letters; None if it is unknown.
 pub(super) fn canonical(kind: Kind, key: &str) -> Option<&'static str> {
     let list = match kind {
         Kind::Storage => OF_STORAGE,
@@ -122,7 +122,7 @@ pub(super) fn first(parameter: &Parameter) -> &str {
     parameter.values.first().map_or("", |value| value.text.as_str())
 }
 
-/// When a run ends, and how much before is not counted.
+/// Ramp, duration and bytes of a run. Bytes are per target; None: no limit.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Limits {
     pub(super) ramp_s: u64,
@@ -130,14 +130,14 @@ pub(super) struct Limits {
     pub(super) bytes: Option<u64>,
 }
 
-/// A run that is being read.
+/// A run definition, with the general parameters and the findings.
 pub(super) struct Reading<'a, 'f> {
     pub(super) run: &'a Definition,
     pub(super) general: &'a General,
     pub(super) found: &'a mut Found<'f>,
 }
 
-/// The groups of a run; what can't be honoured is in `found`.
+/// Converts a run to groups of jobs. Refusals are added to `found`.
 pub(super) fn groups(
     run: &Definition,
     all: &[Definition],
@@ -145,7 +145,7 @@ pub(super) fn groups(
     overrides: &Overrides,
     found: &mut Found<'_>,
 ) -> Vec<Vec<Job>> {
-    // Notes of a run are those of its own jobs.
+    // Notes of a run belong to its own jobs only.
     let before = (found.notes.len(), found.traps.len());
     let mut reading = Reading { run, general, found };
     reading.sift(run);
@@ -186,7 +186,7 @@ pub(super) fn groups(
 }
 
 impl Reading<'_, '_> {
-    /// Notes, or refuses, all parameters of a definition that need no more code.
+    /// Notes or refuses all parameters of a definition that are not interpreted elsewhere.
     fn sift(&mut self, definition: &Definition) {
         for parameter in &definition.parameters {
             let Some(full) = canonical(definition.kind, &parameter.key) else {
@@ -245,8 +245,7 @@ impl Reading<'_, '_> {
         }
     }
 
-    /// The definitions that a list of names stands for: names, `*`, `name*` and `name1-name9`, which is each name with a
-    /// number in between.
+    /// Resolves a list of names to definitions: names, `*`, `name*`, and ranges such as `name1-name9`.
     fn named<'d>(
         &mut self,
         parameter: &Parameter,
@@ -296,7 +295,7 @@ impl Reading<'_, '_> {
         chosen
     }
 
-    /// The share of the rate that each workload has: what is left by those that say so is shared evenly.
+    /// Share of the rate for each workload, from 0 to 1. Workloads without a skew divide the rest evenly.
     fn skews(&mut self, workloads: &[&Definition]) -> Vec<f64> {
         let mut own: Vec<Option<f64>> = Vec::new();
         for workload in workloads {
@@ -315,7 +314,7 @@ impl Reading<'_, '_> {
         own.iter().map(|skew| skew.unwrap_or(rest) / 100.0).collect()
     }
 
-    /// The storage of all workloads, which is the same, and has the same parameters but for its name.
+    /// Storage of the run. Workloads on different storage, and storage with different parameters, are refused.
     fn storage<'d>(
         &mut self,
         workloads: &[&Definition],
@@ -358,7 +357,7 @@ impl Reading<'_, '_> {
         chosen
     }
 
-    /// A number with vdbench's suffixes.
+    /// Value as a number with vdbench's suffixes; None if it is refused.
     pub(super) fn number(&mut self, value: &Value) -> Option<f64> {
         let read = number(&value.text);
         if read.is_none() {
@@ -367,7 +366,7 @@ impl Reading<'_, '_> {
         read
     }
 
-    /// A whole number of bytes, threads or seconds.
+    /// Value as a whole number of bytes, threads or seconds; None if it is refused.
     pub(super) fn whole(&mut self, value: &Value) -> Option<u64> {
         let number = self.number(value)?;
         if !(0.0..=1e18).contains(&number) || number.fract() != 0.0 {
@@ -378,7 +377,7 @@ impl Reading<'_, '_> {
         Some(number as u64)
     }
 
-    /// A time in seconds, which may have an `m` or an `h`.
+    /// Value as a time in seconds, with an optional suffix `s`, `m` or `h`; None if it is refused.
     fn seconds(&mut self, value: &Value) -> Option<u64> {
         let text = value.text.as_str();
         let (digits, unit) = match text.char_indices().last() {
@@ -395,7 +394,8 @@ impl Reading<'_, '_> {
         read
     }
 
-    /// Without `warmup` vdbench leaves out the first interval of `elapsed`; with it `elapsed` begins after it.
+    /// Limits of the run. Without `warmup`, vdbench leaves out the first interval of `elapsed`; with it, `elapsed`
+    /// begins after the warm-up.
     fn limits(&mut self, overrides: &Overrides, targets: usize) -> Limits {
         let mut seconds = |key: &str, other: &Option<String>| {
             if let Some(text) = other {
@@ -438,7 +438,8 @@ impl Reading<'_, '_> {
     }
 }
 
-/// The names of a range, `sd1` to `sd9`: what stands before the numbers is the same, and they go up. None for another.
+/// Names of a range such as `sd1` to `sd9`. None if the prefixes differ, the numbers don't ascend, or the range is too
+/// long.
 fn names_between(from: &str, to: &str) -> Option<Vec<String>> {
     let split = |name: &str| {
         let at = name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
@@ -452,7 +453,7 @@ fn names_between(from: &str, to: &str) -> Option<Vec<String>> {
     Some(std::iter::once(from.to_owned()).chain(others).collect())
 }
 
-/// Digits with a fraction, and k, m, g or t, which are powers of 1024.
+/// Parses a number with an optional suffix k, m, g or t (powers of 1024).
 pub(super) fn number(text: &str) -> Option<f64> {
     let (at, last) = text.char_indices().last()?;
     let shift = match last.to_ascii_lowercase() {

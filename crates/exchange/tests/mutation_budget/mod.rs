@@ -1,17 +1,17 @@
-//! How many mutations a test makes: a number of them, or as many as fit into a time of a processor.
+//! Number of mutations that a test makes: a count, or as many as fit into a limit of processor time.
 
 use std::ops::Range;
 
-/// What an environment variable asks for: `1000000`, `1@537` (from number 537 on) or `1800s` (of a processor).
+/// Value of an environment variable: `1000000`, `1@537` (from number 537 on) or `1800s` (of processor time).
 #[derive(Clone, Debug)]
 pub(crate) struct Budget {
     numbers: Range<u64>,
-    /// Seconds of a processor, at most.
+    /// Upper bound of the processor time, s.
     seconds: u64,
 }
 
 impl Budget {
-    /// From the variable, or else so many from 0 on.
+    /// Budget from the environment variable; without it, `short` mutations from number 0 on.
     pub(crate) fn asked(variable: &str, short: u64) -> Self {
         let asked = std::env::var(variable).unwrap_or(short.to_string());
         let (count, first) = asked.split_once('@').unwrap_or((&asked, "0"));
@@ -25,7 +25,7 @@ impl Budget {
         }
     }
 
-    /// The numbers of the mutations; they end with the time.
+    /// Numbers of the mutations, until the count or the time is used up.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = u64> + use<> {
         let Self { numbers, seconds } = self.clone();
         let is_left = move |number: &u64| {

@@ -1,5 +1,5 @@
-//! A small trace of each format, and what readers make of them. All are made up; the columns are those of the sources that
-//! the readers name.
+//! A small trace of each format, and the operations that readers find in it. All are made up, with the columns of the
+//! sources that the readers name.
 
 #![allow(dead_code)]
 
@@ -17,7 +17,7 @@ pub(crate) fn file(text: &str) -> TraceFile {
     reading(text, &Selection::default()).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// With the time before the first operation.
+/// Reads a trace with the time before its first operation.
 pub(crate) fn from_the_start(text: &str) -> TraceFile {
     let chosen = Selection { from_ns: Some(0), ..Selection::default() };
     reading(text, &chosen).unwrap_or_else(|e| panic!("{e}"))
@@ -106,7 +106,7 @@ pub(crate) const CLOUDPHYSICS: &str =
 pub(crate) const SPC: &str =
     "0,20941264,8192,W,0.551706\n1,3072,4096,r,1.5,x,y z\n0,20941280,512,W,1.554041\n";
 
-/// All texts.
+/// Samples of all text formats.
 pub(crate) const TEXTS: [&str; 15] = [
     V2,
     V3,

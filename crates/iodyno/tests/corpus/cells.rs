@@ -83,7 +83,7 @@ fn around(cell: &mut Cell) -> &mut Conditions {
     cell.evidence.conditions.as_mut().unwrap()
 }
 
-/// A worker that lacked a processor for so many ms.
+/// Makes a worker wait `ms` milliseconds for a processor.
 fn starved(cell: &mut Cell, ms: u64) {
     let waits = 100;
     cell.resources.run_delay = vec![RunDelay { waited_ns: ms * MS + waits * 20_000, waits }];

@@ -54,7 +54,7 @@ fn a_group_runs_is_kept_and_shown_again() {
     let shown = place.iodyno("show last");
     let shown = &shown.succeeds().stdout;
     assert!(shown.contains("emulated, virtual time") && shown.contains("EMULATED"), "{shown}");
-    // The same seed gives the same figures, another seed others.
+    // A repeated run with the same seed gives the same figures.
     let again = place.document(&format!("{words} --series"));
     let all = |document: &Value| cells(document).iter().map(figures).collect::<Vec<_>>();
     assert_eq!(all(&again), all(&document));

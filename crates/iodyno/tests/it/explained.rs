@@ -92,7 +92,7 @@ fn flags_replace_the_values_of_a_workload() {
     place.iodyno("explain exflash-400g random-read --depth 0").fails(2, &["--depth"]);
 }
 
-/// The same name gives the same document, and the sizing resource is the limiting one.
+/// A name always gives the same document, and the sizing resource is the limiting one.
 #[test]
 fn the_limit_is_named() {
     let place = Place::new();

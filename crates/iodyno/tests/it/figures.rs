@@ -415,7 +415,8 @@ fn shifts_are_drawn_with_their_own_intervals() {
     }
 }
 
-/// Of emulated storage at depth 1: the phases of an I/O add up to its time, by kind, and every bar is complete.
+/// With emulated storage at depth 1, the phases of an I/O add up to its time, by kind, and every
+/// bar is complete.
 #[test]
 fn the_phases_of_an_emulated_io_are_its_time() {
     let place = Place::new();

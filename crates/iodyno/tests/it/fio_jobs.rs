@@ -225,7 +225,7 @@ fn flushes_at_the_end_are_measured() {
             if job != "time.fio" {
                 assert_eq!(cell["write"]["ops"], 48, "{job} on {target}: {cell}");
             }
-            // Of each worker nothing is behind its flushes.
+            // The flushes of each worker are its last operations.
             let text = std::fs::read_to_string(place.path(&record)).unwrap();
             for worker in 0..3 {
                 let worker = format!("{worker}");
@@ -290,8 +290,8 @@ fn verified_jobs_are_read_back() {
     }
 }
 
-/// What is read back while a job writes does not use up its size, all of it is read, and only once: as many operations as by
-/// fio, also at a depth, on a real target and in virtual time.
+/// Reads of a backlog do not use up the job's size. All writes are read back, and only once: as
+/// many operations as in fio, also at a depth, on a real target and in virtual time.
 #[test]
 fn a_backlog_is_read_back_beside_the_size() {
     let place = Place::new();
@@ -455,7 +455,7 @@ fn examples_of_fio() {
     assert!(run * 10 >= (run + refused.len()) * 9, "{run} run, {refused:?} do not");
 }
 
-/// What is refused is drawn with its line, and nothing is measured or kept.
+/// A refused option is shown with its line, and nothing is measured or kept.
 #[test]
 fn refused_options_are_bad_input() {
     let place = Place::new();

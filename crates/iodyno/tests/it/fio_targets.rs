@@ -12,7 +12,7 @@ fn figure(cell: &Value) -> (&str, &str, u64) {
     (cell["name"].as_str().unwrap(), cell["target"].as_str().unwrap(), ops[0] + ops[1])
 }
 
-/// Those of all cells.
+/// Name, target and operations of all cells.
 fn figures(document: &Value) -> Vec<(&str, &str, u64)> {
     cells(document).iter().map(figure).collect()
 }

@@ -159,7 +159,7 @@ fn flags_of_the_operations() {
         place.iodyno(&format!("run random-read --on null: {refused}")).exits(2);
     }
 
-    // What is requested is what runs: the specification in the stored request.
+    // The flags are in the specification of the stored request, which is what runs.
     let flags = "--dsync --read 30% --hot 90/10 --rate 1k/s --active 0%..50%";
     let document =
         place.document(&format!("run random-read --on null:64MiB --time 20ms --ramp 0s {flags}"));

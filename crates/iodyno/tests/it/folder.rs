@@ -152,7 +152,7 @@ fn a_file_is_a_device() {
     let expected: Vec<u8> =
         (0..16384).map(|i| if i >= 4096 && zero(i) || i == 16383 { 0 } else { 7 }).collect();
     assert!(now[..] == expected[..]);
-    // The same for longer ranges than one operation.
+    // A hole may also be longer than one operation.
     punch(&file, hole, 0, 100 << 30).unwrap();
     file.read_exact_at(&mut now, MIB).unwrap();
     assert!(now == [0; 16384]);

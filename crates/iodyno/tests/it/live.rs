@@ -62,7 +62,7 @@ fn live_writes_are_read_back() {
     assert!(text.contains("were whole, of this cell, and each"), "{text}");
 }
 
-/// The same of arrays, whose reads come with their completion.
+/// Arrays keep and verify bytes too; their reads return bytes at completion.
 #[test]
 fn arrays_are_read_back() {
     let place = Place::new();
@@ -118,7 +118,7 @@ fn a_preempted_core_is_reported() {
     assert!(late > 0.0 && away > 0.5 * late, "{away} of {late}");
 }
 
-/// The same for a server's poller, in its status.
+/// The status of a server reports late completions of its preempted poller.
 #[test]
 fn a_poller_on_a_preempted_core_is_reported() {
     let place = Place::new();

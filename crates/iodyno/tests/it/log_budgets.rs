@@ -209,7 +209,8 @@ fn silent_connections_lock_nobody_out() {
     for _ in 0..400 {
         silent.push(TcpStream::connect(&tcp).unwrap());
     }
-    // The oldest was told so, and the newest is still there, unless this took so long that its time is over.
+    // The oldest connection was closed, and the newest is still open, unless this test took longer
+    // than its timeout.
     silent[0].set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     assert!(matches!(silent[0].read(&mut [0]), Ok(0) | Err(_)));
     assert!(handshakes() <= 256);

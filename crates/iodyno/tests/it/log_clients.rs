@@ -180,7 +180,8 @@ fn clients_that_lie_lose_their_own_connection_alone() {
     let mut follower = connect(&place);
     follower.read(Start::Now, End::Never, "good", "").unwrap();
     for (what, bytes, expected) in lies {
-        // Those that stay connected: an end of the stream ends a subscription before the second is refused.
+        // This client must stay connected: a closed stream would end the first subscription before
+        // the second is refused.
         if expected == ErrorCode::Busy {
             let mut connection = connect(&place);
             let _ = connection.stream().send(&bytes, Some(Instant::now() + Duration::from_secs(1)));
@@ -211,7 +212,7 @@ fn clients_that_lie_lose_their_own_connection_alone() {
     let mut said = [0; 7];
     (&raw).read_exact(&mut said).unwrap();
     assert_eq!(said[4..], [65, 2, 0]);
-    // What is whole, with bytes changed at random.
+    // A valid sequence of requests, with bytes changed at random.
     let whole =
         [&open[..], &message(1, "lies", b"x"), &message(2, "lies", &[2; 300]), &read].concat();
     for number in 0..LIES {

@@ -37,7 +37,7 @@ fn what_is_published_by_commands_is_read_by_commands() {
     );
     let said = publish("--name lines", "a\nb\n");
     assert!(said.contains("2 messages are persisted; the publisher's last is 2"), "{said}");
-    // The same input with one line more.
+    // The input again, with one more line.
     let said = publish("--name lines --resume", "a\nb\nc\n");
     assert!(said.contains("1 message is persisted; the publisher's last is 3"), "{said}");
 
@@ -214,7 +214,7 @@ fn emulated_devices_in_real_time_keep_a_log() {
     place.iodyno("log create live:exflash-400g").fails(2, &["log serve"]);
 }
 
-/// What is read of a target itself is what its server sends.
+/// Messages that are read directly from the target equal those that its server sends.
 #[test]
 fn a_log_is_replayed_without_its_server() {
     let place = Place::new();

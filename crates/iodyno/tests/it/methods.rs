@@ -40,7 +40,8 @@ fn a_sweep_by_flags() {
     assert_eq!(csv.succeeds().stdout.lines().count(), 1 + 4);
 }
 
-/// `--vary fsync`: a flush after so many writes of each worker, beside the IOPS and with a percentile of its own.
+/// `--vary fsync`: each worker flushes after this many writes. Flushes are not counted as IOPS, and
+/// have a percentile of their own.
 #[test]
 fn a_sweep_over_flushes() {
     let place = Place::new();
@@ -58,7 +59,7 @@ fn a_sweep_over_flushes() {
         assert_eq!(row["iops"], write["iops"], "flushes are no IOPS");
         let flushes = of("flush").map_or(0, |of| whole(&of["ops"]));
         let expected = whole(&write["ops"]).checked_div(every).unwrap_or(0);
-        // What is in flight at either end of the window.
+        // Operations in flight at either end of the window may be missing.
         assert!(flushes.abs_diff(expected) <= 4, "{flushes} flushes, every {every} of {write}");
     }
     // Every point of this one flushes, the best too.

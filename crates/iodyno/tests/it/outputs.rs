@@ -31,7 +31,8 @@ fn a_report_that_can_t_be_written_ends_the_run_before_it_begins() {
         assert!(!place.notebook().exists(), "{at}");
     }
     place.iodyno("study sysx --quick --report=/nope/x.html").exits(2);
-    // The same for a report of an existing run; the notebook itself is no valid destination.
+    // A report of an existing run is refused there too; the notebook itself is not a valid
+    // destination.
     place.iodyno(&format!("run random-read --on ram:1MiB {SHORT} --report=page.html")).succeeds();
     let page = fs::read(place.path("page.html")).unwrap();
     for at in ["image", "pipe", "/nope/x.html", place.notebook().to_str().unwrap()] {

@@ -195,7 +195,7 @@ fn metrics_during_a_run_and_afterwards() {
     }
 }
 
-/// Of several targets each has its samples, and the merged cell none: sums are right.
+/// With several targets, each has samples and the merged cell has none, so that sums are right.
 #[test]
 fn merged_cells_are_not_counted_twice() {
     let place = Place::new();

@@ -98,7 +98,7 @@ pub(crate) fn try_judge(place: &Place, program: &str, args: &[&str]) -> (bool, S
     (output.status.success(), String::from_utf8_lossy(&said).into_owned())
 }
 
-/// The same where it must pass.
+/// Runs a judge that must pass, and returns its output.
 #[track_caller]
 pub(crate) fn judge(place: &Place, program: &str, args: &[&str]) -> String {
     let (well, said) = try_judge(place, program, args);

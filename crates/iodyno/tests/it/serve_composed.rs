@@ -33,7 +33,7 @@ fn an_array_of_arrays_is_served_from_a_folder() {
     expected.check(&mut server.client(), false);
     expected.write(&mut server.client(), 2);
     server.stop();
-    // What is missing is a member, with all its devices.
+    // After a restart, the whole member is missing, with all its devices.
     let server = Served::start(&place, args);
     assert!(server.announced("array ").contains("of 2 members, 1 is missing"));
     expected.check(&mut server.client(), false);

@@ -223,7 +223,7 @@ fn a_server_that_is_killed_at_native_speed_has_lost_nothing() {
     assert_eq!(kills("--backing image --speed native", true), 0);
 }
 
-/// The same files, in an image that was there before.
+/// The writes go to an image that existed before.
 #[test]
 fn a_killed_server_on_an_image_keeps_acknowledged_writes_in_it() {
     assert_eq!(kills("--image image --write-image", true), 0);

@@ -61,7 +61,7 @@ fn replies_say_what_readers_see() {
     for (device, written, unwritten) in [
         ("./plain.toml?state=fresh", [Fails; 4], fresh),
         ("./parity.toml?state=fresh", [Rebuilt; 4], fresh),
-        // Of a preconditioned device every place holds data, though not the clients'.
+        // Every place of a preconditioned device holds data, though not the clients'.
         ("./plain.toml", [Fails; 4], [Fails, NoEffect, Fails, Fails]),
         ("exflash-400g", [Rebuilt; 4], [Rebuilt, NoEffect, Rebuilt, Rebuilt]),
         (

@@ -165,7 +165,7 @@ fn figures_agree_with_the_clients_operations() {
         let status_s = number(&counts["latency_mean_ns"]) * 1e-9;
         assert!((mean_s - status_s).abs() <= 1e-9 * status_s, "{kind}: {mean_s} {status_s}");
     }
-    // The same text through the control socket.
+    // The control socket gives the same text.
     let other = place.iodyno("status --metrics --control unix:ctl.sock");
     let other = strictly(&other.succeeds().stdout);
     assert!(samples.keys().eq(other.keys()));

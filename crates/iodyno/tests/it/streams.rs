@@ -122,7 +122,7 @@ fn content_is_as_reducible_as_requested() {
     };
     assert_eq!(distinct(&compressible), 1024);
     assert_eq!(distinct(&blocks_of("incompressible")), 1024);
-    // Of blocks that are dedupable to one half, half of the blocks exist already.
+    // With `dedupable=50%`, half of the blocks repeat another one.
     let dedupable = distinct(&blocks_of("compressible=0%,dedupable=50%"));
     assert!((400..640).contains(&dedupable), "{dedupable}");
 }

@@ -46,7 +46,7 @@ fn a_study_is_one_document_or_a_page() {
     let [row] = printed.as_slice() else { panic!("{rows:?}") };
     let error = number(&row["ours"]) / 200_000.0 - 1.0;
     assert!((number(&row["error"]) - error).abs() < 1e-12);
-    // The same again, with other threads; another seed draws other streams.
+    // The number of threads changes nothing; another seed draws other streams.
     assert_eq!(place.iodyno("study my.toml --json --threads 1").succeeds().json(), document);
     let page = place.iodyno("study my.toml --quick --seed 7").succeeds().stdout.clone();
     assert!(page.contains("A RAM disk") && page.contains("printed") && !page.contains('\u{1b}'));

@@ -65,7 +65,7 @@ fn a_replay_issues_what_the_trace_has_and_its_record_is_a_fixed_point() {
     place.document(&format!("replay a.trace {MODEL} --speed 2 --record-trace c.trace"));
     let halved = ops.iter().map(|op| (op.0 / 2, op.1.clone(), op.2, op.3)).collect::<Vec<_>>();
     assert_eq!(operations(&place.path("c.trace")), halved);
-    // Of several workers each takes its turn: the times are the same.
+    // Several workers take turns: the times are the same.
     place.document(&format!("replay a.trace {MODEL} --threads 3 --record-trace d.trace"));
     let mut of_three = operations(&place.path("d.trace"));
     of_three.sort_by_key(|op| op.0);

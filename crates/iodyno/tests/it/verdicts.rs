@@ -149,7 +149,7 @@ fn notes_about_the_machine_are_printed_once() {
         "{}",
         second.stdout
     );
-    // What is known of the target is a code.
+    // Facts on the target that are known are printed as a code only.
     assert!(!second.stdout.contains("SMALL_TARGET: "), "{}", second.stdout);
     for words in ["show last", "show last --notes", "show last --json"] {
         assert!(place.iodyno(words).stdout.contains(code), "{words}");

@@ -232,7 +232,7 @@ fn folders_keep_what_servers_leave() {
         let mut rig = over_folder(&of, &path, None);
         for _ in 0..2 {
             (0..12).for_each(|_| at_once(&mut rig, &mut random));
-            // Of what is under way when it is killed anything may be left.
+            // Any part of the operations in flight may remain after the kill.
             let mut open = Vec::new();
             for _ in 0..4 {
                 let op = Op { kind: OpKind::Write, ..rig.any_op(&mut random) };

@@ -86,8 +86,8 @@ fn bytes_are_those_of_a_plain_vector() {
     }
 }
 
-/// The same over an image that is shorter than the volume: it shows until it is written or dropped, and stays
-/// as it is.
+/// Bytes and extents over an image that is shorter than the volume. The image shows until it is
+/// written or dropped, and its file is not changed.
 #[test]
 fn an_image_shows_until_it_is_written_or_dropped() {
     let mut plain: Vec<u8> = (0..CAPACITY as u32 - (1 << 20)).map(|i| (i / 7) as u8 | 1).collect();
@@ -159,7 +159,7 @@ fn extents_cover_held_data_and_data_that_waits_to_land() {
         let beyond = ReadError::OutOfRange { offset_bytes: 1, len_bytes: CAPACITY };
         assert_eq!(store.extents(1, CAPACITY, 9), Err(beyond));
 
-        // What is given up is a hole again.
+        // A discarded write leaves a hole again.
         store.change(&iodyno_emulate::ContentEvent::PowerCut { part });
         store.cancel_write(1);
         store.trim_now((1 << 20) - 5, 65_536 + 10).unwrap();
@@ -272,7 +272,7 @@ fn refused_writes_are_reported_and_take_effect() {
     assert_eq!((holds(&store), store.volatile_units()), ((7, 8, 8, 7), 0));
 }
 
-/// Of a write that is larger than the buffer some units land before others are accepted.
+/// If a write is larger than the buffer, some units land before others are accepted.
 #[test]
 fn a_payload_stays_until_its_write_has_ended() {
     use iodyno_emulate::ContentEvent::{Accepted, Landed, PowerCut};

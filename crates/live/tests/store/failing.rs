@@ -19,7 +19,7 @@ const EIO: i32 = 5;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mood {
     Well,
-    /// One call in so many fails.
+    /// One call in this many fails.
     Flaky(u64),
     /// Nothing is written any more, but sums sometimes.
     Full,

@@ -328,8 +328,8 @@ fn a_failed_open_leaves_no_files() {
     assert_eq!(left(), 1);
 }
 
-/// Of several servers that are started on one new image at the same time one has it, and the others leave it
-/// where it is.
+/// If several servers are started on one new image at the same time, one gets it, and the others
+/// leave it in place.
 #[test]
 fn servers_that_do_not_get_an_image_leave_it() {
     let folder = tempfile::tempdir().unwrap();
@@ -373,7 +373,7 @@ fn servers_that_do_not_get_an_image_leave_it() {
     assert!(held > 50, "{held}");
 }
 
-/// The same for a unit that this server has dropped before.
+/// A unit that this server dropped before reads as a hole if the write after the drop is lost.
 #[test]
 fn an_entry_after_a_drop_goes_with_the_hole() {
     let folder = tempfile::tempdir().unwrap();

@@ -77,7 +77,7 @@ fn child_that_serves_for_ever() {
     }
 }
 
-/// The same without a machine, in long writes, so that most of the time is spent in one.
+/// A child without a machine: long writes, so that most of the time is spent in one.
 #[test]
 #[ignore = "the child of another test"]
 fn child_that_writes_for_ever() {

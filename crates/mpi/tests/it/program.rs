@@ -22,7 +22,7 @@ impl Lab {
         self.folder.path()
     }
 
-    /// `iodyno-mpi` with so many ranks.
+    /// `iodyno-mpi` with this number of ranks.
     pub(crate) fn ranks(&self, ranks: u32, words: &str) -> Command {
         let mut command = self.command(&mpi(), words);
         command.args(["--ranks", &ranks.to_string()]).args(SHARING);

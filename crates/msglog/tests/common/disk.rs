@@ -28,7 +28,7 @@ pub(crate) struct Disk {
     content: Mutex<Content>,
     /// It acknowledges flushes and keeps its cache.
     pub(crate) ignores_flushes: bool,
-    /// Of all clones together.
+    /// Bytes read through all clones together.
     read_bytes: Arc<AtomicU64>,
 }
 
@@ -80,7 +80,7 @@ impl Disk {
         }
     }
 
-    /// Of each write since the last flush any sectors may be there.
+    /// Cuts the power: any sectors of each write since the last flush may remain.
     pub(crate) fn cut_power(&self, rng: &mut Generator) {
         let pending = {
             let content = &mut *self.content();

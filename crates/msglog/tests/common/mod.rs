@@ -13,7 +13,7 @@ use iodyno_msglog::{
 use iodyno_units::rng::{Generator, below, stream};
 use std::collections::BTreeMap;
 
-/// What is wrong with the machine under test, so that the histories can be tested.
+/// Deliberate defect of the machine under test, to test the histories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Defect {
     None,
@@ -106,7 +106,7 @@ pub(crate) struct Life {
     /// Messages below this number were persisted.
     pub(crate) persisted: u64,
     writes: Vec<(u64, u64, Vec<u8>)>,
-    /// A flush in flight covers so many writes.
+    /// Number of writes that the flush in flight covers; None: no flush.
     flush: Option<usize>,
 }
 

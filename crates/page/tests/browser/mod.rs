@@ -21,8 +21,8 @@ use serde_json::{Value, json};
 /// Time limit of an answer; beyond it the browser is considered dead. Not a statement on speed.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What is wrong with the labels of the figures, as the browser draws them: one that leaves its figure, covers
-/// another, or is cut.
+/// Script that finds wrong labels of the figures, as the browser draws them: labels that leave
+/// their figure, cover another label, or are cut.
 const WRONG_LABELS: &str = r"(() => {
     const wrong = [];
     for (const svg of document.querySelectorAll('svg.chart')) {
@@ -265,8 +265,8 @@ impl Tab {
         }
     }
 
-    /// What is wrong with the labels of the page's figures; empty where every one is whole, inside its figure and
-    /// covers no other.
+    /// Wrong labels of the page's figures: labels that are cut, leave their figure, or cover
+    /// another one.
     pub fn wrong_labels(&mut self) -> Vec<String> {
         // Figures out of sight have no boxes.
         let shown = "<style>.figure { content-visibility: visible !important }</style>";

@@ -400,7 +400,7 @@ pub fn many(n: usize) -> Document {
     Document { title: "Many figures".into(), sections: vec![section], ..Document::default() }
 }
 
-/// A page with one figure of so many points that they are drawn by uPlot.
+/// A page with one figure, which has enough points that uPlot draws it.
 pub fn dense(n: usize) -> Document {
     let section = Section {
         id: "dense".into(),

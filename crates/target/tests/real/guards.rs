@@ -384,7 +384,7 @@ fn a_file_of_another_user_that_is_open_for_writing() {
     let codes_for_nobody = || {
         let seen = std::thread::scope(|scope| {
             let inspection = scope.spawn(|| {
-                // Of this thread alone.
+                // Affects only this thread.
                 let uid = rustix::process::Uid::from_raw(nobody);
                 rustix::thread::set_thread_res_uid(uid, uid, uid).unwrap();
                 codes(path.to_str().unwrap())

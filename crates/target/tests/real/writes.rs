@@ -57,7 +57,7 @@ fn a_device_that_another_program_wrote_to() {
     is_written(&before.0, &disk.node);
     is_written(&before.1, &first.node());
     drop(first);
-    // The same file, attached anew: what happened between is unknown.
+    // The file is attached anew: writes between are unknown.
     let before = seen(&disk.node);
     drop(disk);
     let disk = Loop::on(&image, &[]);

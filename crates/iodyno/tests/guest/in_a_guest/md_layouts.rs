@@ -8,7 +8,7 @@ use std::fs;
 
 const SECTOR: usize = 512;
 const CHUNK_SECTORS: u64 = 8;
-/// What is written of each member and kept of it.
+/// Bytes of each member that are written and compared.
 const MEMBER_BYTES: usize = 256 << 10;
 
 /// A level, its members, and `mdadm`'s name of the layout.
@@ -85,7 +85,7 @@ fn arrays_of_md_are_read_back_from_their_members() {
     for (array, (images, sizes)) in arrays().iter().zip(images.chunks(5 * MEMBER_BYTES).zip(sizes))
     {
         let (level, members, rotation, flags) = array;
-        // Of RAID 0 md uses the members whole.
+        // In RAID 0, md uses whole members.
         let member_sectors = sizes[if *level == Level::Raid0 { 2 } else { 1 }] * 2;
         let layout = Layout::new(*level, &vec![member_sectors; *members], CHUNK_SECTORS).unwrap();
         let layout = layout.rotated(*rotation);

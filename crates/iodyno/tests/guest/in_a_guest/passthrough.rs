@@ -29,7 +29,7 @@ impl Bench {
             "-blockdev".to_owned(),
             format!("node-name=n,driver=file,discard=unmap,filename={}", path.display()),
             "-device".to_owned(),
-            // Of 128 KiB a command.
+            // At most 128 KiB per command.
             "nvme,serial=PAST,drive=n,mdts=5".to_owned(),
         ];
         let mut guest = Guest::booted(&[program(folder.path())], &more);

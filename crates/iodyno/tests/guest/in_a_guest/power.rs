@@ -22,7 +22,7 @@ const VOLATILE: (&str, &str) = ("ssd-msata-mlc-128g", "--dilate 8");
 #[derive(Debug, Default)]
 struct Seen {
     cuts: u32,
-    /// Of them, during recovery of the file system from the previous one.
+    /// Cuts during recovery of the file system from the previous cut.
     cuts_in_recovery: u32,
     /// Reported as committed.
     committed: u64,
