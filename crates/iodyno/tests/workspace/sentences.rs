@@ -11,7 +11,7 @@ type Pattern = (&'static str, usize, &'static str);
 /// Words, anywhere in a comment, a message or a document.
 const WORDS: &[Pattern] = &[
     ("so many", 0, "N, the number of"),
-    ("so long", 0, "for N seconds, the length of"),
+    ("so long ", 0, "for N seconds, the length of"),
     ("manieth", 0, "sequence number"),
     (" goes with ", 0, "requires"),
     ("for want of", 0, "the reason: too narrow, too few"),
@@ -20,10 +20,10 @@ const WORDS: &[Pattern] = &[
 
 /// Beginnings of a doc comment.
 const BEGINNINGS: &[Pattern] = &[
-    ("Of ", 0, "a noun phrase"),
+    ("Of ", 2, "a noun phrase"),
     ("Those ", 0, "the noun"),
-    ("The same", 0, "the noun, and what differs"),
-    ("It ", 0, "the noun"),
+    ("The same", 9, "the noun, and what differs"),
+    ("It ", 17, "the noun"),
     ("What is ", 0, "the noun: `Dirty data`, `Contents of`"),
 ];
 
