@@ -273,7 +273,7 @@ fn index_lists_every_page_and_schema() {
     for folder in ["", "formats/", "schema/"] {
         for entry in fs::read_dir(docs.join(folder)).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();
-            let is_page = name.ends_with(".md") || name.ends_with(".schema.json");
+            let is_page = [".md", ".schema.json"].iter().any(|end| name.ends_with(end));
             let path = format!("{folder}{name}");
             if is_page && path != "README.md" && !listed.contains(&path) {
                 missing.push(path);
