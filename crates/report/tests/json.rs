@@ -199,6 +199,8 @@ fn all_evidence_is_in_the_schema() {
         ranks: vec![iodyno_measure::RankFigures::default()],
         stores: vec![iodyno_measure::StoreLevel::default()],
         warm_up: Some(iodyno_measure::WarmUp::default()),
+        skew_missing: true,
+        modules_per_driver_thread: Some(2),
         ..Evidence::default()
     };
     let stored = serde_json::to_value(evidence).unwrap();

@@ -60,15 +60,15 @@ fn sentences_read_at_once() {
     let sources = files.len();
     files.extend(documents());
     let texts: Vec<String> = files.iter().map(|f| std::fs::read_to_string(f).unwrap()).collect();
-    let mut problems = String::new();
+    let mut problems = Vec::new();
     let mut judge = |pattern: &Pattern, found: &[String]| {
         let (words, ceiling, instead) = pattern;
         if found.len() > *ceiling {
             let all = found.join("\n  ");
-            problems += &format!(
-                "`{words}`: {} lines, at most {ceiling}; write {instead}:\n  {all}\n",
-                found.len()
-            );
+            let count = found.len();
+            problems.push(format!(
+                "`{words}`: {count} lines, at most {ceiling}; write {instead}:\n  {all}"
+            ));
         }
     };
     let all = || files.iter().zip(&texts).enumerate();
@@ -91,5 +91,5 @@ fn sentences_read_at_once() {
         }
         judge(pattern, &found);
     }
-    assert!(problems.is_empty(), "{problems}");
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
