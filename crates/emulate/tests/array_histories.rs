@@ -72,8 +72,7 @@ struct Missing {
 /// * a read fails only where a unit of it may be lost: where a row of the stripe lacks more members (missing, or
 ///   unreadable there) than the level survives, now or since; or where, without a journal, the power was cut while
 ///   the unit's row was not durable and its member was missing or unreadable, then or until the resync. It stays so
-/// until the unit is written
-///   as a whole, durably.
+///   until the unit is written as a whole, durably.
 ///
 /// A member that is an array lacks a unit where its own level says so. (Of a row of it that a power cut may have left
 /// in contradiction this oracle knows nothing: all of a member that lacks something then counts as unreadable.)

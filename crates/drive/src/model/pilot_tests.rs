@@ -17,9 +17,9 @@ fn two() -> Arc<System> {
     Arc::new(two)
 }
 
-fn planned(spec: Spec, system: &Arc<System>) -> CellPlan {
+fn planned(spec: &Spec, system: &Arc<System>) -> CellPlan {
     let targets = (0..2).map(|volume| TargetPlan::model(format!("#{volume}"), system, volume));
-    let mut plan = plan(&spec, 100_000, 1);
+    let mut plan = plan(spec, 100_000, 1);
     (plan.targets, plan.cell.seed) = (targets.collect(), 7);
     plan
 }
@@ -33,8 +33,8 @@ fn compare(workload: &str, ops: u64, forks: bool) {
     };
     let (system, stop) = (two(), AtomicBool::new(false));
     let pilot = spec(&format!("ops = {ops}\nramp = \"100us\""));
-    let pilot = planned(pilot.without_time().unwrap(), &system);
-    let cell = || planned(spec("ramp = \"500us\"\ntime = \"3ms\""), &system);
+    let pilot = planned(&pilot.without_time().unwrap(), &system);
+    let cell = || planned(&spec("ramp = \"500us\"\ntime = \"3ms\""), &system);
     let (rate, found) = after_pilot(&pilot, 500_000, &stop, |cells| {
         (cells.iter().map(|cell| cell.total().ops()).sum::<u64>(), Some(cell()))
     })
