@@ -557,6 +557,10 @@ fn emulated_transients_are_warned_of() {
     assert_eq!(said(&cell(keeps_up), "TRANSIENT"), None);
     let long = StoreLevel { taken_bytes: 170 << 20, ..swinging };
     assert_eq!(said(&cell(long), "TRANSIENT"), None);
+    let mut skewed = cell(level(48, 48, false));
+    skewed.evidence.skew_missing = true;
+    let text = said(&skewed, "TRANSIENT").unwrap();
+    assert!(text.contains("steady state of uniform writes"), "{text}");
     let mut of_method = cell(level(48, 86, true));
     of_method.key.place = Some(Place::default());
     assert_eq!(said(&of_method, "TRANSIENT"), None);

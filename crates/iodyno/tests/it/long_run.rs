@@ -95,3 +95,23 @@ fn a_transient_is_not_valid() {
         .document("run seq-write --on model:ssd-gen3-emlc?state=fresh --time 300ms --no-notebook");
     assert!(!codes(&cells(&document)[0]).contains(&"TRANSIENT"), "{document}");
 }
+
+/// Uniform writes in a part of a flash device start in that part's steady state; skewed writes have no such state, and warn.
+#[test]
+fn flash_starts_in_the_state_of_its_writes() {
+    let place = Place::new();
+    let of = |words: &str| {
+        let run = format!("run {words} --on model:exflash-400g --time 1s");
+        let document = place.document(&run);
+        let cell = cells(&document)[0].clone();
+        let iops = [&cell["read"]["iops"], &cell["write"]["iops"]];
+        let iops: f64 = iops.iter().filter_map(|iops| iops.as_f64()).sum();
+        (iops, codes(&cell).contains(&"TRANSIENT"))
+    };
+    let (everywhere, warns) = of("random-write");
+    assert!(!warns);
+    let (tenth, warns) = of("random-write --active 10%");
+    assert!(!warns && tenth > 1.8 * everywhere, "{tenth} and {everywhere} writes a second");
+    assert!(of("random-write --hot 90/10").1, "skewed writes warn");
+    assert!(!of("random-read --hot 90/10").1, "skewed reads need no other state of flash");
+}
