@@ -34,7 +34,7 @@ impl Source {
         }
     }
 
-    /// What the text after the colon must say, for errors.
+    /// Required content after the colon, for errors.
     pub(crate) const fn wants(self) -> &'static str {
         match self {
             Self::Printed => "which publication and where in it",

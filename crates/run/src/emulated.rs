@@ -97,8 +97,8 @@ impl Emulated {
         states
     }
 
-    /// Whether the flash of a volume starts in a state of uniform writes, though those of a cell are skewed: a state of that kind
-    /// has no construction.
+    /// Whether a cell's writes are skewed, but the volume's flash starts in the steady state of uniform writes. (The steady
+    /// state of skewed writes is not constructed.)
     pub(crate) fn is_skew_missing(&self, volume: usize, spec: &Spec) -> bool {
         self.volumes[volume].state == Precondition::Workload
             && has_skewed_writes(spec)
