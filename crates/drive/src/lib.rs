@@ -6,7 +6,7 @@
 //! state of their sources (a sequential cursor) or a map of verified content.
 //!
 //! **Invariant:** between two interval hand-overs, the hot path does not allocate, lock, log or format. Nor does it
-//! open anything: the crate `target` opens media.
+//! open anything: the crate `targets` opens media.
 
 mod cell;
 pub mod clock;

@@ -12,8 +12,8 @@ use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use iodyno_measure::{Metric, Threshold};
 use iodyno_report::fio::COARSENESS_MAX;
-use iodyno_target::TargetName;
-use iodyno_target::purge::Method;
+use iodyno_targets::TargetName;
+use iodyno_targets::purge::Method;
 use iodyno_units::parse_percent;
 use iodyno_workload::{ActiveRange, Block, MAX_DEPTH, MAX_THREADS, Pattern};
 pub use log::{

@@ -6,7 +6,7 @@ use crate::{print, print_json};
 use iodyno_page::terminal::Style;
 use iodyno_page::terminal::text::{clean, labelled};
 use iodyno_run::{Emulated, Files};
-use iodyno_target::{
+use iodyno_targets::{
     Confirm, Inspection, Refusal, SysRoot, TargetName, check_confirmed, check_writable, confirm,
     health, inspect,
 };

@@ -10,7 +10,7 @@ use crate::{print, print_json};
 use iodyno_page::terminal::Style;
 use iodyno_run::explain::{Described, ExplainedCell, predictions, simulate};
 use iodyno_run::{Emulated, Files, described, emulated, find_work};
-use iodyno_target::TargetName;
+use iodyno_targets::TargetName;
 use iodyno_workload::Spec;
 use serde_json::json;
 use std::process::ExitCode;

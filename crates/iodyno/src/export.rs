@@ -6,7 +6,7 @@ use crate::{complain, print, print_json, show};
 use iodyno_notebook::Run;
 use iodyno_report::fio::json::Form;
 use iodyno_report::{csv, fio, hgrm, json, openmetrics, sysbench_text};
-use iodyno_target::output::Folder;
+use iodyno_targets::output::Folder;
 use serde_json::Value;
 use std::path::Path;
 use std::process::ExitCode;

@@ -3,7 +3,7 @@
 
 use iodyno_catalog::Problem;
 use iodyno_run::{NotKept, RunError};
-use iodyno_target::TargetError;
+use iodyno_targets::TargetError;
 use iodyno_units::text::clean_lines;
 
 /// Why a command failed.

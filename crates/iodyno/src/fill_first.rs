@@ -4,7 +4,7 @@
 use crate::args::Run;
 use crate::failure::Failure;
 use iodyno_run::{FillShape, ListedCell, fill};
-use iodyno_target::{TargetName, inspect};
+use iodyno_targets::{TargetName, inspect};
 use iodyno_workload::ActiveRange;
 
 /// Number of passes of `--fill`; 0 without it.

@@ -4,7 +4,7 @@
 use crate::failure::Failure;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use iodyno_catalog::{Kind, list};
-use iodyno_target::TargetName;
+use iodyno_targets::TargetName;
 use iodyno_units::nearest;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;

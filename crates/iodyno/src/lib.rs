@@ -45,7 +45,7 @@ use clap::{CommandFactory as _, Parser as _};
 use failure::Failure;
 use iodyno_ranks::Ranks;
 use iodyno_report::json::Options;
-use iodyno_target::output::Folder;
+use iodyno_targets::output::Folder;
 use iodyno_units::text::{clean, is_hidden};
 use std::ffi::OsString;
 use std::io::{BufWriter, Write as _};

@@ -8,7 +8,7 @@ use iodyno_catalog::{Kind, find};
 use iodyno_exchange::fio::JobFile;
 use iodyno_method::{Axis, AxisKind, Choice, MethodSource, Sweep, Value};
 use iodyno_run::{find_work, volumes};
-use iodyno_target::TargetName;
+use iodyno_targets::TargetName;
 
 /// A method that a command line requests.
 #[derive(Debug)]

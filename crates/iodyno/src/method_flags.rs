@@ -4,7 +4,7 @@
 use crate::args::Run;
 use crate::failure::Failure;
 use iodyno_method::{Choice, Method, MethodSource};
-use iodyno_target::TargetName;
+use iodyno_targets::TargetName;
 
 /// Refuses flags for workloads, given with a method from the catalog or a file.
 ///

@@ -6,10 +6,10 @@ use crate::{complain, print, print_json, show, signals};
 use iodyno_notebook::Notebook;
 use iodyno_page::terminal::Style;
 use iodyno_page::terminal::text::{clean, labelled};
-use iodyno_target::purge::{
+use iodyno_targets::purge::{
     PurgeOptions, PurgeOutcome, PurgePlan, PurgeRecord, Verified, plan, purge,
 };
-use iodyno_target::{Confirm, inspect};
+use iodyno_targets::{Confirm, inspect};
 use iodyno_units::human;
 use iodyno_units::text::clean_lines;
 use serde_json::json;

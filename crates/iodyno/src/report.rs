@@ -10,7 +10,7 @@ use iodyno_page::{Document, csv, html, markdown};
 use iodyno_report::compare::{self, Options as Criteria, Side};
 use iodyno_report::json;
 use iodyno_report::page::{self, Options};
-use iodyno_target::output::{Folder, Output};
+use iodyno_targets::output::{Folder, Output};
 use iodyno_units::human;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -17,7 +17,7 @@ use iodyno_report::{RunVerdict, json, thresholds};
 use iodyno_run::{
     Files, ListedCell, Process, Processors, RanksRequest, ResolvedRun, RunRequest, Work, find_work,
 };
-use iodyno_target::TargetName;
+use iodyno_targets::TargetName;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 /// Warns where other users can read a secret.
 pub(crate) fn warn_if_shared(flag: &str, path: &Path) {
-    if let Some(problem) = iodyno_target::shared_secret(path) {
+    if let Some(problem) = iodyno_targets::shared_secret(path) {
         remark("warning", &format!("{flag}: {problem}"));
     }
 }

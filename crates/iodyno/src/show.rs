@@ -7,7 +7,7 @@ use iodyno_measure::Threshold;
 use iodyno_notebook::{Notebook, default_path};
 use iodyno_page::terminal::Style;
 use iodyno_report::{Standing, json, terminal, thresholds};
-use iodyno_target::output::notebook_path;
+use iodyno_targets::output::notebook_path;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 

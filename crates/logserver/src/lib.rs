@@ -1,7 +1,7 @@
 //! Serves a message log: opens real targets as its storage, commits publishers' messages, and streams persisted
 //! messages to subscribers.
 //!
-//! * [`storage`]: files, block devices, memory and NBD exports as [`iodyno_msglog::Storage`], opened through `target`;
+//! * [`storage`]: files, block devices, memory and NBD exports as [`iodyno_msglog::Storage`], opened through `targets`;
 //! * [`ReadingThreads`]: threads that read a target ahead;
 //! * [`Server`]: threads, sockets and locks around [`iodyno_msglog::Log`].
 //!

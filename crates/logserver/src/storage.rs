@@ -1,4 +1,4 @@
-//! Opens targets by name as a log's storage, with the guards of `target`, and describes them.
+//! Opens targets by name as a log's storage, with the guards of `targets`, and describes them.
 
 mod aligned;
 mod file;
@@ -13,7 +13,7 @@ pub use memory::MemoryStorage;
 pub use nbd::NbdStorage;
 
 use iodyno_msglog::Storage;
-use iodyno_target::{
+use iodyno_targets::{
     Confirm, OpenOptions, Opened, TargetError, TargetName, inspect, open_inspected,
 };
 use std::sync::Arc;
@@ -55,7 +55,7 @@ impl core::fmt::Debug for OpenStorage {
 /// Opens a target. A file that must be created or extended is first written in full.
 ///
 /// # Errors
-/// Errors of `target`; [`TargetError::Unsupported`] for targets that hold no bytes or have no location of their own.
+/// Errors of `targets`; [`TargetError::Unsupported`] for targets that hold no bytes or have no location of their own.
 pub fn open(name: &TargetName, purpose: &Purpose) -> Result<OpenStorage, TargetError> {
     match name {
         TargetName::Ram { size_bytes } => {
@@ -96,7 +96,7 @@ fn open_path(name: &TargetName, purpose: &Purpose) -> Result<OpenStorage, Target
     if matches!(purpose, Purpose::Create(_)) {
         // Every byte is written once, so that no append has to allocate space or can fail for lack of it.
         let zeroes = &mut |piece: &mut [u8], _| piece.fill(0);
-        iodyno_target::lay_out(&mut opened, zeroes, &mut |_, _| {
+        iodyno_targets::lay_out(&mut opened, zeroes, &mut |_, _| {
             core::ops::ControlFlow::Continue(())
         })?;
     }

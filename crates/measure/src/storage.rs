@@ -1,6 +1,6 @@
 //! The storage below a target, and the number of a cell's bytes that reached it.
 //!
-//! `target` and `run` fill it in; [`verdict`](crate::verdict) interprets it.
+//! `targets` and `run` fill it in; [`verdict`](crate::verdict) interprets it.
 
 use serde::{Deserialize, Serialize};
 

@@ -6,7 +6,7 @@ use iodyno_measure::{Cell, Preparation};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Key, in a target's health after a run, of the writes counted for it by `iodyno-target`.
+/// Key, in a target's health after a run, of the writes counted for it by `iodyno-targets`.
 pub const WRITES_SEEN: &str = "writes_seen";
 
 /// Key, in a run's plan, of the changes that flags made to the named workload.
@@ -40,7 +40,7 @@ pub struct TargetDescription {
     pub nbd: ExportDescription,
 }
 
-/// Kinds of target, as `iodyno-target` names them.
+/// Kinds of target, as `iodyno-targets` names them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "documented where they are written")]
@@ -56,7 +56,7 @@ pub enum TargetKind {
     Other,
 }
 
-/// The kernel's facts about a block device, as `iodyno-target` stores them.
+/// The kernel's facts about a block device, as `iodyno-targets` stores them.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 #[expect(missing_docs, reason = "documented where they are written")]
@@ -84,7 +84,7 @@ pub struct EmulatedDescription {
     pub fill: Option<f64>,
 }
 
-/// An NBD server's facts about an export, as `iodyno-target` stores them.
+/// An NBD server's facts about an export, as `iodyno-targets` stores them.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 #[expect(missing_docs, reason = "documented where they are written")]
@@ -95,7 +95,7 @@ pub struct ExportDescription {
     pub tls: bool,
 }
 
-/// Facts about the machine, as `iodyno-target` stores them.
+/// Facts about the machine, as `iodyno-targets` stores them.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 #[expect(missing_docs, reason = "documented where they are written")]
@@ -137,7 +137,7 @@ impl TargetRecord {
         Some(of(&self.health_after)?.saturating_sub(of(&self.health_before)?))
     }
 
-    /// Writes to the target up to the end of the run, as counted by `iodyno-target`.
+    /// Writes to the target up to the end of the run, as counted by `iodyno-targets`.
     pub fn writes_seen(&self) -> Option<&Value> {
         self.health_after.as_ref()?.get(WRITES_SEEN)
     }

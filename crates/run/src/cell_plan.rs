@@ -128,7 +128,7 @@ mod tests {
     use crate::emulated::Emulated;
     use crate::emulated_system::emulated;
     use crate::files::Files;
-    use iodyno_target::{TargetName, inspect};
+    use iodyno_targets::{TargetName, inspect};
     use iodyno_workload::CellSpec;
 
     /// Each workload of a volume has its own workers in the machine; their numbers follow one another.

@@ -1,7 +1,7 @@
 //! Attribution of a device's transferred bytes: to the targets of this run through their stacks, and to other programs.
 
 use iodyno_measure::{Cell, Effect, LayerEffect, Reached, Storage, StorageEnd, StorageLayer};
-use iodyno_target::{Counted, DevNo, DiskStats, End, Inspection, Layer, LayerKind, Stack};
+use iodyno_targets::{Counted, DevNo, DiskStats, End, Inspection, Layer, LayerKind, Stack};
 use iodyno_units::OpKind;
 
 /// Minimum of own I/O for a comparison with foreign I/O, bytes.
@@ -105,7 +105,7 @@ pub fn storage_of(stack: &Stack) -> Storage {
         word.and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
     };
     let layer = |l: &Layer| StorageLayer { kind: word(l.kind), name: l.name.clone() };
-    let effect = |of: &iodyno_target::LayerEffect| LayerEffect {
+    let effect = |of: &iodyno_targets::LayerEffect| LayerEffect {
         layer: of.layer.clone(),
         driver: of.driver.clone(),
         effect: same_effect(of.effect),
@@ -140,8 +140,8 @@ pub fn storage_of(stack: &Stack) -> Storage {
     }
 }
 
-const fn same_effect(effect: iodyno_target::Effect) -> Effect {
-    use iodyno_target::Effect as Of;
+const fn same_effect(effect: iodyno_targets::Effect) -> Effect {
+    use iodyno_targets::Effect as Of;
     match effect {
         Of::Delays => Effect::Delays,
         Of::Fails => Effect::Fails,

@@ -2,7 +2,7 @@
 
 use super::*;
 use iodyno_measure::Interval;
-use iodyno_target::{BlockDevice, FileSystem, Lowest, TargetName, inspect};
+use iodyno_targets::{BlockDevice, FileSystem, Lowest, TargetName, inspect};
 use serde_json::json;
 
 const MIB: u64 = 1 << 20;

@@ -11,7 +11,7 @@ use iodyno_drive::{Medium, active_range, blocks};
 use iodyno_emulate::spec::{Kind, Preconditioned, Written};
 use iodyno_emulate::{Machine, System};
 use iodyno_live::served::{Live, Options, stores_in_memory};
-use iodyno_target::TargetName;
+use iodyno_targets::TargetName;
 use iodyno_units::{OpKind, Precondition};
 use iodyno_workload::{CellSpec, Content, EmulationOptions, Pattern, Spec};
 use serde_json::{Value, json};

@@ -12,7 +12,7 @@ use iodyno_emulate::describe::{DescribedDevice, DescribedSystem, VolumesOf};
 use iodyno_emulate::spec::{
     ArrayShape, Attach, Device, Group, Kind, Preconditioned, STRIP_BYTES, Written,
 };
-use iodyno_target::{ArrayName, ModelName, TargetName};
+use iodyno_targets::{ArrayName, ModelName, TargetName};
 use iodyno_units::{Precondition, human};
 use look_up::{Found, look_up};
 pub use look_up::{catalog_entries, device as described_device, system as described_system};

@@ -3,7 +3,7 @@
 
 use crate::device_bytes::{self, device_number};
 use iodyno_measure::{Cell, Conditions, DiskUse, IoLimit};
-use iodyno_target::{
+use iodyno_targets::{
     Counted, DeviceState, DiskStats, Inspection, Kind, MachineFacts, MachineState, PcieLink,
     SysRoot, io_limits, raid_at_work, used_share,
 };

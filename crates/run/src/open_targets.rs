@@ -12,7 +12,7 @@ use iodyno_drive::memory::{Buffers, Region};
 use iodyno_drive::{FileMedium, Medium};
 use iodyno_measure::{Cell, Evidence};
 use iodyno_nbd::client::Blocking;
-use iodyno_target::{
+use iodyno_targets::{
     Access, Confirm, Health, Inspection, Kind, LayOut, Marker, OpenOptions, OpenedBy, SysRoot,
     TargetError, TargetName, WritesSeen, check_confirmed, check_writable, confirm, health, inspect,
     inspect_from, lay_out, make_anew, open_inspected, writes_seen,
@@ -58,7 +58,7 @@ pub(crate) struct OpenTarget {
     page_cache: bool,
     why_not_direct: Option<String>,
     lifted: Vec<String>,
-    opened: Option<iodyno_target::Opened>,
+    opened: Option<iodyno_targets::Opened>,
     /// The properties of an emulated target; None for a real one.
     emulated: Option<Value>,
 }
@@ -169,7 +169,7 @@ impl OpenTarget {
     }
 
     /// The opened file; None for a target without descriptor.
-    pub(crate) fn opened(&self) -> Option<&iodyno_target::Opened> {
+    pub(crate) fn opened(&self) -> Option<&iodyno_targets::Opened> {
         self.opened.as_ref()
     }
 
@@ -427,7 +427,7 @@ pub(crate) fn not_renewed(run: &ResolvedRun, open_targets: &[OpenTarget]) -> Vec
 pub(crate) fn lay_out_bytes(run: &ResolvedRun, open_targets: &[OpenTarget]) -> Vec<u64> {
     let of = |p: &OpenTarget| {
         let opened = p.opened.as_ref().filter(|_| !is_made_by_cells(run, p));
-        opened.map_or(0, iodyno_target::Opened::lay_out_bytes)
+        opened.map_or(0, iodyno_targets::Opened::lay_out_bytes)
     };
     open_targets.iter().map(of).collect()
 }

@@ -3,7 +3,7 @@
 use iodyno_catalog::Problem;
 use iodyno_drive::DriveError;
 use iodyno_notebook as notebook;
-use iodyno_target::TargetError;
+use iodyno_targets::TargetError;
 use std::path::PathBuf;
 
 /// The outcome of a run.

@@ -18,7 +18,7 @@ use crate::resolved_run::ResolvedRun;
 use iodyno_drive::{StartTogether, TargetPlan};
 use iodyno_measure::{Cell, RankEvidence};
 use iodyno_ranks::{CommonStart, Ranks};
-use iodyno_target::Inspection;
+use iodyno_targets::Inspection;
 use iodyno_workload::{Content, TargetPart};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};

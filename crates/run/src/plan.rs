@@ -4,7 +4,7 @@
 use crate::resolved_run::{MethodRun, ResolvedRun};
 use iodyno_measure::Threshold;
 use iodyno_method::Budget;
-use iodyno_target::{Health, Inspection};
+use iodyno_targets::{Health, Inspection};
 use iodyno_units::{OpKind, human};
 use iodyno_workload::{ArrivalKind, CellSpec, Spec};
 use serde::Serialize;

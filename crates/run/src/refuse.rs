@@ -11,7 +11,7 @@ use iodyno_drive::{
     DriveError, EngineKind, INTERVAL_NS_MAX, INTERVAL_NS_MIN, INTERVALS_MAX, Medium,
 };
 use iodyno_notebook::CELLS_PLANNED_MAX;
-use iodyno_target::{SysRoot, memory_available_bytes};
+use iodyno_targets::{SysRoot, memory_available_bytes};
 use iodyno_units::{OpKind, human};
 use iodyno_workload::{
     ArrivalKind, CellSpec, Content, Edge, Geometry, MAX_THREADS, Percent, Shared, Spec,

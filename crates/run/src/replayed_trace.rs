@@ -5,7 +5,7 @@ use crate::request::TraceRequest;
 use iodyno_catalog::Problem;
 use iodyno_catalog::input::Input;
 use iodyno_exchange::trace::{self, BlockAction, Selection, TraceFile};
-use iodyno_target::{SysRoot, memory_available_bytes};
+use iodyno_targets::{SysRoot, memory_available_bytes};
 use iodyno_units::human;
 use iodyno_workload::{CellSpec, Content, Fit, MAX_DEPTH, Replay, ReplayShape, Timing};
 use std::io::BufReader;

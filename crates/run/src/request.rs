@@ -9,7 +9,7 @@ use iodyno_exchange::trace::Selection;
 use iodyno_measure::Threshold;
 use iodyno_method::MethodSource;
 use iodyno_notebook::RunHead;
-use iodyno_target::TargetName;
+use iodyno_targets::TargetName;
 use iodyno_workload::{CellSpec, DropCache, Fit, Spec, Timing};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

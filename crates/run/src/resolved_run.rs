@@ -11,7 +11,7 @@ use iodyno_drive::clock::Clock;
 use iodyno_measure::{Cell, Threshold};
 use iodyno_method::{Choice, Method, MethodSource};
 use iodyno_ranks::Ranks;
-use iodyno_target::TargetName;
+use iodyno_targets::TargetName;
 use iodyno_units::human;
 use iodyno_workload::CellSpec;
 use serde::{Deserialize, Serialize};

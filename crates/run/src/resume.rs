@@ -5,7 +5,7 @@ use crate::request::{RANKS, RunRequest, Work};
 use crate::resolved_run::Resume;
 use crate::schedule::whole_steps;
 use iodyno_notebook::{Run, Status};
-use iodyno_target::{MachineFacts, TargetName};
+use iodyno_targets::{MachineFacts, TargetName};
 use serde_json::Value;
 
 /// The request of an interrupted run of this version of the program, and its finished part. `destroy` names the

@@ -19,7 +19,7 @@ use crate::step_context::StepContext;
 use core::ops::Range;
 use iodyno_measure::{Evidence, FillProof, Level, Place, Preparation};
 use iodyno_notebook::{Notebook, Run, RunSummary, Status};
-use iodyno_target::{WritesSeen, unwritten_since};
+use iodyno_targets::{WritesSeen, unwritten_since};
 use iodyno_units::{OpKind, human};
 
 /// Name of a fill's cells.

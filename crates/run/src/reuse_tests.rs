@@ -4,7 +4,7 @@
 use super::*;
 use iodyno_measure::{Cell, Ended, Interval, Role, Verdict};
 use iodyno_notebook::{RunHead, TargetRecord, Timestamp, WRITES_SEEN};
-use iodyno_target::DeviceWrites;
+use iodyno_targets::DeviceWrites;
 use serde_json::json;
 
 const SIZE: u64 = 8 << 30;

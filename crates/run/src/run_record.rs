@@ -11,7 +11,7 @@ use iodyno_notebook::{
     self as notebook, CHANGED, Notebook, Run, RunHead, Status, TargetRecord, Timestamp,
     WRITES_SEEN, WorkloadRecord,
 };
-use iodyno_target::{BlockDevice, MachineFacts, SysRoot, health};
+use iodyno_targets::{BlockDevice, MachineFacts, SysRoot, health};
 use serde_json::Value;
 
 /// The record of a run before its first cell.

@@ -8,7 +8,7 @@ use crate::shard::Shard;
 use iodyno_measure::Cell;
 use iodyno_method::{Done, Step};
 use iodyno_notebook::{Error, Notebook, Outcome, Run, Status};
-use iodyno_target::TargetName;
+use iodyno_targets::TargetName;
 use serde_json::Value;
 use std::collections::BTreeMap;
 

@@ -4,7 +4,7 @@
 use crate::outcome::RunError;
 use iodyno_drive::{TraceEvent, TraceEvents};
 use iodyno_exchange::trace::{OwnId, own_head, own_line, own_tail};
-use iodyno_target::output::NewFile;
+use iodyno_targets::output::NewFile;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::Path;

@@ -15,7 +15,7 @@ use iodyno_method::Budget;
 use iodyno_nbd::client::{Address, Blocking, Uri};
 use iodyno_nbd::{CmdFlags, Kind as NbdKind};
 use iodyno_notebook::{Notebook, Timestamp};
-use iodyno_target::{Inspection, Kind, TargetName};
+use iodyno_targets::{Inspection, Kind, TargetName};
 use iodyno_units::{OpKind, verifiable};
 use iodyno_workload::{CellSpec, Content, Percent, Spec};
 use std::os::fd::AsRawFd as _;

@@ -4,7 +4,7 @@
 use crate::open_targets::OpenTarget;
 use crate::outcome::RunError;
 use crate::request::ListedCell;
-use iodyno_target::{Inspection, Kind, TargetName, inspect};
+use iodyno_targets::{Inspection, Kind, TargetName, inspect};
 use iodyno_units::verifiable::Mark;
 use iodyno_units::{OpKind, human};
 use iodyno_workload::{Block, Content, Spec};

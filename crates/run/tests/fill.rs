@@ -11,7 +11,7 @@ use iodyno_run::{
     Files, FillShape, ListedCell, Outcome, OverRanks, Process, Rates, ResolvedRun, RunError,
     RunRequest, Watch, Work, execute, fill,
 };
-use iodyno_target::{TargetName, WritesSeen, inspect, unwritten_since, writes_seen};
+use iodyno_targets::{TargetName, WritesSeen, inspect, unwritten_since, writes_seen};
 use iodyno_workload::{CellSpec, Spec};
 
 const MIB: u64 = 1 << 20;

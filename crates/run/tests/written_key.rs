@@ -1,7 +1,7 @@
 //! The key under which the notebook stores the content written to a target.
 
 use iodyno_run::written_key;
-use iodyno_target::{Inspection, Kind, NbdExport, TargetName, inspect};
+use iodyno_targets::{Inspection, Kind, NbdExport, TargetName, inspect};
 use serde_json::json;
 
 fn null() -> Inspection {

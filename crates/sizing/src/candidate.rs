@@ -8,7 +8,7 @@ use iodyno_emulate::describe::{Bay, DescribedDevice, DescribedSystem, Parameter}
 use iodyno_emulate::spec::{Adapters, Kind, Slot};
 use iodyno_raid::Level;
 use iodyno_run::{Files, RunError, described_device, described_system, emulated};
-use iodyno_target::TargetName;
+use iodyno_targets::TargetName;
 
 /// Maximum drives of a server without adapters: the bays of a server with two rack units.
 pub const SERVER_BAYS: u32 = 24;

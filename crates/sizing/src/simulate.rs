@@ -13,7 +13,7 @@ use iodyno_emulate::{AdapterFault, Fault, PartId, System};
 use iodyno_measure::{Evidence, KindSummary, Quantity, Summary};
 use iodyno_run::explain::{Share, shares};
 use iodyno_run::{Emulated, Files, RunError, emulated};
-use iodyno_target::TargetName;
+use iodyno_targets::TargetName;
 use iodyno_units::OpKind;
 use iodyno_workload::{CellSpec, EmulationOptions, Spec};
 use std::collections::BTreeMap;

@@ -23,7 +23,7 @@ use crate::unit::Dimension;
 use crate::wanted::{Wanted, Workload};
 use iodyno_emulate::spec::Kind;
 use iodyno_raid::Level;
-use iodyno_target::ArrayName;
+use iodyno_targets::ArrayName;
 
 /// The kinds of null model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use iodyno_emulate::System;
 use iodyno_emulate::describe::{self, DescribedSystem, Parameter};
 use iodyno_emulate::spec::{self, Attach, Device, Host, Preconditioned, Written};
 use iodyno_run::{Files, emulated};
-use iodyno_target::{ArrayName, ModelName, TargetName};
+use iodyno_targets::{ArrayName, ModelName, TargetName};
 use std::sync::Arc;
 
 /// A server that may hold any number of one device.

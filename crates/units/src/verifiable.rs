@@ -2,7 +2,7 @@
 //! checksum. `docs/formats/verifiable.md` is the layout's specification.
 //!
 //! It lies in this crate because the crates that write it (`workload`, `drive`) and the one that must only
-//! recognise it on a device (`target`) may not import each other. A check reads the unit alone: whether it is
+//! recognise it on a device (`targets`) may not import each other. A check reads the unit alone: whether it is
 //! the *latest* write there is known only to a caller that counts the writes.
 
 mod check;

@@ -171,7 +171,7 @@ impl std::str::FromStr for EngineKind {
     }
 }
 
-/// An open target in the form that engines use. The crate `target` opens it; engines never do.
+/// An open target in the form that engines use. The crate `targets` opens it; engines never do.
 #[derive(Clone, Debug)]
 pub struct FileMedium {
     /// Open descriptor.

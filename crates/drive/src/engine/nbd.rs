@@ -15,7 +15,7 @@ use std::time::Duration;
 /// Time limit from the first attempt to the negotiated export.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// An export, as inspected and accepted by the crate `target`.
+/// An export, as inspected and accepted by the crate `targets`.
 #[derive(Clone, Debug)]
 pub struct NbdMedium {
     /// Address of the export.

@@ -3,7 +3,7 @@
 use super::log_bench::{self, LogBench, LogDurability};
 use super::{socket, target};
 use clap::{Args, Subcommand};
-use iodyno_target::TargetName;
+use iodyno_targets::TargetName;
 use iodyno_units::{parse_duration_ns, parse_size};
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -5,7 +5,7 @@ use clap::{Args, ValueEnum};
 use iodyno_drive::EngineKind;
 use iodyno_measure::Threshold;
 use iodyno_run::Processors;
-use iodyno_target::TargetName;
+use iodyno_targets::TargetName;
 use iodyno_units::{parse_duration_ns, parse_rate_iops, parse_size};
 use std::path::PathBuf;
 

@@ -6,7 +6,7 @@ use iodyno_drive::EngineKind;
 use iodyno_exchange::trace::{BlockAction, Format};
 use iodyno_measure::Threshold;
 use iodyno_run::Processors;
-use iodyno_target::TargetName;
+use iodyno_targets::TargetName;
 use iodyno_units::{parse_duration_ns, parse_size};
 use iodyno_workload::{Fit, MAX_DEPTH, MAX_THREADS};
 use std::path::PathBuf;

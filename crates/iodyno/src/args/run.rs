@@ -7,7 +7,7 @@ use iodyno_drive::EngineKind;
 use iodyno_measure::Threshold;
 use iodyno_method::{LatencyLimit, Order};
 use iodyno_run::{Processors, Shard};
-use iodyno_target::TargetName;
+use iodyno_targets::TargetName;
 use iodyno_units::{parse_duration_ns, parse_percent, parse_size};
 use iodyno_workload::{
     ActiveRange, Block, Content, MAX_DEPTH, MAX_THREADS, MAX_TIME_NS, OfferedRate, Pattern, Percent,

@@ -2,7 +2,7 @@
 
 use super::{emulated, socket};
 use clap::{Args, ValueEnum};
-use iodyno_target::TargetName;
+use iodyno_targets::TargetName;
 use iodyno_units::parse_size;
 use std::path::PathBuf;
 

@@ -7,7 +7,7 @@ use crate::{print, print_json};
 use iodyno_logserver::storage::{self, Purpose};
 use iodyno_logserver::{Found, open_log};
 use iodyno_msglog::OpenError;
-use iodyno_target::TargetName;
+use iodyno_targets::TargetName;
 use iodyno_units::human::{self, counted};
 use serde_json::json;
 use std::fmt::Write as _;

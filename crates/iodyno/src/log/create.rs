@@ -6,7 +6,7 @@ use crate::print;
 use iodyno_logserver::storage::{self, OpenStorage, Purpose};
 use iodyno_msglog::layout::DESCRIPTION_BYTES;
 use iodyno_msglog::{Layout, recovery};
-use iodyno_target::{Confirm, TargetName};
+use iodyno_targets::{Confirm, TargetName};
 use iodyno_units::human;
 use iodyno_units::text::clean;
 use std::process::ExitCode;

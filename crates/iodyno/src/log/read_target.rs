@@ -11,7 +11,7 @@ use iodyno_msglog::Filter;
 use iodyno_msglog::lines::Selection;
 use iodyno_msglog::protocol::Start;
 use iodyno_msglog::recovery::{self, ReplayFrom};
-use iodyno_target::TargetName;
+use iodyno_targets::TargetName;
 use std::ops::ControlFlow;
 use std::process::ExitCode;
 

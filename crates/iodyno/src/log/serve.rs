@@ -11,7 +11,7 @@ use iodyno_logserver::{Found, Limits, Server, ServerOptions, StartError, open_lo
 use iodyno_msglog::{CommitRule, Durability, LogOptions, recovery};
 use iodyno_nbd::Endpoint;
 use iodyno_nbd::server::ListenError;
-use iodyno_target::{Confirm, SysRoot, TargetName, memory_available_bytes};
+use iodyno_targets::{Confirm, SysRoot, TargetName, memory_available_bytes};
 use iodyno_units::human;
 use std::fmt::Write as _;
 use std::path::PathBuf;

@@ -6,7 +6,7 @@ use iodyno_catalog::input::Input;
 use iodyno_emulate::{Completion, Machine};
 use iodyno_live::record::Record;
 use iodyno_measure::Histogram;
-use iodyno_target::TargetName;
+use iodyno_targets::TargetName;
 use iodyno_units::human;
 use serde_json::{Value, json};
 use std::io::BufReader;

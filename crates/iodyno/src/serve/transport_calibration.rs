@@ -11,7 +11,7 @@ use iodyno_live::served::{Live, Options};
 use iodyno_live::transport::{TRANSPORT_MAX_NS, Transport};
 use iodyno_nbd::client::{Blocking, Uri};
 use iodyno_nbd::{Endpoint, Exports, Server, ServerConfig};
-use iodyno_target::TargetName;
+use iodyno_targets::TargetName;
 use iodyno_units::OpKind;
 use std::error::Error;
 use std::fs::DirBuilder;

@@ -10,7 +10,7 @@ use iodyno_emulate::{PartId, System};
 use iodyno_live::served::{ArrayFolder, VolumeFolder, stores_needed, volume_folders};
 use iodyno_live::store::{self, Image, Store};
 use iodyno_nbd::client::Uri;
-use iodyno_target::{
+use iodyno_targets::{
     Content, Direct, RefusalCode, Signature, SignatureKind, SysRoot, TargetName, check_writable,
     inspect, probe,
 };

@@ -4,7 +4,7 @@
 use crate::{Found, SetUp, cells, judged};
 use iodyno_measure::Reached;
 use iodyno_run::storage_of;
-use iodyno_target::{Stack, SysRoot};
+use iodyno_targets::{Stack, SysRoot};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;

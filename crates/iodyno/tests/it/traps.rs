@@ -1,7 +1,7 @@
 //! The trap suite: stacks in which a tool that opens with O_DIRECT and counts measures memory and calls it a disk,
 //! each with the verdict that it must have; and the honest stacks that they imitate, which must have none. The stacks
 //! are real if this kernel has the parts for them; the rest are recorded trees
-//! (`crates/target/src/inspect/stack/tests.rs`) and the guest's (`guest`'s module `traps`). `docs/traps.md` lists
+//! (`crates/targets/src/inspect/stack/tests.rs`) and the guest's (`guest`'s module `traps`). `docs/traps.md` lists
 //! all.
 //!
 //! Reads of the same disk by other processes may hide the counted ones: a trap must be detected in one of a few

@@ -1,5 +1,5 @@
 //! Rules of the workspace that no compiler checks: crates import only lower layers, modules of a crate do not
-//! import each other in a circle, only `target` writes files, and a single place reads facts by key.
+//! import each other in a circle, only `targets` writes files, and a single place reads facts by key.
 
 mod sentences;
 
@@ -29,7 +29,7 @@ const LAYERS: &[(&str, u32)] = &[
     ("method", 3),
     ("msglog", 3),
     ("notebook", 3),
-    ("target", 3),
+    ("targets", 3),
     ("drive", 4),
     ("logserver", 4),
     ("run", 5),
@@ -42,9 +42,9 @@ const LAYERS: &[(&str, u32)] = &[
 
 /// Imports that the layers alone would allow and the design forbids.
 const FORBIDDEN: &[(&str, &[&str])] = &[
-    ("target", &["workload", "measure", "catalog"]),
-    ("drive", &["notebook", "catalog", "target"]),
-    ("report", &["workload", "catalog", "target", "drive", "run"]),
+    ("targets", &["workload", "measure", "catalog"]),
+    ("drive", &["notebook", "catalog", "targets"]),
+    ("report", &["workload", "catalog", "targets", "drive", "run"]),
     ("method", &["emulate"]),
 ];
 
@@ -290,7 +290,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("raid", "vector instructions"),
     ("ranks", "a clock"),
     ("run", "affinity, the page cache"),
-    ("target", "ioctl"),
+    ("targets", "ioctl"),
 ];
 
 #[test]
@@ -333,11 +333,11 @@ const WRITING: &[&str] = &[
     "libc::open",
 ];
 
-/// The places outside `target`, which guards all other writes, where these are allowed, with reasons.
+/// The places outside `targets`, which guards all other writes, where these are allowed, with reasons.
 const WRITERS: &[(&str, &str)] = &[
     ("bench/", "a tool for developers, which writes into folders that it is given"),
     ("catalog/build.rs", "writes what is compiled in"),
-    ("notebook/src/schema.rs", "SQLite opens by path; `target` and `look` check it before"),
+    ("notebook/src/schema.rs", "SQLite opens by path; `targets` and `look` check it before"),
     ("notebook/src/portable.rs", "in memory"),
     ("notebook/src/tables.rs", "in memory"),
     ("iodyno/src/ranks.rs", "a rank's own new folder of its own name, and its notebook there"),
@@ -345,14 +345,14 @@ const WRITERS: &[(&str, &str)] = &[
     ("live/src/record.rs", "a new file only, never one that is there"),
     (
         "live/src/store/",
-        "images and sums: plain files only, by descriptor; `live` can't import `target`",
+        "images and sums: plain files only, by descriptor; `live` can't import `targets`",
     ),
     (
         "live/src/served/array_folder.rs",
         "its own folder: a new file, which takes the place of its own array.json alone",
     ),
     ("live/src/frontend/ublk/", "the kernel's own devices, which it makes for this server"),
-    ("run/src/trace_writer.rs", "a new file, which `target` makes and removes"),
+    ("run/src/trace_writer.rs", "a new file, which `targets` makes and removes"),
     ("run/src/persist.rs", "a new folder for a run that the notebook could not take"),
     ("iodyno/src/serve/transport_calibration.rs", "a new folder for one socket"),
 ];
@@ -388,16 +388,16 @@ fn code() -> Vec<(String, String)> {
 }
 
 #[test]
-fn only_target_writes_files() {
+fn only_targets_writes_files() {
     let mut used = std::collections::BTreeSet::new();
-    for (name, code) in code().iter().filter(|(name, _)| !name.starts_with("target/")) {
+    for (name, code) in code().iter().filter(|(name, _)| !name.starts_with("targets/")) {
         for (number, line) in code.lines().enumerate() {
             if line.trim_start().starts_with("//") || !WRITING.iter().any(|w| line.contains(w)) {
                 continue;
             }
             let listed = WRITERS.iter().find(|(place, _)| name.starts_with(place));
             let Some((place, _)) = listed else {
-                panic!("{name}:{}: only `target` writes files: {}", number + 1, line.trim());
+                panic!("{name}:{}: only `targets` writes files: {}", number + 1, line.trim());
             };
             used.insert(*place);
         }
@@ -423,7 +423,7 @@ const READERS: &[(&str, &str)] = &[
     ("ranks/src/ranks.rs", "/proc"),
     ("run/src/foreign_activity.rs", "/proc"),
     ("run/src/processors.rs", "/sys"),
-    ("target/src/", "targets; /proc and /sys"),
+    ("targets/src/", "targets; /proc and /sys"),
 ];
 
 /// A file that a user, or another file, names can be a device without an end or a pipe without a writer.

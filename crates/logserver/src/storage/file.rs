@@ -3,7 +3,7 @@
 use super::aligned::{ALIGN_BYTES, AlignedBuffer};
 use iodyno_msglog::Storage;
 use iodyno_msglog::storage::Buffer;
-use iodyno_target::Opened;
+use iodyno_targets::Opened;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;

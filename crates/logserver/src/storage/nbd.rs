@@ -7,7 +7,7 @@ use iodyno_msglog::Storage;
 use iodyno_msglog::storage::Buffer;
 use iodyno_nbd::client::{Blocking, Uri};
 use iodyno_nbd::{CmdFlags, Kind};
-use iodyno_target::{
+use iodyno_targets::{
     SysRoot, TargetError, TargetName, check_writable, confirm, inspect, with_log_kept,
 };
 use std::io;

@@ -7,7 +7,7 @@ use crate::outcome::RunError;
 use crate::resolved_run::ResolvedRun;
 use crate::watch::Watch;
 use iodyno_ranks::Ranks;
-use iodyno_target::{
+use iodyno_targets::{
     Confirm, FileAcrossHosts, Inspection, Kind, OpenedBy, SysRoot, TargetName, check_writable,
     confirm, inspect_from,
 };

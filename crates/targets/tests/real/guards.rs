@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use iodyno_target::{
+use iodyno_targets::{
     Confirm, LayOut, OpenOptions, RefusalCode, SysRoot, TargetError, check_writable, inspect,
     lay_out, open, open_inspected,
 };
@@ -548,6 +548,6 @@ fn the_system_disk_is_refused() {
     let found = check_writable(&inspection, &SysRoot::real());
     assert_eq!(found[0].code, RefusalCode::SystemDisk);
     let own_name = inspection.device.as_ref().unwrap().kernel_name.clone();
-    let confirmed = iodyno_target::confirm(&inspection, found, &Confirm(vec![own_name]));
+    let confirmed = iodyno_targets::confirm(&inspection, found, &Confirm(vec![own_name]));
     assert!(matches!(confirmed, Err(TargetError::Refused(_))), "{confirmed:?}");
 }

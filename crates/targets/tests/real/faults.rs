@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use iodyno_target::{
+use iodyno_targets::{
     LayOut, Marker, OpenOptions, RefusalCode, TargetError, inspect, lay_out, open, open_inspected,
 };
 

@@ -5,10 +5,10 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use iodyno_target::purge::{
+use iodyno_targets::purge::{
     Method, PurgeOptions, PurgeOutcome, PurgeRecord, Verified, plan, purge,
 };
-use iodyno_target::{Confirm, RefusalCode, TargetError};
+use iodyno_targets::{Confirm, RefusalCode, TargetError};
 
 use crate::common::*;
 

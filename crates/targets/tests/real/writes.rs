@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use iodyno_target::{OpenOptions, WritesSeen, WrittenSince, open, unwritten_since, writes_seen};
+use iodyno_targets::{OpenOptions, WritesSeen, WrittenSince, open, unwritten_since, writes_seen};
 
 use crate::common::*;
 

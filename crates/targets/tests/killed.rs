@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use iodyno_target::{LayOut, Marker, OpenOptions, TargetName, inspect, lay_out, open};
+use iodyno_targets::{LayOut, Marker, OpenOptions, TargetName, inspect, lay_out, open};
 
 const CHILD_TARGET: &str = "IODYNO_TEST_CHILD_TARGET";
 const READY: &str = "the child is in the middle of it";

@@ -1,5 +1,5 @@
 //! Guards and faults on real loop devices, mounts and swap. They need root, so they are ignored
-//! by default: `cargo test -p iodyno-target -- --ignored`. Only loop devices over files in a
+//! by default: `cargo test -p iodyno-targets -- --ignored`. Only loop devices over files in a
 //! temporary folder are written.
 
 mod common;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
 use std::time::Duration;
 
-use iodyno_target::{
+use iodyno_targets::{
     Confirm, Inspection, OpenOptions, Opened, Refusal, RefusalCode, SysRoot, TargetError,
     TargetName, check_writable, inspect,
 };
