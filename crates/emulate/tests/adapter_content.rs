@@ -1,7 +1,7 @@
 //! Content behind RAID adapters in situations that random histories (`adapter_histories.rs`) rarely or never reach:
 //! what a cache keeps of a slow read, and which of two writes to a unit reaches a device last.
 
-mod common;
+use crate::common;
 
 use common::{flash, host};
 use iodyno_emulate::spec::{

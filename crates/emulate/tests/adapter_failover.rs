@@ -1,7 +1,7 @@
 //! Duration of failover after the loss of an adapter or of the links between two, and the adapter that serves
 //! afterwards. (`adapter_histories` checks the content.)
 
-mod common;
+use crate::common;
 
 use common::{flash, host};
 use iodyno_emulate::spec::{

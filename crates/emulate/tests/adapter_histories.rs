@@ -2,7 +2,7 @@
 //! batteries. Each read must return what the operations before it allow; see [`Run`] for the rules. A
 //! history depends only on its seed: `HISTORY=seed` runs and prints one, `HISTORIES=n` sets their number.
 
-mod common;
+use crate::common;
 
 use common::{disk, flash, host};
 use iodyno_emulate::spec::{

@@ -1,7 +1,7 @@
 //! RAID adapters: closed forms of one operation and of each bottleneck, absorption by the write cache, and completion
 //! of every operation under any load.
 
-mod common;
+use crate::common;
 
 use common::{flash, host};
 use iodyno_emulate::describe;

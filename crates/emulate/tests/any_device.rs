@@ -2,7 +2,7 @@
 //! a rest until nothing is in progress, each channel and die was busy for exactly its work. A
 //! sample of the pages gives the same results as all of them.
 
-mod common;
+use crate::common;
 
 use common::{Loop, flash, system};
 use iodyno_emulate::spec::{Attach, Flash, Kind, Slc, Written};

@@ -1,7 +1,7 @@
 //! Content of arrays in situations that random histories (`array_histories.rs`) rarely or never reach: reports of lost
 //! data, and the effects of a journal, a spare or a scrub.
 
-mod common;
+use crate::common;
 
 use common::{disk, flash, host, memory};
 use iodyno_emulate::spec::{self, ArrayShape, Device, Kind, Part, Preconditioned, Volume, Written};

@@ -3,7 +3,7 @@
 //! was lost than the level survives; see [`Shadow`] for the rules. A history depends only on its seed: `HISTORY=seed`
 //! runs and prints one, `HISTORIES=n` sets their number.
 
-mod common;
+use crate::common;
 
 use common::{disk, flash, host, memory};
 use iodyno_emulate::spec::{ArrayShape, Device, Kind, Part, Preconditioned, Written};

@@ -1,7 +1,7 @@
 //! Arrays in virtual time: closed forms of one operation, the member operations of each level, and the data lost with
 //! each set of members. (The crate `raid` tests layouts, plans and parity.)
 
-mod common;
+use crate::common;
 
 use common::{disk, flash, host, memory};
 use iodyno_emulate::spec::{ArrayShape, Device, Kind, Preconditioned, Written};

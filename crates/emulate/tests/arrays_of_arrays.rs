@@ -1,7 +1,7 @@
 //! Arrays of arrays in virtual time: closed forms of one operation, member operations, survivable losses, and
 //! re-created branches. (`array_histories.rs` checks the content.)
 
-mod common;
+use crate::common;
 
 use common::{flash, host};
 use iodyno_emulate::spec::{

@@ -8,8 +8,7 @@
 //! for the interior of such drives. Each prediction is shown with the result of time-sharing (the harmonic mean of pure
 //! reads and pure writes) and with the upper bound: neither kind can be faster than alone.
 
-#[path = "common/catalog.rs"]
-mod catalog;
+use crate::catalog_devices as catalog;
 
 use catalog::{Bench, Loop, STEADY};
 use iodyno_emulate::describe::{self, Parameter, Source};

@@ -1,7 +1,7 @@
 //! Content of disks and memory after a power cut: what was acknowledged and protected or flushed survives,
 //! and unprotected data is lost. (`laws.rs` covers flash.)
 
-mod common;
+use crate::common;
 
 use common::{disk, memory, system};
 use iodyno_emulate::spec::{Kind, Written};

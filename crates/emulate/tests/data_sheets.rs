@@ -2,8 +2,7 @@
 //! in its system, reproduces them. They were inputs, so this does not validate the model, only the
 //! interaction of its parts. The files state which figures are printed for the device and which for its class.
 
-#[path = "common/catalog.rs"]
-mod catalog;
+use crate::catalog_devices as catalog;
 
 use catalog::{Bench, Loop, Outcome, STEADY};
 use iodyno_emulate::spec::Written::{Fresh, Sequential};

@@ -6,10 +6,8 @@
 //! The keys come from the schema, so that a new key without a case fails. Keys shared by flash DIMMs
 //! and by drives behind a link have a case for each.
 
-#[path = "common/effects.rs"]
-mod effects;
-#[path = "common/load.rs"]
-mod load;
+use crate::common_effects as effects;
+use crate::load;
 
 use std::collections::BTreeSet;
 

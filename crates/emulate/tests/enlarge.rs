@@ -1,6 +1,6 @@
 //! Devices with a larger capacity than their files give.
 
-mod common;
+use crate::common;
 
 use common::system;
 use iodyno_emulate::Machine;

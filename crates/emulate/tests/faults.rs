@@ -1,7 +1,7 @@
 //! Injected faults: slow, delayed, failing, hung and lost devices, power that stays off, and unreadable ranges, on
 //! every kind of device. Other volumes must not be affected.
 
-mod common;
+use crate::common;
 
 use common::{disk, flash, memory, system};
 use iodyno_emulate::spec::{Kind, Written};

@@ -1,7 +1,7 @@
 //! A follower of the content events always knows the result of a read, and the content after a
 //! power cut: both equal the machine's own.
 
-mod common;
+use crate::common;
 
 use common::{disk, flash, memory, system};
 use iodyno_emulate::spec::{Kind, Written};

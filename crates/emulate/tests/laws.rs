@@ -1,6 +1,6 @@
 //! Invariants of any storage, and closed forms for machines simple enough to have one.
 
-mod common;
+use crate::common;
 
 use common::{Loop, RANDOM, flash, run, system};
 use iodyno_emulate::spec::{Attach, Kind, Written};

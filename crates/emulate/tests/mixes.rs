@@ -6,7 +6,7 @@
 //! fraction t of the mean of 1/r and 1/w, a mix has 1 / (s/r + (1-s)/w + 2 s (1-s) t (1/r + 1/w) / 2) I/Os per
 //! second.
 
-mod common;
+use crate::common;
 
 use common::{Loop, RANDOM, flash, run};
 use iodyno_catalog::{Kind, list};

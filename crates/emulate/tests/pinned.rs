@@ -6,8 +6,7 @@
 //! A deliberate change of a device's modelled behaviour changes the pinned events; the failure
 //! prints the new list.
 
-#[path = "common/load.rs"]
-mod load;
+use crate::load;
 
 use iodyno_emulate::spec::{
     Access, Adapters, ArrayShape, Cache, Drawers, HostPaths, ParityEngine, Preconditioned,

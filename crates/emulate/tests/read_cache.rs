@@ -1,7 +1,7 @@
 //! Flash as a read cache in front of disks: closed forms of its hit ratio and latency, and histories of its content with
 //! power cuts and the loss of the flash.
 
-mod common;
+use crate::common;
 
 use common::{disk, flash, host, memory};
 use iodyno_emulate::spec::{ArrayShape, Device, Kind, Part, Preconditioned, Written};

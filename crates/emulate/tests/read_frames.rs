@@ -1,7 +1,7 @@
 //! Reads of several flash pages: the pages that a lane sends in one frame hold their contexts until the slowest
 //! arrives.
 
-mod common;
+use crate::common;
 
 use common::{Loop, RANDOM, flash, run};
 use iodyno_emulate::spec::Flash;

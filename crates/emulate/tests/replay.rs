@@ -1,7 +1,7 @@
 //! Replay of a machine from its seed and inputs: a replayed journal of operations and faults with their
 //! times gives the same events.
 
-mod common;
+use crate::common;
 
 use common::{add, disk, flash, host, memory, system};
 use iodyno_emulate::spec::{Attach, Kind, Written};

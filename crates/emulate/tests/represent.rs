@@ -1,7 +1,7 @@
 //! Compares the represented form with the exact one, through the whole machine: a device's
 //! behaviour must not depend on the number of pages held in memory.
 
-mod common;
+use crate::common;
 
 use common::{Loop, flash, system};
 use iodyno_emulate::Machine;

@@ -1,7 +1,7 @@
 //! The fill of buffers and caches: data that went in is either held or came out, and a disk cache filled by
 //! construction behaves like one filled by writes.
 
-mod common;
+use crate::common;
 
 use common::{Loop, RANDOM, disk, flash, system};
 use iodyno_emulate::spec::Kind;

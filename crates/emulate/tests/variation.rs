@@ -1,7 +1,7 @@
 //! Reads of varying duration, compared with the closed forms of their mixtures: page types, retries, and the fraction
 //! of the data in an SLC cache.
 
-mod common;
+use crate::common;
 
 use common::{RANDOM, flash, system};
 use iodyno_emulate::Machine;

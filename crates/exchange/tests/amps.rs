@@ -1,6 +1,6 @@
 //! Command lines of `amps_bio_perf_test`: the workload that each option gives, and the texts of refusals.
 
-mod other_tools;
+use crate::other_tools;
 
 use iodyno_exchange::amps::parse;
 use iodyno_exchange::fio::Job;

@@ -1,6 +1,6 @@
 //! Command lines of diskspd: the workload that each option gives, and the texts of refusals.
 
-mod other_tools;
+use crate::other_tools;
 
 use iodyno_exchange::diskspd::parse;
 use iodyno_exchange::fio::Job;

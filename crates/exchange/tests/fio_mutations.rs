@@ -5,7 +5,7 @@
 //! 537th, and `IODYNO_FIO_MUTATIONS=1800s` as many as fit into half an hour of processor time. The last long pass:
 //! `bench/runs/2026-11-24-fio-mutations`.
 
-mod mutation_budget;
+use crate::mutation_budget;
 
 use iodyno_exchange::fio::{JobFile, Surroundings, parse, parse_command_line};
 use iodyno_units::rng::{self, Generator, RngCore as _, below};

@@ -6,7 +6,7 @@
 //! `IODYNO_EXCHANGE_MUTATIONS=1@537` only the 537th, and `IODYNO_EXCHANGE_MUTATIONS=1800s` as many as fit into half an
 //! hour of processor time, for each. The last long pass: `bench/runs/2026-11-26-mutations`.
 
-mod mutation_budget;
+use crate::mutation_budget;
 
 use iodyno_catalog::Problem;
 use iodyno_exchange::fio::JobFile;

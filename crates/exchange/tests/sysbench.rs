@@ -1,7 +1,7 @@
 //! Command lines of sysbench's `fileio`: the workload that each option gives, and the texts of refusals.
 //! `sysbench_peer.rs` compares the stream with sysbench itself.
 
-mod other_tools;
+use crate::other_tools;
 
 use iodyno_exchange::fio::Job;
 use iodyno_exchange::sysbench::parse;

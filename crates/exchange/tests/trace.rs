@@ -6,8 +6,8 @@
 //! mutations of the third sample of `trace_samples::all`. The last long passes: `bench/runs/2026-11-26-mutations`, and
 //! `2026-11-27-mutations`.
 
-mod mutation_budget;
-mod trace_samples;
+use crate::mutation_budget;
+use crate::trace_samples;
 
 use iodyno_exchange::trace::{BlockAction, Format, Selection, TraceFile, read};
 use iodyno_units::OpKind::{Flush, Read, Trim, Write};
@@ -336,7 +336,7 @@ fn keeps_the_laws(text: &[u8], chosen: &Selection) -> bool {
     assert_eq!(of.all_ops(), file.trace.len() as u64);
     assert_eq!(
         of.bytes.iter().sum::<u64>(),
-        file.trace.ops().map(|o| u64::from(o.op.len_bytes)).sum()
+        file.trace.ops().map(|o| u64::from(o.op.len_bytes)).sum::<u64>()
     );
     let align = chosen.align_bytes.unwrap_or(512);
     let mut last = 0;

@@ -1,7 +1,7 @@
 //! Formats of traces of other tools and of published collections: meaning of columns, completions of operations,
 //! selections, and refusals by name.
 
-mod trace_samples;
+use crate::trace_samples;
 
 use iodyno_exchange::trace::{BlockAction, Format, Selection, TraceFile, read};
 use iodyno_units::OpKind::{Flush, Read, Trim, Write};

@@ -1,6 +1,6 @@
 //! Parameter files of vdbench: the workload that each parameter gives, and the texts of refusals.
 
-mod other_tools;
+use crate::other_tools;
 
 use iodyno_exchange::fio::{Job, JobFile};
 use iodyno_exchange::vdbench::{parse, read_command};

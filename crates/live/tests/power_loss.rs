@@ -1,8 +1,7 @@
 //! The losses that a server counts in a power cut are exactly the bytes missing from its volume: for every kind of
 //! device, whether power returns at once or later. `IODYNO_POWER_LOSSES=10000` runs that many cuts of each kind.
 
-#[path = "../../emulate/tests/common/mod.rs"]
-mod common;
+use crate::common;
 
 use common::{disk, flash, memory, system};
 use iodyno_emulate::spec::{Kind, Written};

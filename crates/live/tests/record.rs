@@ -1,7 +1,6 @@
 //! The record of a server killed at any byte of it.
 
-#[path = "../../emulate/tests/common/mod.rs"]
-mod common;
+use crate::common;
 
 use common::{flash, system};
 use iodyno_emulate::Machine;

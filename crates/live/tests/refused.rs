@@ -1,8 +1,7 @@
 //! A served device whose backing is full, as clients see it: acknowledged data is kept, and nothing is acknowledged
 //! that can't be kept.
 
-#[path = "../../emulate/tests/common/mod.rs"]
-mod common;
+use crate::common;
 
 use common::{disk, flash, system};
 use iodyno_emulate::spec::{Kind, Written};

@@ -1,7 +1,6 @@
 //! A machine driven by the tests' own clock: compensation of the transport, and the thread that delivers completions.
 
-#[path = "../../emulate/tests/common/mod.rs"]
-mod common;
+use crate::common;
 
 use common::{flash, system};
 use iodyno_emulate::Machine;

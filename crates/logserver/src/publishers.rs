@@ -144,7 +144,8 @@ impl Publishers {
     pub(crate) fn append<B: AsRef<[u8]> + AsMut<[u8]>>(
         &mut self,
         log: &mut Log<B>,
-        (handle, connection): (&mut Handle, u64),
+        handle: &mut Handle,
+        connection: u64,
         message: &Published<'_>,
         time_ns: u64,
         buffers: &mut impl FnMut() -> B,

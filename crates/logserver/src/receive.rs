@@ -387,10 +387,10 @@ impl Reader<'_> {
         for message in batch {
             loop {
                 let shared = &mut *guard;
-                let publisher = (&mut *handle, self.id);
                 let appended = shared.publishers.append(
                     &mut shared.log,
-                    publisher,
+                    handle,
+                    self.id,
                     message,
                     time_ns,
                     &mut buffers,

@@ -145,7 +145,7 @@ impl Verification {
 
     /// Counts a whole unit by its writer's stamp and layout; `current` means that the map knows no later write of it.
     #[inline]
-    pub fn add_whole(&mut self, (stamp, layout): (u64, u8), current: bool) {
+    pub fn add_whole(&mut self, stamp: u64, layout: u8, current: bool) {
         self.checked += 1;
         if current {
             self.current += 1;
@@ -267,7 +267,7 @@ mod tests {
                     i * 13 % 11 * 4096 + from,
                     i < 9,
                 );
-                part.add_whole((from % 3 + 1, 2), i % 2 == 0);
+                part.add_whole(from % 3 + 1, 2, i % 2 == 0);
                 part.add_unverified(i % 3 == 0);
             }
             part

@@ -344,10 +344,10 @@ fn each_rule_fires_on_its_own_evidence() {
         ("UNFLUSHED_LOST", Level::Warning, |c| checked(c).add_found(Finding::Unflushed, 0, true)),
         ("UNVERIFIED_READS", Level::Warning, |c| checked(c).add_unverified(false)),
         ("PASS_SHORT", Level::Warning, |c| {
-            checked(c).add_whole((1, 2), true);
+            checked(c).add_whole(1, 2, true);
             checked(c).read_share = Some(0.999);
         }),
-        ("VERIFIED", Level::Note, |c| checked(c).add_whole((1, 2), true)),
+        ("VERIFIED", Level::Note, |c| checked(c).add_whole(1, 2, true)),
         ("COARSE_STAMPS", Level::Note, |c| c.stamps.add(32, 50_000)),
         ("SHORT", Level::Note, |c| c.window_ns = 900_000_000),
     ];

@@ -1,7 +1,7 @@
 //! Verdicts on stationarity, tested as a detector on simulated closed loops with and without disturbances, over many
 //! seeds: each trap must be detected, and honest targets must pass.
 
-mod simulated;
+use crate::simulated;
 
 use iodyno_measure::stationarity::Stationarity;
 use iodyno_measure::verdict::judge;

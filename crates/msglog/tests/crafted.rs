@@ -2,7 +2,7 @@
 //! and appended to without a panic, and without memory allocated by a hostile number. `IODYNO_CRAFTED_LOGS` sets the
 //! number of logs; a log is replayed by its seed.
 
-mod common;
+use crate::common;
 
 use common::disk::Disk;
 use iodyno_msglog::chunk::{CHUNK_HEADER_BYTES, ChunkHeader};

@@ -9,7 +9,7 @@
 //!
 //! `IODYNO_LOG_HISTORIES` sets the number of logs; a log is replayed by its seed.
 
-mod common;
+use crate::common;
 
 use common::disk::{Disk, SECTOR_BYTES};
 use common::{Defect, History, Kind, Published};

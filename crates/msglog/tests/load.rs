@@ -1,7 +1,7 @@
 //! The load of a log on a disk whose writes and flushes take known times: rates and latencies have closed forms, and
 //! recovery can open the log that was written.
 
-mod common;
+use crate::common;
 
 use common::disk::Disk;
 use iodyno_measure::MessageLog;

@@ -3,7 +3,7 @@
 //! kind; a failing history is replayed by its seed. 2026-11-24, release build: 60,000 of each kind, four crashes
 //! each, in 157 s on a busy machine.
 
-mod common;
+use crate::common;
 
 use common::{Defect, Kind, history};
 

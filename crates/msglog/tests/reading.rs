@@ -1,7 +1,7 @@
 //! A log whose segments take several reads: reading ahead returns the same chunks, replays begin anywhere, and an
 //! idle log proves damage to its last chunk.
 
-mod common;
+use crate::common;
 
 use common::disk::{Disk, SECTOR_BYTES};
 use iodyno_msglog::layout::DESCRIPTION_BYTES;

@@ -1,6 +1,6 @@
 //! Rules of the log that random histories rarely exercise, each with its own case.
 
-mod common;
+use crate::common;
 
 use common::disk::Disk;
 use iodyno_msglog::layout::{DESCRIPTION_BYTES, EpochStart};

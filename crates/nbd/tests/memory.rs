@@ -1,6 +1,6 @@
 //! The memory limit of all connections together holds for any clients, and locks no good client out.
 
-mod common;
+use crate::common;
 
 use common::{Delayed, Lab, Manner, Raw, pattern_at};
 use iodyno_nbd::ram::Ram;

@@ -5,10 +5,7 @@
 //! A program that is missing fails its tests: `./test` installs them where it may, or Debian's packages
 //! libnbd-bin, python3-libnbd, qemu-utils, nbdkit and fio have them.
 
-mod common;
-#[cfg(feature = "tls")]
-#[path = "common/pki.rs"]
-mod pki;
+use crate::common;
 
 use common::{Delayed, Lab, Manner, pattern_at};
 use iodyno_nbd::client::{self, Blocking, Config, Connection, Uri, Wait};

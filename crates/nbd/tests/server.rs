@@ -1,7 +1,7 @@
 //! The server under good clients and bad ones. After each fault of a client, a good client must still get its
 //! bytes.
 
-mod common;
+use crate::common;
 
 use common::{Delayed, Lab, Manner, Raw, pattern_at};
 use iodyno_nbd::client::{self, Config, Connection, Wait};

@@ -1,8 +1,7 @@
 //! TLS: required or absent, and certificates checked on both sides.
 
-mod common;
-#[path = "common/pki.rs"]
-mod pki;
+use crate::common;
+use crate::pki;
 
 use common::{Delayed, Lab, Manner, pattern_at};
 use iodyno_nbd::client::{self, Blocking, Config, Connection, Uri, Wait};

@@ -2,7 +2,7 @@
 //!
 //! The file holds two runs: one that finished, and one whose writer was killed. When the format gets a new version,
 //! this fixture stays unchanged, and another one is added:
-//! `cargo test -p iodyno-notebook --test golden -- --ignored`.
+//! `cargo test -p iodyno-notebook --test it golden:: -- --ignored`.
 
 use iodyno_measure::{Cell, CellKey, Ended, ErrorKind, Evidence, Interval, Level, Verdict};
 use iodyno_notebook::{Notebook, Outcome, Run, RunHead, Status, TargetRecord, WorkloadRecord};

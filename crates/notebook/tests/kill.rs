@@ -80,7 +80,7 @@ fn committed_data_survives_a_kill() {
     let mut cut_short = 0;
     for kill in 1..=KILLS {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "child_that_writes_for_ever", "--ignored", "--nocapture"])
+            .args(["--exact", "kill::child_that_writes_for_ever", "--ignored", "--nocapture"])
             .env(PATH_VARIABLE, &path)
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -151,7 +151,7 @@ fn several_processes_write_at_once() {
     let mut children: Vec<_> = (0..6)
         .map(|_| {
             Command::new(std::env::current_exe().unwrap())
-                .args(["--exact", "child_that_writes_once", "--ignored", "--nocapture"])
+                .args(["--exact", "kill::child_that_writes_once", "--ignored", "--nocapture"])
                 .env(PATH_VARIABLE, &path)
                 .stdout(Stdio::null())
                 .stderr(Stdio::piped())

@@ -1,8 +1,8 @@
 //! Rules for every chart with any data: it is well-formed, lies within its panels, contains nothing that was not in the
 //! figure, and is the same at every call.
 
-mod drawn;
-mod gallery;
+use crate::drawn;
+use crate::gallery;
 
 use std::collections::BTreeSet;
 

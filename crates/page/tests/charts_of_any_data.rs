@@ -1,7 +1,7 @@
 //! For any data, a picture is well-formed, lies within its panels and contains no invalid number: also for values that
 //! are not finite, not above 0 on a logarithmic axis, or of unequal lengths.
 
-mod drawn;
+use crate::drawn;
 
 use iodyno_page::chart::{Look, scales, svg};
 use iodyno_page::figure::{HeatMap, Rule, Span};

@@ -1,7 +1,6 @@
 //! A document as Markdown, CSV and SVG files.
 
-#[path = "browser/sample.rs"]
-mod sample;
+use crate::sample;
 
 use iodyno_page::document::Verdict;
 use iodyno_page::{Block, Cell, Column, Document, Row, Section, Table, Tone, csv, markdown};

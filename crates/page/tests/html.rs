@@ -3,10 +3,9 @@
 //! Tests that need Chromium are in `in_a_browser` and are ignored by default; `./test` runs them where Chromium
 //! is installed.
 
-mod browser;
-mod gallery;
-#[path = "browser/sample.rs"]
-mod sample;
+use crate::browser;
+use crate::gallery;
+use crate::sample;
 
 use iodyno_page::document::Verdict;
 use iodyno_page::{Block, Document, Figure, Section, Tone, csv, html};

@@ -1,7 +1,7 @@
 //! Comparisons of simulated runs: equal figures are not called different, differences are found, nothing is omitted
 //! silently, and each document follows the schema.
 
-mod samples;
+use crate::samples;
 
 use iodyno_measure::statistics::compare::Difference;
 use iodyno_measure::{Ended, ErrorKind, Metric};

@@ -1,7 +1,7 @@
 //! Several workloads on several devices: the figures of a comparison equal the counts, whether one run measured
 //! all devices or each has its own run.
 
-mod samples;
+use crate::samples;
 
 use iodyno_measure::{Cell, Place};
 use iodyno_method::MethodSource;

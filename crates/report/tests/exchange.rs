@@ -2,7 +2,7 @@
 
 #![expect(clippy::float_cmp, reason = "the same figure must be the same number in every form")]
 
-mod samples;
+use crate::samples;
 
 use iodyno_measure::Histogram;
 use iodyno_report::fio::json::{Form, document as fio_document};

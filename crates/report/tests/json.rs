@@ -1,7 +1,7 @@
 //! The documents that programs read: they follow the published schemas, and have the promised keys
 //! and the numbers of the cells.
 
-mod samples;
+use crate::samples;
 
 use iodyno_measure::{Evidence, Level};
 use iodyno_method::MethodSource;

@@ -1,6 +1,6 @@
 //! Reports of hand-made runs: the parts that each must have, whatever the run.
 
-mod samples;
+use crate::samples;
 
 use iodyno_notebook::Run;
 use iodyno_page::{Block, Document, Figure, Shape, Tone, html, markdown};

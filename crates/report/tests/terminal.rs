@@ -1,6 +1,6 @@
 //! Terminal text of hand-made runs.
 
-mod samples;
+use crate::samples;
 
 use iodyno_measure::{Level, Verdict};
 use iodyno_notebook::EarlierNotes;

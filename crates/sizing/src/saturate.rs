@@ -5,7 +5,7 @@ use crate::candidate::Candidate;
 use crate::lab::together;
 use crate::simulate::{Arrays, Condition, Measured, run};
 use crate::terminal::{Text, level, rate};
-use iodyno_measure::statistics::knee::saturation;
+use iodyno_measure::statistics::knee::{AttachedRate, saturation};
 use iodyno_page::terminal::Style;
 use iodyno_page::terminal::text::{Role, paint};
 use iodyno_run::RunError;
@@ -87,8 +87,9 @@ pub fn saturate(of: &Candidate, stop: &Arc<AtomicBool>) -> Result<Vec<Saturation
     })?;
     let answer = |(load, pair): (Load, &[Measured])| {
         let (all, one) = (&pair[0], &pair[1]);
-        let few = (of.members, one.iops);
-        let devices = saturation(few, (of.arrays_max * of.members, all.iops)).unwrap_or(0.0);
+        let few = AttachedRate { devices: of.members, iops: one.iops };
+        let most = AttachedRate { devices: of.arrays_max * of.members, iops: all.iops };
+        let devices = saturation(few, most).unwrap_or(0.0);
         let binds = all.binds().map(|share| (share.name.clone(), share.busy));
         let figures = |m: &Measured| (m.iops, m.bytes_per_s);
         Saturation { load, devices, one: figures(one), all: figures(all), binds }

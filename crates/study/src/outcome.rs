@@ -14,7 +14,7 @@ use crate::study::Study;
 use crate::wanted::Wanted;
 use iodyno_emulate::describe::Source;
 use iodyno_measure::Quantity;
-use iodyno_measure::statistics::knee::saturation;
+use iodyno_measure::statistics::knee::{AttachedRate, saturation};
 use std::collections::BTreeMap;
 
 /// A completed study.
@@ -212,7 +212,10 @@ fn value(recipe: &Recipe, taken: &BTreeMap<CellKey, Taken>) -> Option<(f64, Opti
         }
         Recipe::Saturation(one, all) => {
             let (a, b) = (&taken[one], &taken[all]);
-            let reached = saturation((one.devices, a.iops), (all.devices, b.iops))?;
+            let reached = saturation(
+                AttachedRate { devices: one.devices, iops: a.iops },
+                AttachedRate { devices: all.devices, iops: b.iops },
+            )?;
             Some((reached, Some(a.iops_error.hypot(b.iops_error))))
         }
         Recipe::Given(value) => Some((*value, None)),

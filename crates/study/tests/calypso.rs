@@ -1,7 +1,7 @@
 //! The study of nine classes of drives and a RAM disk: completeness, and agreement with `docs/catalog.md` on each
 //! figure. No cell is simulated here.
 
-mod small;
+use crate::small;
 
 use iodyno_study::{NullModel, Outcome, Provenance, Study, Wanted, json, load};
 use small::{cell, taken};

@@ -1,6 +1,6 @@
 //! Conclusions of a paper, tested on known cells: each verdict, and refused files.
 
-mod small;
+use crate::small;
 
 use iodyno_page::terminal::Style;
 use iodyno_page::{Block, html};

@@ -1,6 +1,6 @@
 //! Studies and figures that can't be read are refused at their place.
 
-mod small;
+use crate::small;
 
 use iodyno_catalog::{File, Problem};
 use iodyno_study::published::{self, Relation};

@@ -1,7 +1,7 @@
 //! The study of RAID adapters: completeness, rules that find implausible figures, the textbook's null models, and
 //! results from known cells. `ibm_findings.rs` simulates its cells.
 
-mod small;
+use crate::small;
 
 use iodyno_catalog::{Kind, find};
 use iodyno_page::{Block, Figure, Shape};

@@ -1,6 +1,6 @@
 //! The study of RAID adapters, simulated: its scores, and the findings of its text.
 //!
-//! `cargo test --release -p iodyno-study --test ibm_findings the_four_corners -- --nocapture` prints each figure.
+//! `cargo test --release -p iodyno-study --test it ibm_findings::the_four_corners -- --nocapture` prints each figure.
 //!
 //! The four corners: mean error at most 6 % over the plausible figures that are not inputs, none over 15 %. The
 //! sizing table: within 2 devices or 10 % where it agrees with the other table.

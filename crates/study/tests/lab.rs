@@ -1,6 +1,6 @@
 //! Runs of short studies, on machines that are quick to build.
 
-mod small;
+use crate::small;
 
 use iodyno_ranks::Ranks;
 use iodyno_study::{Options, Outcome, Progress, Study, StudyError, Wanted, json, run};

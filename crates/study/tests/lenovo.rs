@@ -1,6 +1,6 @@
 //! Completeness of the flash DIMM study. No cell is simulated here.
 
-mod small;
+use crate::small;
 
 use iodyno_page::{Block, Figure, Mark, Scale, Shape};
 use iodyno_study::{Metric, Outcome, Provenance, Study, Wanted, json, load};

@@ -1,6 +1,6 @@
 //! The study of flash DIMMs under sysbench, simulated with a twentieth of the operations: its printed figures, the
 //! findings of its text, and what its readers asked. With all operations, in a minute of CPU time:
-//! `IODYNO_STUDY_OPS=1 cargo test --release -p iodyno-study --test percona -- --nocapture`.
+//! `IODYNO_STUDY_OPS=1 cargo test --release -p iodyno-study --test it percona:: -- --nocapture`.
 
 use iodyno_ranks::Ranks;
 use iodyno_study::{CellKey, Metric, Options, Outcome, Wanted, load, run};

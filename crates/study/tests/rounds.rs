@@ -1,7 +1,7 @@
 //! Rounds, threads, optima and long cells: closed forms of a RAM disk, and rules on cells without a
 //! machine.
 
-mod small;
+use crate::small;
 
 use iodyno_emulate::spec::Written;
 use iodyno_ranks::Ranks;

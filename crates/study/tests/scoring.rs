@@ -1,6 +1,6 @@
 //! The rules of scoring on examples that were worked out by hand.
 
-mod small;
+use crate::small;
 
 use iodyno_catalog::File;
 use iodyno_study::published::{self, Figure};

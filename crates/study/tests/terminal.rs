@@ -1,6 +1,6 @@
 //! The output of a study for people and for programs.
 
-mod small;
+use crate::small;
 
 use iodyno_page::terminal::Style;
 use iodyno_study::terminal::show;

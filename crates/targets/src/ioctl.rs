@@ -7,6 +7,7 @@
 
 use std::os::fd::{AsFd, AsRawFd};
 
+use crate::sysroot::DevNo;
 use rustix::io::{Errno, Result};
 
 /// Extents fetched by one FIEMAP call: 56 bytes each, so the buffer stays below 16 KiB.
@@ -170,7 +171,7 @@ const DM_BUFFER_WORDS: usize = 4096;
 /// driver's control node. Tables may hold keys, hence only on demand.
 pub(crate) fn dm_targets(
     control: impl AsFd,
-    (major, minor): (u32, u32),
+    dev: DevNo,
     wants_table: bool,
 ) -> Result<Vec<(String, String)>> {
     let mut buffer = vec![0_u64; DM_BUFFER_WORDS];
@@ -183,8 +184,8 @@ pub(crate) fn dm_targets(
     buffer[1] = pair(0, all_bytes as u32);
     buffer[2] = pair(header_bytes as u32, 0);
     buffer[3] = pair(0, flags);
-    let minor = u64::from(minor);
-    buffer[5] = (minor & 0xFF) | (u64::from(major) << 8) | ((minor & !0xFF) << 12);
+    let minor = u64::from(dev.minor);
+    buffer[5] = (minor & 0xFF) | (u64::from(dev.major) << 8) | ((minor & !0xFF) << 12);
     // SAFETY: the buffer has the kernel's layout and states its own length.
     let rc = unsafe {
         libc::ioctl(control.as_fd().as_raw_fd(), DM_TABLE_STATUS as _, buffer.as_mut_ptr())

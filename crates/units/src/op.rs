@@ -75,7 +75,7 @@ impl Op {
     /// # Panics
     /// If the words do not encode an operation.
     #[inline]
-    pub const fn from_words((offset_bytes, word): (u64, u64)) -> Self {
+    pub const fn from_words(offset_bytes: u64, word: u64) -> Self {
         let kind = OpKind::ALL[(word >> 32) as u8 as usize];
         Self { offset_bytes, len_bytes: word as u32, kind, fua: word >> 40 & 1 == 1 }
     }

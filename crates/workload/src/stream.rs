@@ -135,8 +135,14 @@ impl Stream {
         match &mut self.path {
             Path::One(uniform, kind) => uniform.next(*kind),
             Path::Mix(mixed) => mixed.next(),
-            Path::Any(general) => Op::from_words(general.next_words()),
-            Path::Last(last) => Op::from_words(Last::next_words(last.as_deref_mut())),
+            Path::Any(general) => {
+                let (offset_bytes, word) = general.next_words();
+                Op::from_words(offset_bytes, word)
+            }
+            Path::Last(last) => {
+                let (offset_bytes, word) = Last::next_words(last.as_deref_mut());
+                Op::from_words(offset_bytes, word)
+            }
         }
     }
 

@@ -63,8 +63,8 @@ impl VerifyMap {
         let offset_bytes = unit as u64 * self.unit_bytes;
         let read = verifiable::check(bytes, offset_bytes);
         match self.judge(unit, read) {
-            Judged::Current(mark) => tally.add_whole((mark.writer, mark.version), true),
-            Judged::Whole(mark) => tally.add_whole((mark.writer, mark.version), false),
+            Judged::Current(mark) => tally.add_whole(mark.writer, mark.version, true),
+            Judged::Whole(mark) => tally.add_whole(mark.writer, mark.version, false),
             Judged::Unverified { zeroes } => tally.add_unverified(zeroes),
             Judged::Found(finding, what) => {
                 let bit = 1 << (unit % 64);

@@ -76,7 +76,8 @@ impl Branch<'_> {
     }
 
     /// Members that hold a unit, with its number on each: all copies that are not missing.
-    fn places(&self, (stripe, strip, offset): (u64, usize, u64)) -> Vec<(usize, u64)> {
+    fn places(&self, unit: u64) -> Vec<(usize, u64)> {
+        let (stripe, strip, offset) = self.locate(unit);
         let of = self.layout.stripe(stripe);
         let places = (0..self.layout.copies()).map(|copy| of.data(strip, copy));
         let unit = |place: Place| (place.member, (place.sector + offset) / UNIT_SECTORS);
@@ -86,20 +87,19 @@ impl Branch<'_> {
 
 impl Member for Branch<'_> {
     fn read(&self, unit: u64) -> Result<Page, String> {
-        let places = self.places(self.locate(unit));
+        let places = self.places(unit);
         let &(member, unit) = places.first().ok_or("a member is missing")?;
         self.members[member].read(unit)
     }
 
     fn write(&self, unit: u64, page: &Page) -> Result<(), String> {
-        let at = self.locate(unit);
-        for (member, unit) in self.places(at) {
-            self.members[member].write(unit, page)?;
+        for (member, place) in self.places(unit) {
+            self.members[member].write(place, page)?;
         }
         if self.layout.level().parities() > 0 {
             let (layout, members) = (&self.layout, &self.members);
             let mut resync = Resync { layout, members, simd: Simd::best(), written_units: 0 };
-            let (stripe, _, offset) = at;
+            let (stripe, _, offset) = self.locate(unit);
             resync.parity_of(stripe, (stripe * layout.strip_sectors() + offset) / UNIT_SECTORS)?;
         }
         Ok(())

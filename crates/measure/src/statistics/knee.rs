@@ -106,12 +106,20 @@ pub fn ties(
         .collect()
 }
 
+/// Rate of a system with a number of devices attached.
+#[derive(Clone, Copy, Debug)]
+pub struct AttachedRate {
+    /// Number of devices.
+    pub devices: u32,
+    /// Operations per second.
+    pub iops: f64,
+}
+
 /// Number of devices that saturate a system: where a straight line through the rate of a few devices, `few`, reaches
-/// the rate of all that can be attached, `all` (each: devices, operations per second); at most all of them. None if
-/// the few do nothing.
-pub fn saturation(few: (u32, f64), all: (u32, f64)) -> Option<f64> {
-    let of_one = few.1 / f64::from(few.0);
-    (of_one > 0.0).then(|| (all.1 / of_one).min(f64::from(all.0)))
+/// the rate of all that can be attached, `all`; at most all of them. None if the few do nothing.
+pub fn saturation(few: AttachedRate, all: AttachedRate) -> Option<f64> {
+    let of_one = few.iops / f64::from(few.devices);
+    (of_one > 0.0).then(|| (all.iops / of_one).min(f64::from(all.devices)))
 }
 
 /// The outside curve: in order of outstanding I/Os, the points with more IOPS than all before them. The others wait

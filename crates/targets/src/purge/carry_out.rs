@@ -81,7 +81,8 @@ pub fn purge_opened(
         &lifted,
         options,
         blocks,
-        (range_bytes, opened.align_bytes),
+        range_bytes,
+        opened.align_bytes,
         |_, method| purge.carry_out(method, progress),
     );
     if inspection.kind == Kind::Block && record.method.is_some() {
@@ -136,7 +137,8 @@ fn try_methods<B: Blocks>(
     lifted: &[Refusal],
     options: &PurgeOptions,
     blocks: &mut B,
-    (range_bytes, align_bytes): (u64, u64),
+    range_bytes: u64,
+    align_bytes: u64,
     mut carry_out: impl FnMut(&mut B, Method) -> Carried,
 ) -> PurgeRecord {
     let mut record = begun(plan.target, plan.choices, lifted);
@@ -238,10 +240,10 @@ fn export(
     let range_bytes = inspection.size_bytes.unwrap_or(0);
     let align_bytes = inspection.nbd.as_ref().map_or(512, |e| u64::from(e.min_block_bytes));
     let blocks = &mut ExportBlocks(&mut client);
-    let ranges = (range_bytes, align_bytes);
-    let mut record = try_methods(plan, lifted, options, blocks, ranges, |blocks, _| {
-        discard::export(blocks.0, range_bytes, progress)
-    });
+    let mut record =
+        try_methods(plan, lifted, options, blocks, range_bytes, align_bytes, |blocks, _| {
+            discard::export(blocks.0, range_bytes, progress)
+        });
     record.evidence.extend(kept(&record, inspection.kind));
     record
 }

@@ -174,7 +174,7 @@ fn methods_are_tried_in_order() {
         let options = PurgeOptions { method: requested, ..PurgeOptions::default() };
         let mut store = Store(vec![1; 1 << 20]);
         let record =
-            try_methods(plan(), &[], &options, &mut store, (1 << 20, 512), |store, method| {
+            try_methods(plan(), &[], &options, &mut store, 1 << 20, 512, |store, method| {
                 tried.push(method);
                 carry_out(store, method)
             });

@@ -19,12 +19,12 @@ const PIECE_BYTES: u64 = 1 << 30;
 /// Discards the first `range_bytes` of an open file or device.
 pub(super) fn opened(opened: &Opened, range_bytes: u64, progress: &mut Progress<'_>) -> Carried {
     let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    let words = if opened.inspection.kind == Kind::Block {
-        ("discard", "the kernel's log (`dmesg`)")
+    let log = if opened.inspection.kind == Kind::Block {
+        "the kernel's log (`dmesg`)"
     } else {
-        ("discard", "whether its file system is sound and can be written")
+        "whether its file system is sound and can be written"
     };
-    in_pieces(range_bytes, words, progress, |at, len| {
+    in_pieces(range_bytes, "discard", log, progress, |at, len| {
         let done = if opened.inspection.kind == Kind::Block {
             ioctl::block_discard(&opened.fd, at, len)
         } else {
@@ -50,8 +50,8 @@ pub(super) fn export(
     range_bytes: u64,
     progress: &mut Progress<'_>,
 ) -> Carried {
-    let words = ("trim", "the server's log, and whether it may write to its storage");
-    in_pieces(range_bytes, words, progress, |at, len| {
+    let log = "the server's log, and whether it may write to its storage";
+    in_pieces(range_bytes, "trim", log, progress, |at, len| {
         client
             .command(Request::Trim, CmdFlags::NONE, at, len as u32)
             .map_err(|error| (error.to_string(), error.raw_os_error() == Some(libc::EOPNOTSUPP)))
@@ -60,10 +60,11 @@ pub(super) fn export(
 }
 
 /// Discards a range piece by piece. `one` discards a piece; the flag in its error means that discards are unsupported.
-/// The words are the operation's name, and where to look for the cause of a failure.
+/// `what` is the operation's name, and `log` where to look for the cause of a failure.
 fn in_pieces(
     range_bytes: u64,
-    (what, log): (&str, &str),
+    what: &str,
+    log: &str,
     progress: &mut Progress<'_>,
     mut one: impl FnMut(u64, u64) -> Result<(), (String, bool)>,
 ) -> Result<(), Setback> {

@@ -204,8 +204,7 @@ fn targets(root: &SysRoot, node: &BlockNode) -> Vec<Target> {
 fn ask(node: &BlockNode) -> Option<Vec<Target>> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let control = rustix::fs::open(CONTROL, flags, Mode::empty()).ok()?;
-    let dev = (node.dev.major, node.dev.minor);
-    let mut found: Vec<Target> = ioctl::dm_targets(&control, dev, false)
+    let mut found: Vec<Target> = ioctl::dm_targets(&control, node.dev, false)
         .ok()?
         .into_iter()
         .map(|(driver, status)| Target { driver, table: None, status })
@@ -213,7 +212,7 @@ fn ask(node: &BlockNode) -> Option<Vec<Target>> {
     // Tables of other drivers may hold keys.
     let is_asked = |target: &Target| matches!(target.driver.as_str(), "delay" | "flakey");
     if found.iter().any(is_asked) && found.iter().all(is_asked) {
-        let tables = ioctl::dm_targets(&control, dev, true).ok()?;
+        let tables = ioctl::dm_targets(&control, node.dev, true).ok()?;
         for (target, (_, table)) in found.iter_mut().zip(tables) {
             target.table = Some(table);
         }

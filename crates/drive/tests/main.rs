@@ -1,0 +1,5 @@
+//! All tests of this crate that use its public interface, in one program: it is linked once.
+
+mod engines;
+mod flush_at_end;
+mod model;

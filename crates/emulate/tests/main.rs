@@ -1,0 +1,38 @@
+//! All tests of this crate that use its public interface, in one program: it is linked once.
+
+mod adapter_content;
+mod adapter_failover;
+mod adapter_histories;
+mod adapters;
+mod any_device;
+mod array_content;
+mod array_histories;
+mod arrays;
+mod arrays_of_arrays;
+mod bad_files;
+mod calypso;
+mod catalog;
+#[path = "common/catalog.rs"]
+mod catalog_devices;
+mod common;
+#[path = "common/effects.rs"]
+mod common_effects;
+mod content;
+mod data_sheets;
+mod disk_files;
+mod effects;
+mod enlarge;
+mod faults;
+mod fields;
+mod follow;
+mod laws;
+#[path = "common/load.rs"]
+mod load;
+mod mixes;
+mod pinned;
+mod read_cache;
+mod read_frames;
+mod replay;
+mod represent;
+mod stores;
+mod variation;

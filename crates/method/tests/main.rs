@@ -1,0 +1,4 @@
+//! All tests of this crate that use its public interface, in one program: it is linked once.
+
+mod catalog;
+mod courses;

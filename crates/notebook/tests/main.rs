@@ -1,0 +1,9 @@
+//! All tests of this crate that use its public interface, in one program: it is linked once.
+
+mod document;
+mod facts;
+mod golden;
+mod kill;
+mod many_cells;
+mod refusals;
+mod round_trip;
