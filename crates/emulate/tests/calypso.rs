@@ -224,7 +224,7 @@ const CLASSES: [(&str, Option<f64>); 9] = [
 ];
 
 /// The page that lists what this file prints.
-const PAGE: &str = include_str!("../../../docs/catalog.md");
+const PAGE: &str = include_str!("../../../catalog/README.md");
 
 /// Rows of the page that begin with the name of a class, without the bars, under a heading.
 fn rows(heading: &str) -> Vec<Vec<&'static str>> {
@@ -265,7 +265,7 @@ fn mixes_are_predicted() {
             wrong.push(row);
         }
     }
-    assert!(wrong.is_empty(), "docs/catalog.md has other figures than those above: {wrong:?}");
+    assert!(wrong.is_empty(), "catalog/README.md has other figures than those above: {wrong:?}");
 }
 
 /// Whether a text has this number, not a part of a longer one.
@@ -324,7 +324,7 @@ fn the_page_lists_given_and_fitted_figures() {
         println!("| {} |", row.join(" | "));
         table.push(row);
     }
-    assert_eq!(rows("The figures of each class"), table, "docs/catalog.md says otherwise");
+    assert_eq!(rows("The figures of each class"), table, "catalog/README.md says otherwise");
 }
 
 /// The RAM disk scales with threads, not with queue depth.

@@ -71,7 +71,7 @@ const FIGURES: [Figure; 37] = [
     ("hdd-nearline-20t", DISK_WRITES, PER_S, 550.0),
     ("hdd-10k-300g", Loop { ramp_s: 1.0, time_s: 10.0, ..STREAM }, MB_PER_S, 124.0),
     ("hdd-10k-300g", Loop { depth: 1, ..DISK_READS }, MEAN_US, 7_000.0),
-    // The third generation has a data sheet; the others are shares of it (docs/catalog.md).
+    // The third generation has a data sheet; the others are shares of it (catalog/README.md).
     ("ssd-gen3-emlc", STREAM, MB_PER_S, 495.0),
     ("ssd-gen3-emlc", WRITE_STREAM, MB_PER_S, 385.0),
     ("ssd-gen3-emlc", READS, PER_S, 42_400.0),

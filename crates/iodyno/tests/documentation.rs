@@ -175,9 +175,16 @@ fn commands_of_every_page_for_root_work() {
 
 /// The documents whose links are checked.
 fn documents() -> Vec<PathBuf> {
-    let names = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"];
+    let names = [
+        "README.md",
+        "ARCHITECTURE.md",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+        "bench/README.md",
+    ];
     let mut found: Vec<PathBuf> = names.iter().map(|name| root().join(name)).collect();
-    let mut folders = vec![root().join("docs")];
+    let mut folders = vec![root().join("docs"), root().join("catalog")];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();

@@ -1,4 +1,4 @@
-//! The schema of a study file: its keys and the types of their values. `docs/formats/study.md` gives their
+//! The schema of a study file: its keys and the types of their values. `catalog/studies/FORMAT.md` gives their
 //! meaning.
 
 use crate::metric::Metric;

@@ -372,7 +372,7 @@ fn match_up(file: &File, printed: &[Figure], rows: &mut [Wanted]) -> Result<(), 
     for (i, figure) in printed.iter().enumerate() {
         let Some(&row) = by_key.get(&figure.key) else {
             let help = "a panel of the study has to have its figure, system, workload, axes and \
-                        metric; see docs/formats/study.md";
+                        metric; see catalog/studies/FORMAT.md";
             let message = "the study does not give this figure";
             return Err(Problem::at(file, figure.span.clone(), message, Some(help.to_owned())));
         };

@@ -1,4 +1,4 @@
-//! The study of nine classes of drives and a RAM disk: completeness, and agreement with `docs/catalog.md` on each
+//! The study of nine classes of drives and a RAM disk: completeness, and agreement with `catalog/README.md` on each
 //! figure. No cell is simulated here.
 
 use crate::small;
@@ -7,7 +7,7 @@ use iodyno_study::{NullModel, Outcome, Provenance, Study, Wanted, json, load};
 use small::{cell, taken};
 use std::collections::BTreeSet;
 
-const PAGE: &str = include_str!("../../../docs/catalog.md");
+const PAGE: &str = include_str!("../../../catalog/README.md");
 
 const CLASSES: [&str; 9] = [
     "sshd-7200-sata-500g",

@@ -182,7 +182,7 @@ fn the_mix_by_threads() {
 
 /// How full was it, and what then? The card writes 11 to 13 % less at 50 % than at 20 %, for its dies do the work; the
 /// modules write the same, since their driver threads are busy before their flash is. There the model misses the print
-/// (0.885), which speaks against that reading of the 1 GB/s; `docs/studies.md` has what was tried.
+/// (0.885), which speaks against that reading of the 1 GB/s; `catalog/studies/README.md` has what was tried.
 #[test]
 fn fuller_devices_write_less() {
     let writes = |system, fill: &str| {

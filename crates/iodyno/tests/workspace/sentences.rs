@@ -29,7 +29,8 @@ const BEGINNINGS: &[Pattern] = &[
 
 fn documents() -> Vec<PathBuf> {
     let in_folder = |folder: &str| std::fs::read_dir(root().join(folder)).unwrap();
-    let all = ["", "docs", "docs/formats"].into_iter().flat_map(in_folder);
+    let folders = ["", "catalog", "catalog/studies", "docs", "docs/formats"];
+    let all = folders.into_iter().flat_map(in_folder);
     let paths = all.map(|entry| entry.unwrap().path());
     paths.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect()
 }
