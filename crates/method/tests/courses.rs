@@ -431,7 +431,7 @@ fn an_edge_that_is_a_limit_s_is_named_so() {
         assert!(words.starts_with(edge) && words.contains("/box/io.max"), "{words}");
         assert!(words.contains("not queueing in the device"), "{words}");
         let words = limited(method, &|cell| even(cell, 5_000)).unwrap();
-        assert!(words.starts_with(edge) && words.contains("5.00 k/s, even to"), "{words}");
+        assert!(words.starts_with(edge) && words.contains("5.00 k/s, constant to within"), "{words}");
         assert_eq!(limited(method, &|_| {}), None);
     }
 }
