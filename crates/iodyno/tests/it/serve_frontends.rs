@@ -94,7 +94,7 @@ fn a_backing_file_has_one_server_and_one_size() {
     for speed in ["native", "model"] {
         let words = format!("./device.toml --speed {speed} --no-floor --backing image");
         let output = place.iodyno(&format!("serve {words} --nbd unix:2"));
-        output.fails(4, &["image", "another server has it open"]);
+        output.fails(4, &["image", "another server has this file open"]);
     }
     server.stop();
     // The file is the volume, byte for byte, for every reader.
