@@ -543,11 +543,11 @@ fn tokens_and_tls_keep_others_out() {
     let to_plain = format!("--at unix:l.sock {tls} --tls-name localhost");
     for (words, says) in [
         (&plain, "the server requires TLS: give --tls"),
-        (&bare, "the other side refuses the TLS connection (alert CertificateRequired)"),
+        (&bare, "the peer refuses the TLS connection (alert CertificateRequired)"),
         (&named, "certificate is not accepted: certificate not valid for name"),
         (&alien, "signed by an authority that is not trusted here"),
-        (&unnamed, "not a name that a certificate could be for"),
-        (&to_plain, "what the other side sends is not TLS"),
+        (&unnamed, "not a valid host name for a certificate"),
+        (&to_plain, "the peer does not use TLS"),
     ] {
         publish(words).fails(4, &[says]);
         for command in ["status", "subscribe", "replay", "query"] {
