@@ -49,8 +49,8 @@ fn names_in_a_notebook_reach_no_terminal_raw() {
         }
     }
     for (sql, words) in [
-        ("UPDATE runs SET status = ?1", "its status is"),
-        ("UPDATE runs SET started = ?1", "not a time of day of a run"),
+        ("UPDATE runs SET status = ?1", "its status"),
+        ("UPDATE runs SET started = ?1", "not a valid time of a run"),
         ("UPDATE runs SET seed = ?1", "its seed is"),
         ("UPDATE runs SET id = ?1", "its id is not"),
     ] {
