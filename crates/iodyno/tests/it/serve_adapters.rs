@@ -165,7 +165,7 @@ fn several_volumes_share_adapters_and_a_folder() {
     }
     server.fault("clear adapter 1");
     let refused = server.try_fault("access cleared volume 1 from adapter 1");
-    refused.exits(2).says(&["only from the primary, which is adapter 0"]);
+    refused.exits(2).says(&["only from the primary, adapter 0"]);
     let said = server.fault("access cleared volume 1");
     assert!(said.contains("adapter 0: serves volume 1") && said.contains("cleared"), "{said}");
     expected.check(&mut server.client(), false);

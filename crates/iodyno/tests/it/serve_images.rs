@@ -239,7 +239,7 @@ fn what_can_not_be_served_is_refused() {
         output.fails(code, says);
     }
     let output = place.iodyno("serve hdd-10k-300g --size 400GB --nbd unix:nbd.sock");
-    output.fails(2, &["at most 279 GiB (300000000000 bytes): a disk has no more tracks"]);
+    output.fails(2, &["at most 279 GiB (300000000000 bytes): a disk can't have more tracks"]);
     for flag in ["--size 1GiB", "--image disk.img"] {
         let output = place.iodyno(&format!("serve ram:64MiB {flag} --nbd unix:nbd.sock"));
         output.fails(2, &["is for emulated storage"]);
