@@ -83,13 +83,13 @@ fn an_error_is_rendered_at_its_position() {
   | ^^^^^^^^
   |
   = help: for example `flush = { is = "80us", from = "assumed: why this value" }`
-error: `memory.io` is a time with its unit, not the integer 3
+error: `memory.io` must be a time with its unit, not the integer 3
  --> my/device.toml:8:13
   |
 8 | io = { is = 3, from = "assumed: usual" }
   |             ^
   |
-  = help: write it such as `"80us"`
+  = help: write for example `"80us"`
 error: unknown key `flash`
   --> my/device.toml:13:1
    |
@@ -106,12 +106,12 @@ fn a_device_is_no_system() {
     let first_error = |errors: Vec<FileError>| errors[0].to_string();
     assert_eq!(
         first_error(describe::system("mine", MEMORY, &mut |_| Err(String::new())).unwrap_err()),
-        "this file is a device, not a system; give the file of a system"
+        "this file is a device, not a system; give a system file"
     );
     let system = "schema = 1\nkind = \"system\"";
     assert_eq!(
         first_error(describe::device("mine", system).unwrap_err()),
-        "this file is a system, not a device; give the file of a device"
+        "this file is a system, not a device; give a device file"
     );
 }
 
@@ -172,7 +172,7 @@ fn systems_stand_on_others() {
         ("wrong", "", "`wrong` is not valid in line 1"),
         ("server", "pcie = \"gen3\"", "`pcie` describes adapters"),
         ("server", drawers, "`drawers` describes adapters"),
-        ("server", "pcie = \"gen4\"", "`pcie` is one of"),
+        ("server", "pcie = \"gen4\"", "`pcie` must be one of"),
     ] {
         let errors = on(base, more).unwrap_err();
         assert!(errors[0].message.contains(expected), "{base} {more}: {errors:?}");
@@ -236,7 +236,7 @@ const WRITTEN: &[Case] = &[
     (
         MEMORY,
         &[("schema = 1", "schema = 2")],
-        "schema [2] this file is of schema 2; this program reads schema 1 (use a newer iodyno)",
+        "schema [2] this file has schema 2; this version of iodyno reads schema 1 (use a newer iodyno)",
     ),
     (
         MEMORY,
@@ -245,7 +245,7 @@ const WRITTEN: &[Case] = &[
             r#"schema = "1"
 "#,
         )],
-        r#"schema ["1"] `schema` is a whole number, not the text "1" (write `schema = 1`)"#,
+        r#"schema ["1"] `schema` must be a whole number, not the text "1" (write `schema = 1`)"#,
     ),
     (MEMORY, &[("schema = 1\n", "")], "start [] the key `schema` is missing (write `schema = 1`)"),
     (
@@ -260,7 +260,7 @@ const WRITTEN: &[Case] = &[
     (
         MEMORY,
         &[(r#"kind = "device""#, r#"kind = "workload""#)],
-        r#"kind ["workload"] this file is a workload, not a device (give the file of a device)"#,
+        r#"kind ["workload"] this file is a workload, not a device (give a device file)"#,
     ),
     (
         MEMORY,
@@ -274,7 +274,7 @@ const WRITTEN: &[Case] = &[
     (
         MEMORY,
         &[(r#"family = "memory""#, r#"family = "memroy""#)],
-        r#"family ["memroy"] `family` is one of `"flash"`, `"disk"`, `"memory"` (did you mean "memory"?)"#,
+        r#"family ["memroy"] `family` must be one of `"flash"`, `"disk"`, `"memory"` (did you mean "memory"?)"#,
     ),
     (
         MEMORY,
@@ -284,7 +284,7 @@ const WRITTEN: &[Case] = &[
             r#"summary = " "
 "#,
         )],
-        r#"summary [" "] `summary` is empty (write it such as `"what it is, in one line"`)"#,
+        r#"summary [" "] `summary` is empty (write for example `"what it is, in one line"`)"#,
     ),
     (
         MEMORY,
@@ -295,12 +295,12 @@ host = "rtp"
             "host = 5\n",
         )],
         r#"start [] the key `summary` is missing (for example `summary = "what it is, in one line"`)
-host [5] `host` is a text in quotes, not the integer 5 (write it such as `"x3850-x6"`)"#,
+host [5] `host` must be a text in quotes, not the integer 5 (write for example `"x3850-x6"`)"#,
     ),
     (
         MEMORY,
         &[("[memory]", "[memmory]")],
-        "family [\"memory\"] the table `[memory]` is missing (it has the keys `io`, `read`, `write`, `read_passes`, `write_passes`, `flush`, `protected`)\n[memmory] [memmory] unknown key `memmory` (did you mean `memory`? the keys here are `schema`, `kind`, `family`, `summary`, `host`, `capacity`, `bay`, `power`, `memory`)",
+        "family [\"memory\"] the table `[memory]` is missing (the table has the keys `io`, `read`, `write`, `read_passes`, `write_passes`, `flush`, `protected`)\n[memmory] [memmory] unknown key `memmory` (did you mean `memory`? the keys here are `schema`, `kind`, `family`, `summary`, `host`, `capacity`, `bay`, `power`, `memory`)",
     ),
     (
         MEMORY,
@@ -311,13 +311,13 @@ host [5] `host` is a text in quotes, not the integer 5 (write it such as `"x3850
             "memory = 5\n[x]\n",
         )],
         r#"start [] the parameter `capacity` is missing (for example `capacity = { is = "1MiB", from = "assumed: why this value" }`)
-memory [5] `memory` is a table, not the integer 5 (write `[memory]`)
+memory [5] `memory` must be a table, not the integer 5 (write `[memory]`)
 [x] [x] unknown key `x` (the keys here are `schema`, `kind`, `family`, `summary`, `host`, `capacity`, `bay`, `power`, `memory`)"#,
     ),
     (
         MEMORY,
         &[(r#""3us""#, "3")],
-        r#"io [3] `memory.io` is a time with its unit, not the integer 3 (write it such as `"80us"`)"#,
+        r#"io [3] `memory.io` must be a time with its unit, not the integer 3 (write for example `"80us"`)"#,
     ),
     (
         MEMORY,
@@ -329,7 +329,7 @@ memory [5] `memory` is a table, not the integer 5 (write `[memory]`)
         &[(r#""3us""#, r#""80MiB""#)],
         r#"io ["80MiB"] `memory.io`: `80MiB` is not a duration: write a number with ns, us, ms, s, m, h or d, such as `5s`, `200us` or `1m30s`"#,
     ),
-    (MEMORY, &[(r#""3us""#, r#""3s""#)], r#"io ["3s"] `memory.io` is from 0 ns to 1 ms"#),
+    (MEMORY, &[(r#""3us""#, r#""3s""#)], r#"io ["3s"] `memory.io` must be from 0 ns to 1 ms"#),
     (
         MEMORY,
         &[(r#""1GiB""#, r#""80us""#)],
@@ -338,17 +338,17 @@ memory [5] `memory` is a table, not the integer 5 (write `[memory]`)
     (
         MEMORY,
         &[(r#""1GiB""#, r#""1073741824""#)],
-        r#"capacity ["1073741824"] `capacity` is a size with its unit, not the text "1073741824" (write it such as `"1MiB"`)"#,
+        r#"capacity ["1073741824"] `capacity` must be a size with its unit, not the text "1073741824" (write for example `"1MiB"`)"#,
     ),
     (
         MEMORY,
         &[(r#""1GiB""#, "1073741824")],
-        r#"capacity [1073741824] `capacity` is a size with its unit, not the integer 1073741824 (write it such as `"1MiB"`)"#,
+        r#"capacity [1073741824] `capacity` must be a size with its unit, not the integer 1073741824 (write for example `"1MiB"`)"#,
     ),
     (
         MEMORY,
         &[(r#""1GiB""#, r#""4KiB""#)],
-        r#"capacity ["4KiB"] `capacity` is from 1 MiB to 1 PiB"#,
+        r#"capacity ["4KiB"] `capacity` must be from 1 MiB to 1 PiB"#,
     ),
     (
         MEMORY,
@@ -358,47 +358,47 @@ memory [5] `memory` is a table, not the integer 5 (write `[memory]`)
     (
         MEMORY,
         &[(r#"read = { is = "6 GB/s""#, "read = { is = 6")],
-        r#"read [6] `memory.read` is a bandwidth with its unit, not the integer 6 (write it such as `"405 MB/s"`)"#,
+        r#"read [6] `memory.read` must be a bandwidth with its unit, not the integer 6 (write for example `"405 MB/s"`)"#,
     ),
     (
         MEMORY,
         &[(r#"read = { is = "6 GB/s""#, r#"read = { is = "6 kB/s""#)],
-        r#"read ["6 kB/s"] `memory.read` is from 1 MB/s to 100 GB/s"#,
+        r#"read ["6 kB/s"] `memory.read` must be from 1 MB/s to 100 GB/s"#,
     ),
     (
         MEMORY,
         &[("read_passes = { is = 2", r#"read_passes = { is = "2""#)],
-        r#"read_passes ["2"] `memory.read_passes` is a number, not the text "2" (write it such as `2.5`)"#,
+        r#"read_passes ["2"] `memory.read_passes` must be a number, not the text "2" (write for example `2.5`)"#,
     ),
     (
         MEMORY,
         &[("read_passes = { is = 2", "read_passes = { is = -0.5")],
-        "read_passes [-0.5] `memory.read_passes` is from 0 to 10",
+        "read_passes [-0.5] `memory.read_passes` must be from 0 to 10",
     ),
     (
         MEMORY,
         &[("read_passes = { is = 2", "read_passes = { is = nan")],
-        "read_passes [nan] `memory.read_passes` is from 0 to 10",
+        "read_passes [nan] `memory.read_passes` must be from 0 to 10",
     ),
     (
         MEMORY,
         &[("is = false", r#"is = "no""#)],
-        r#"protected ["no"] `memory.protected` is `true` or `false`, not the text "no" (write it such as `true`)"#,
+        r#"protected ["no"] `memory.protected` must be `true` or `false`, not the text "no" (write for example `true`)"#,
     ),
     (
         MEMORY,
         &[(r#"flush = { is = "0ns", from = "assumed: usual" }"#, r#"flush = "0ns""#)],
-        r#"flush ["0ns"] the parameter `memory.flush` does not say where it is from (write `flush = { is = "0ns", from = "assumed: why this value" }`)"#,
+        r#"flush ["0ns"] the parameter `memory.flush` has no source (write `flush = { is = "0ns", from = "assumed: why this value" }`)"#,
     ),
     (
         MEMORY,
         &[(r#"flush = { is = "0ns", from = "assumed: usual" }"#, "flush = 5")],
-        r#"flush [5] the parameter `memory.flush` does not say where it is from (write `flush = { is = 5, from = "assumed: why this value" }`)"#,
+        r#"flush [5] the parameter `memory.flush` has no source (write `flush = { is = 5, from = "assumed: why this value" }`)"#,
     ),
     (
         MEMORY,
         &[(r#"flush = { is = "0ns", from = "assumed: usual" }"#, r#"flush = { is = "0ns" }"#)],
-        r#"flush [{ is = "0ns" }] the parameter `memory.flush` does not say where it is from (write `flush = { is = "0ns", from = "assumed: why this value" }`)"#,
+        r#"flush [{ is = "0ns" }] the parameter `memory.flush` has no source (write `flush = { is = "0ns", from = "assumed: why this value" }`)"#,
     ),
     (
         MEMORY,
@@ -414,7 +414,7 @@ memory [5] `memory` is a table, not the integer 5 (write `[memory]`)
             r#"flush = { is = "0ns", from = "assumed: usual" }"#,
             r#"flush = { is = "0ns", form = "assumed: usual" }"#,
         )],
-        r#"flush [{ is = "0ns", form = "assumed: usual" }] the parameter `memory.flush` does not say where it is from (write `flush = { is = "0ns", from = "assumed: why this value" }`)
+        r#"flush [{ is = "0ns", form = "assumed: usual" }] the parameter `memory.flush` has no source (write `flush = { is = "0ns", from = "assumed: why this value" }`)
 flush [form] unknown key `form` (did you mean `from`? the keys here are `is`, `from`)"#,
     ),
     (
@@ -423,7 +423,7 @@ flush [form] unknown key `form` (did you mean `from`? the keys here are `is`, `f
             r#"flush = { is = "0ns", from = "assumed: usual" }"#,
             r#"flush = { is = "0ns", from = 3 }"#,
         )],
-        "flush [3] `from` of `memory.flush` is a text in quotes, not the integer 3 (write one of `printed`, `data sheet`, `derived`, `fitted` and `assumed`, then `: ` and a text)",
+        "flush [3] `from` of `memory.flush` must be a text in quotes, not the integer 3 (write one of `printed`, `data sheet`, `derived`, `fitted` and `assumed`, then `: ` and a text)",
     ),
     (
         MEMORY,
@@ -431,7 +431,7 @@ flush [form] unknown key `form` (did you mean `from`? the keys here are `is`, `f
             r#"flush = { is = "0ns", from = "assumed: usual" }"#,
             r#"flush = { is = "0ns", from = "assume: usual" }"#,
         )],
-        r#"flush ["assume: usual"] `from` of `memory.flush` names no source: "assume" (did you mean `assumed`? write one of `printed`, `data sheet`, `derived`, `fitted` and `assumed`, then `: ` and a text)"#,
+        r#"flush ["assume: usual"] `from` of `memory.flush` has an unknown source: "assume" (did you mean `assumed`? write one of `printed`, `data sheet`, `derived`, `fitted` and `assumed`, then `: ` and a text)"#,
     ),
     (
         MEMORY,
@@ -439,7 +439,7 @@ flush [form] unknown key `form` (did you mean `from`? the keys here are `is`, `f
             r#"flush = { is = "0ns", from = "assumed: usual" }"#,
             r#"flush = { is = "0ns", from = "fitted" }"#,
         )],
-        r#"flush ["fitted"] `from` of `memory.flush` is `fitted` and says no more (write `fitted: ` and to which figure)"#,
+        r#"flush ["fitted"] `from` of `memory.flush` is only `fitted`, without an explanation (write `fitted: ` and the figure that it is fitted to)"#,
     ),
     (
         MEMORY,
@@ -447,7 +447,7 @@ flush [form] unknown key `form` (did you mean `from`? the keys here are `is`, `f
             r#"flush = { is = "0ns", from = "assumed: usual" }"#,
             r#"flush = { is = "0ns", from = "derived: " }"#,
         )],
-        r#"flush ["derived: "] `from` of `memory.flush` is `derived` and says no more (write `derived: ` and how, from what)"#,
+        r#"flush ["derived: "] `from` of `memory.flush` is only `derived`, without an explanation (write `derived: ` and the method and the figures that it is derived from)"#,
     ),
     (
         MEMORY,
@@ -519,7 +519,7 @@ page = { is = "2KiB""#,
         &[(r#""3%""#, r#""27%""#)],
         r#"reserved ["27%"] the 374 GiB of raw space that are not reserved leave 0.3 % of spare for writes; the minimum is 1 % (rule `spare`) (reserve at most 26.5% of this raw space)"#,
     ),
-    (FLASH, &[(r#""3%""#, "1")], "reserved [1] `translation.reserved` is from 0% to 90%"),
+    (FLASH, &[(r#""3%""#, "1")], "reserved [1] `translation.reserved` must be from 0% to 90%"),
     (
         FLASH,
         &[(r#""600us""#, r#""2.1ms""#)],
@@ -557,14 +557,18 @@ write_command ["2us"] on a memory channel the driver thread handles commands, no
     (
         FLASH,
         &[("dies_per_channel = { is = 4", "dies_per_channel = { is = 0")],
-        "dies_per_channel [0] `nand.dies_per_channel` is from 1 to 64",
+        "dies_per_channel [0] `nand.dies_per_channel` must be from 1 to 64",
     ),
     (
         FLASH,
         &[("\nchannels = { is = 16", "\nchannels = { is = -16")],
-        "channels [-16] `nand.channels` is from 1 to 256",
+        "channels [-16] `nand.channels` must be from 1 to 256",
     ),
-    (FLASH, &[(r#""57%""#, "57")], "page_split [57] `controller.page_split` is from 0% to 100%"),
+    (
+        FLASH,
+        &[(r#""57%""#, "57")],
+        "page_split [57] `controller.page_split` must be from 0% to 100%",
+    ),
     (
         FLASH,
         &[("[memory_channel]", "[link]")],
@@ -649,12 +653,12 @@ const SYSTEMS: &[Case] = &[
     (
         SYSTEM,
         &[(r#"is = "rdimm""#, r#"is = "rdim""#)],
-        r#"memory_kind ["rdim"] `slots.memory_kind` is one of `"rdimm"`, `"lrdimm"`, `"udimm"` (did you mean "rdimm"?)"#,
+        r#"memory_kind ["rdim"] `slots.memory_kind` must be one of `"rdimm"`, `"lrdimm"`, `"udimm"` (did you mean "rdimm"?)"#,
     ),
     (
         SYSTEM,
         &[(r#"is = "independent""#, "is = 1")],
-        r#"memory_mode [1] `slots.memory_mode` is one of `"independent"`, `"lockstep"`, `"sparing"`, `"mirroring"`, not the integer 1 (write it such as `"independent"`)"#,
+        r#"memory_mode [1] `slots.memory_mode` must be one of `"independent"`, `"lockstep"`, `"sparing"`, `"mirroring"`, not the integer 1 (write for example `"independent"`)"#,
     ),
     (
         SYSTEM,
@@ -668,12 +672,12 @@ const SYSTEMS: &[Case] = &[
     (
         SYSTEM,
         &[(r#"device = "exflash-400g""#, "device = 400")],
-        r#"device [400] `device` is a text in quotes, not the integer 400 (write it such as `"exflash-400g"`)"#,
+        r#"device [400] `device` must be a text in quotes, not the integer 400 (write for example `"exflash-400g"`)"#,
     ),
     (
         SYSTEM,
         &[("count = 32", "count = 0\ncounts = 3")],
-        "count [0] `count` is from 1 to 1024\ncounts [counts] unknown key `counts` (did you mean `count`? the keys here are `device`, `count`, `read_cache`, `read_cache_size`)",
+        "count [0] `count` must be from 1 to 1024\ncounts [counts] unknown key `counts` (did you mean `count`? the keys here are `device`, `count`, `read_cache`, `read_cache_size`)",
     ),
     (
         SYSTEM,
@@ -687,7 +691,7 @@ count = 32
             ),
             ("[host]", "volumes = [32]\n[host]"),
         ],
-        r#"volumes [32] each of `volumes` is a table, not the integer 32 (write it such as `{ device = "exflash-400g" }`)"#,
+        r#"volumes [32] each item of `volumes` must be a table, not the integer 32 (write for example `{ device = "exflash-400g" }`)"#,
     ),
     (
         SYSTEM,
@@ -701,7 +705,7 @@ count = 32
             ),
             ("[host]", "volumes = 32\n[host]"),
         ],
-        r#"volumes [32] `volumes` is an array of tables, not the integer 32 (write it such as `[{ device = "exflash-400g" }]`)"#,
+        r#"volumes [32] `volumes` must be an array of tables, not the integer 32 (write for example `[{ device = "exflash-400g" }]`)"#,
     ),
     (
         SYSTEM,

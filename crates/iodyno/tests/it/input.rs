@@ -99,7 +99,7 @@ fn other_files_are_not_taken_for_workload_files() {
         ("missing.toml", &["no such file", "iodyno catalog"][..]),
         ("./missing", &["no such file"]),
         ("folder.toml", &["folder"]),
-        ("huge.toml", &["larger than 1 MiB"]),
+        ("huge.toml", &["larger than the limit of 1 MiB"]),
         ("binary.toml", &["UTF-8", "line 2"]),
         ("empty.toml", &["schema"]),
     ] {
