@@ -383,7 +383,7 @@ impl Target {
                 let begun = Instant::now();
                 while !socket.exists() {
                     if begun.elapsed() > PATIENCE {
-                        return Err(format!("the server of {device} does not begin"));
+                        return Err(format!("the server of {device} does not start"));
                     }
                     std::thread::sleep(Duration::from_millis(20));
                 }
@@ -436,7 +436,7 @@ fn options(args: &[String]) -> Result<Options, String> {
     while let Some(flag) = rest.next() {
         let value = rest.next().ok_or_else(|| format!("{flag} needs a value"))?;
         let number =
-            || value.parse::<u32>().map_err(|_| format!("{flag} {value}: no whole number"));
+            || value.parse::<u32>().map_err(|_| format!("{flag} {value}: not a whole number"));
         match flag.as_str() {
             "--reps" => options.reps = number()?.max(1) as usize,
             "--seconds" => options.seconds = number()?.max(1),
@@ -446,7 +446,7 @@ fn options(args: &[String]) -> Result<Options, String> {
             "--tmpfs-dir" => options.tmpfs_dir = value.into(),
             _ => {
                 return Err(format!(
-                    "unknown option {flag}: --reps, --seconds, --only, --out, --disk-dir and --tmpfs-dir exist"
+                    "unknown option {flag}: the options are --reps, --seconds, --only, --out, --disk-dir and --tmpfs-dir"
                 ));
             }
         }

@@ -89,7 +89,7 @@ fn options(args: &mut Vec<String>) -> Result<Options, String> {
             "--tmpfs-dir" => options.tmpfs_dir = value.into(),
             _ => {
                 return Err(format!(
-                    "unknown option {flag}: --reps, --seconds, --only, --out, --disk-dir and --tmpfs-dir exist"
+                    "unknown option {flag}: the options are --reps, --seconds, --only, --out, --disk-dir and --tmpfs-dir"
                 ));
             }
         }

@@ -131,12 +131,16 @@ fn options(args: &[String]) -> Result<Options, String> {
     let mut options = Options { reps: 5, seconds: 2.0, out: PathBuf::from("bench/out") };
     for pair in args.chunks(2) {
         let [flag, value] = pair else { return Err(format!("{} needs a value", pair[0])) };
-        let wrong = || format!("{flag} {value}?");
+        let wrong = || format!("{flag} {value}: the value is not valid");
         match flag.as_str() {
             "--reps" => options.reps = value.parse::<usize>().map_err(|_| wrong())?.max(1),
             "--seconds" => options.seconds = value.parse().map_err(|_| wrong())?,
             "--out" => options.out = value.into(),
-            _ => return Err(format!("unknown option {flag}: --reps, --seconds and --out exist")),
+            _ => {
+                return Err(format!(
+                    "unknown option {flag}: the options are --reps, --seconds and --out"
+                ));
+            }
         }
     }
     Ok(options)
@@ -190,7 +194,7 @@ fn start(folder: &Path, iodyno: &Path) -> Result<Vec<Server>, String> {
         let since = Instant::now();
         while !server.socket.exists() {
             if since.elapsed() > PATIENCE {
-                return Err(format!("{name} does not listen"));
+                return Err(format!("{name} does not listen for connections"));
             }
             std::thread::sleep(Duration::from_millis(20));
         }

@@ -47,10 +47,12 @@ pub(crate) fn main(args: &[String]) -> Result<(), String> {
     for pair in args.chunks(2) {
         match pair {
             [flag, value] if flag == "--rounds" => {
-                rounds = value.parse().map_err(|_| format!("--rounds {value}?"))?;
+                rounds = value
+                    .parse()
+                    .map_err(|_| format!("--rounds {value}: the value is not valid"))?;
             }
             [flag, value] if flag == "--out" => out = value.into(),
-            _ => return Err("parity has the options --rounds N and --out DIR".to_owned()),
+            _ => return Err("the options of parity are --rounds N and --out DIR".to_owned()),
         }
     }
     let isal = Isal::load();
@@ -223,7 +225,7 @@ impl Isal {
         // SAFETY: the library's constructors only detect instructions.
         let library = unsafe { libc::dlopen(c"libisal.so.2".as_ptr(), libc::RTLD_NOW) };
         if library.is_null() {
-            eprintln!("iodyno-bench: no libisal.so.2: left out");
+            eprintln!("iodyno-bench: libisal.so.2 is not installed: ISA-L is left out");
             return None;
         }
         let symbol = |name: &CStr| {

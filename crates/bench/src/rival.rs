@@ -50,7 +50,7 @@ pub(crate) fn run(command: &[String], reader: Reader) -> Result<Figures, String>
         Reader::Bare => bare(&text),
         Reader::Elbencho => elbencho(),
     };
-    read.ok_or_else(|| format!("{}\nprinted what can't be read: {text}", command.join(" ")))
+    read.ok_or_else(|| format!("{}\nprinted an unreadable result: {text}", command.join(" ")))
 }
 
 fn iodyno(text: &str) -> Option<Figures> {

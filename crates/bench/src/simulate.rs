@@ -153,7 +153,8 @@ fn options(args: &[String]) -> Result<Options, String> {
         let [flag, value] = pair else { return Err(format!("{} needs a value", pair[0])) };
         match flag.as_str() {
             "--reps" => {
-                let reps: usize = value.parse().map_err(|_| format!("--reps {value}?"))?;
+                let reps: usize =
+                    value.parse().map_err(|_| format!("--reps {value}: the value is not valid"))?;
                 options.reps = reps.max(1);
             }
             "--out" => options.out = value.into(),
@@ -162,7 +163,7 @@ fn options(args: &[String]) -> Result<Options, String> {
             "--study" => options.study = value == "yes",
             _ => {
                 return Err(format!(
-                    "unknown option {flag}: --reps, --out, --mqsim, --before and --study exist"
+                    "unknown option {flag}: the options are --reps, --out, --mqsim, --before and --study"
                 ));
             }
         }

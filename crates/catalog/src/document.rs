@@ -52,7 +52,9 @@ impl File {
         let (at, new): (Range<usize>, String) = match node {
             Some(node) if rest.is_empty() => (value_of(node).span(), value),
             Some(node) if !node.get_ref().is_table() || rest.contains('[') => {
-                let message = format!("`{path}` can't be set: nothing here has `{rest}`");
+                let message = format!(
+                    "`{path}` can't be set: the file has no table or list item for `{rest}`"
+                );
                 return Err(FileError::new(node.span(), message));
             }
             Some(node) if self.text[node.span()].starts_with('[') => {

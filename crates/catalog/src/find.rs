@@ -124,7 +124,7 @@ pub fn find(kind: Kind, name_or_path: &str) -> Result<File, Problem> {
         format!("there is no {noun} named `{name_or_path}`"),
     )
     .with_help(format!(
-        "{guess}`iodyno catalog` lists them; a {noun} file of your own is given by a path that \
+        "{guess}`iodyno catalog` lists the names; to use your own {noun} file, give a path that \
          contains `/` or ends in `.{}`",
         kind.suffix()
     )))
@@ -141,15 +141,18 @@ fn read(kind: Kind, path: &str) -> Result<File, Problem> {
             )),
             InputError::Io(_) => problem,
             InputError::Kind("a folder") => {
-                problem.with_help(format!("give the path of one {noun} file in it"))
+                problem.with_help(format!("give the path of a {noun} file in this folder"))
             }
             InputError::Kind(_) | InputError::NoWriter => problem
-                .with_help(format!("give the path of a {noun} file, which is a regular file")),
-            InputError::TooLarge(_) => problem
-                .with_help(format!("a {noun} file is a page of text; is this the right path?")),
+                .with_help(format!("give the path of a {noun} file; it must be a regular file")),
+            InputError::TooLarge(_) => {
+                problem.with_help(format!("a {noun} file is a short text; check the path"))
+            }
             InputError::NotText { .. } => problem.with_help(match kind {
-                Kind::Published => "figures are read as CSV in UTF-8; save them as such".to_owned(),
-                _ => format!("a {noun} file is TOML, which is always UTF-8; save it as such"),
+                Kind::Published => {
+                    "figures must be CSV in UTF-8; save the file in that format".to_owned()
+                }
+                _ => format!("a {noun} file must be TOML in UTF-8; save the file in that format"),
             }),
         }
     })?;

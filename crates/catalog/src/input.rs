@@ -51,17 +51,15 @@ impl fmt::Display for InputError {
             Self::Io(_) if self.is_missing() => f.write_str("there is no such file"),
             Self::Io(error) => write!(f, "the file can't be read: {error}"),
             Self::Kind(what) => write!(f, "this is {what}, not a file"),
-            Self::NoWriter => write!(
-                f,
-                "this is a pipe, and nothing wrote to it for {} s",
-                WRITER_TIMEOUT.as_secs()
-            ),
+            Self::NoWriter => {
+                write!(f, "this is a pipe, and no data arrived for {} s", WRITER_TIMEOUT.as_secs())
+            }
             Self::TooLarge(most) => {
-                write!(f, "the file is larger than {}, the most that is read", human::size(*most))
+                write!(f, "the file is larger than the limit of {}", human::size(*most))
             }
             Self::NotText { byte, line } => write!(
                 f,
-                "the file is not UTF-8 text: byte {byte} (line {line}) begins no character"
+                "the file is not UTF-8 text: byte {byte} (line {line}) is not the start of a valid character"
             ),
         }
     }
@@ -200,7 +198,7 @@ mod tests {
         fs::write(at("whole"), "12345678").unwrap();
         assert_eq!(read_text(&at("whole"), 8).unwrap(), "12345678");
         fs::write(at("larger"), "123456789").unwrap();
-        assert!(why(&at("larger")).contains("larger than 8"));
+        assert!(why(&at("larger")).contains("larger than the limit of 8"));
         fs::write(at("binary"), b"a\nb\xFF").unwrap();
         assert!(why(&at("binary")).contains("byte 3 (line 2)"));
         assert!(why(&at("none")).contains("no such file"));

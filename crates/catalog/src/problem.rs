@@ -62,8 +62,9 @@ impl Problem {
     pub fn withheld(self) -> Self {
         let Some((line, _)) = self.line_column() else { return self };
         let origin = format!("{}:{line}", self.origin);
-        let message = "the file is not valid; its text is not shown, since another file names it";
-        let help = "name it yourself, without the other file, to see what is wrong".to_owned();
+        let message =
+            "the file is not valid; its text is not shown, because another file refers to it";
+        let help = "to see the errors, name this file directly, without the other file".to_owned();
         Self { help: vec![help], is_withheld: true, ..Self::new(origin, message) }
     }
 

@@ -100,10 +100,11 @@ impl Reader {
             Some(found) if found == wanted => return true,
             Some(found) => {
                 let message = format!("this file is a {}, not a {noun}", found.noun());
-                self.refuse(node.span(), message, format!("give the file of a {noun}"));
+                self.refuse(node.span(), message, format!("give a {noun} file"));
             }
             None => {
-                let message = format!("`kind` is \"{noun}\", not {}", in_words(node.get_ref()));
+                let message =
+                    format!("`kind` must be \"{noun}\", not {}", in_words(node.get_ref()));
                 self.refuse(node.span(), message, write);
             }
         }
@@ -121,14 +122,19 @@ impl Reader {
             Some(found) => {
                 let newer = found.is_ok_and(|found| found > SCHEMA);
                 let found = plain(node.get_ref());
-                let message =
-                    format!("this file is of schema {found}; this program reads schema {SCHEMA}");
+                let message = format!(
+                    "this file has schema {found}; this version of iodyno reads schema {SCHEMA}"
+                );
                 let help = if newer { "use a newer iodyno" } else { &write };
                 self.refuse(node.span(), message, help);
             }
             None => {
                 let found = in_words(node.get_ref());
-                self.refuse(node.span(), format!("`schema` is a whole number, not {found}"), write);
+                self.refuse(
+                    node.span(),
+                    format!("`schema` must be a whole number, not {found}"),
+                    write,
+                );
                 return true;
             }
         }
@@ -161,9 +167,9 @@ impl Reader {
         };
         for key in schema.iter().filter(|key| !key.belongs(Some(kind))) {
             let Some(node) = table.get(key.name()) else { continue };
-            let message = format!("`{}` means nothing for {noun} `{kind}`", key.name());
+            let message = format!("`{}` has no effect for {noun} `{kind}`", key.name());
             let owners = listed(key.only.iter().copied()).replace(", ", " and ");
-            let help = format!("it belongs to {owners}; leave the key out");
+            let help = format!("the key applies only to {owners}; leave the key out");
             self.refuse(node.span(), message, help);
         }
         self.missing(schema.iter().filter(|key| key.only.is_empty()), table, span);
@@ -206,7 +212,7 @@ impl Reader {
             let ValueType::Table(keys) = key.value else { continue };
             let message = format!("the table `[{}]` is missing", key.path);
             let keys = listed(keys.iter().map(Key::name));
-            self.refuse(at.clone(), message, format!("it has the keys {keys}"));
+            self.refuse(at.clone(), message, format!("the table has the keys {keys}"));
         }
         let Some(first) = values.first() else { return };
         let (noun, names) = if first.sourced {
@@ -225,7 +231,7 @@ impl Reader {
     /// Reads a sourced parameter, `{ is = VALUE, from = "SOURCE: WHY" }`.
     fn parameter(&mut self, key: &Key, node: &Node<'_>) -> Entry {
         let unread = |span| Entry { span, value: Value::Unread };
-        let no_source = format!("the parameter `{}` does not say where it is from", key.path);
+        let no_source = format!("the parameter `{}` has no source", key.path);
         let write = |value: Option<&Node<'_>>| {
             format!("write `{} = {}`", key.name(), with_source(key, value))
         };
@@ -257,7 +263,7 @@ impl Reader {
                     `: ` and a text";
         let Some(text) = node.get_ref().as_str() else {
             let what = in_words(node.get_ref());
-            let message = format!("`from` of `{}` is a text in quotes, not {what}", key.path);
+            let message = format!("`from` of `{}` must be a text in quotes, not {what}", key.path);
             self.refuse(node.span(), message, form);
             return None;
         };
@@ -266,12 +272,13 @@ impl Reader {
         let Some(source) = Source::ALL.into_iter().find(|source| source.name() == name) else {
             let guess = nearest(name, Source::ALL.map(Source::name));
             let guess = guess.map(|name| format!("did you mean `{name}`? ")).unwrap_or_default();
-            let message = format!("`from` of `{}` names no source: {name:?}", key.path);
+            let message = format!("`from` of `{}` has an unknown source: {name:?}", key.path);
             self.refuse(node.span(), message, format!("{guess}{form}"));
             return None;
         };
         if why.is_empty() {
-            let message = format!("`from` of `{}` is `{source}` and says no more", key.path);
+            let message =
+                format!("`from` of `{}` is only `{source}`, without an explanation", key.path);
             self.refuse(node.span(), message, format!("write `{source}: ` and {}", source.wants()));
             return None;
         }
@@ -316,11 +323,11 @@ impl Reader {
             Value::Record(self.table(table, node.span(), keys))
         } else {
             let found = in_words(node.get_ref());
-            let message = format!("each of `{}` is a table, not {found}", key.path);
+            let message = format!("each item of `{}` must be a table, not {found}", key.path);
             self.refuse(
                 node.span(),
                 message,
-                format!("write it such as `{}`", table_example(keys)),
+                format!("write for example `{}`", table_example(keys)),
             );
             Value::Unread
         };
@@ -359,14 +366,14 @@ fn single(of: ValueType, node: &DeValue<'_>, key: &Key) -> Result<Value, (String
     let expected = || {
         let whole = matches!(key.value, ValueType::OneOrMany(_) | ValueType::TablesOrFirst(_));
         let right = if whole { key.value.in_words() } else { of.in_words() };
-        let message = format!("`{path}` is {right}, not {}", in_words(node));
+        let message = format!("`{path}` must be {right}, not {}", in_words(node));
         let help = match of {
             ValueType::Table(_) => format!("write `[{path}]`"),
-            _ => format!("write it such as `{}`", key.example()),
+            _ => format!("write for example `{}`", key.example()),
         };
         (message, help)
     };
-    let outside = || (format!("`{path}` is {}", of.outside()), String::new());
+    let outside = || (format!("`{path}` must be {}", of.outside()), String::new());
     let said = |error: ParseUnitError| (format!("`{path}`: {error}"), String::new());
     let text = || node.as_str().ok_or_else(expected);
     let whole_within = |value: u64, least: u64, most: u64| {
@@ -422,12 +429,13 @@ fn single(of: ValueType, node: &DeValue<'_>, key: &Key) -> Result<Value, (String
             }
             let guess = nearest(text, words.iter().copied());
             let guess = guess.map(|word| format!("did you mean \"{word}\"?"));
-            Err((format!("`{path}` is {}", of.in_words()), guess.unwrap_or_default()))
+            Err((format!("`{path}` must be {}", of.in_words()), guess.unwrap_or_default()))
         }
         ValueType::Text => match text()? {
-            text if text.trim().is_empty() && key.required => {
-                Err((format!("`{path}` is empty"), format!("write it such as `{}`", key.example())))
-            }
+            text if text.trim().is_empty() && key.required => Err((
+                format!("`{path}` is empty"),
+                format!("write for example `{}`", key.example()),
+            )),
             text => Ok(Value::Text(text.to_owned())),
         },
         ValueType::Scalar if whole(node).is_some() => Ok(Value::Text(plain(node))),

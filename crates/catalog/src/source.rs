@@ -37,11 +37,11 @@ impl Source {
     /// Required content after the colon, for errors.
     pub(crate) const fn wants(self) -> &'static str {
         match self {
-            Self::Printed => "which publication and where in it",
-            Self::DataSheet => "the model whose data sheet it is",
-            Self::Derived => "how, from what",
-            Self::Fitted => "to which figure",
-            Self::Assumed => "why this value",
+            Self::Printed => "the publication, and the page or table in it",
+            Self::DataSheet => "the model that the data sheet describes",
+            Self::Derived => "the method and the figures that it is derived from",
+            Self::Fitted => "the figure that it is fitted to",
+            Self::Assumed => "the reason for this value",
         }
     }
 }

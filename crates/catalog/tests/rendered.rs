@@ -91,7 +91,7 @@ fn a_right_file_is_read() {
 #[test]
 fn all_errors_are_reported_at_once() {
     let expected = "\
-error: `threads` is from 0 to 99
+error: `threads` must be from 0 to 99
  --> my/load.toml:2:11
   |
 2 | threads = 100
@@ -135,13 +135,13 @@ error: unknown key `size`
 #[test]
 fn a_key_of_another_kind_is_told_where_it_belongs() {
     let expected = "\
-error: `passes` means nothing for a part that does `look`
+error: `passes` has no effect for a part that does `look`
  --> my/load.toml:4:10
   |
 4 | passes = 1
   |          ^
   |
-  = help: it belongs to `wait` and `fill`; leave the key out";
+  = help: the key applies only to `wait` and `fill`; leave the key out";
     assert_eq!(rendered("schema = 1\n[[parts]]\ndo = \"look\"\npasses = 1\n"), expected);
 }
 
@@ -159,32 +159,35 @@ error: `block`: `4kb` is not a size: write a number with B, KiB, MiB, GiB, TiB (
 #[test]
 fn a_wrong_type_is_named_in_words() {
     let expected = "\
-error: `threads` is a whole number, not the text \"four\"
+error: `threads` must be a whole number, not the text \"four\"
  --> my/load.toml:2:11
   |
 2 | threads = \"four\"
   |           ^^^^^^
   |
-  = help: write it such as `16`";
+  = help: write for example `16`";
     assert_eq!(rendered("schema = 1\nthreads = \"four\""), expected);
     for (line, message) in [
-        ("threads = -1", "`threads` is from 0 to 99"),
-        ("threads = 99_999_999_999_999_999_999", "`threads` is from 0 to 99"),
-        ("block = 4.5", "`block` is a size, a table, or an array of tables, not the number 4.5"),
-        ("block = [4]", "each of `block` is a table, not the integer 4"),
-        ("name = { a = 1 }", "`name` is a text in quotes, not a table"),
-        ("ratio = true", "`ratio` is a number, not the boolean true"),
-        ("ratio = 11", "`ratio` is from 0 to 10"),
-        ("flag = []", "`flag` is `true` or `false`, not an array"),
-        ("part = 3", "`part` is a table, not the integer 3"),
-        ("mode = \"fulll\"", "`mode` is one of `\"slow-start\"`, `\"full\"`"),
+        ("threads = -1", "`threads` must be from 0 to 99"),
+        ("threads = 99_999_999_999_999_999_999", "`threads` must be from 0 to 99"),
+        (
+            "block = 4.5",
+            "`block` must be a size, a table, or an array of tables, not the number 4.5",
+        ),
+        ("block = [4]", "each item of `block` must be a table, not the integer 4"),
+        ("name = { a = 1 }", "`name` must be a text in quotes, not a table"),
+        ("ratio = true", "`ratio` must be a number, not the boolean true"),
+        ("ratio = 11", "`ratio` must be from 0 to 10"),
+        ("flag = []", "`flag` must be `true` or `false`, not an array"),
+        ("part = 3", "`part` must be a table, not the integer 3"),
+        ("mode = \"fulll\"", "`mode` must be one of `\"slow-start\"`, `\"full\"`"),
         (
             "mode = 1979-05-27",
-            "`mode` is one of `\"slow-start\"`, `\"full\"`, not the date 1979-05-27",
+            "`mode` must be one of `\"slow-start\"`, `\"full\"`, not the date 1979-05-27",
         ),
-        ("share = 0.5", "`share` is a share with its sign, not the number 0.5"),
-        ("steps = [1, -1]", "`steps` is a whole number, 0 or above"),
-        ("parts = [{ do = \"weit\" }]", "`do` is one of `\"wait\"`, `\"fill\"`, `\"look\"`"),
+        ("share = 0.5", "`share` must be a share with its sign, not the number 0.5"),
+        ("steps = [1, -1]", "`steps` must be a whole number, 0 or above"),
+        ("parts = [{ do = \"weit\" }]", "`do` must be one of `\"wait\"`, `\"fill\"`, `\"look\"`"),
     ] {
         let problem = read(&format!("schema = 1\n{line}")).unwrap_err();
         assert_eq!(problem.message(), message, "{line}");
@@ -204,7 +207,7 @@ error: the key `only` is missing
   = help: for example `only = 16`";
     assert_eq!(rendered("schema = 1\n[part]"), expected);
     assert!(rendered("").starts_with("error: the key `schema` is missing\n --> my/load.toml:1:1"));
-    assert!(rendered("schema = 2").starts_with("error: this file is of schema 2"));
+    assert!(rendered("schema = 2").starts_with("error: this file has schema 2"));
 }
 
 /// Values of every file of the catalog can be had by their paths and be replaced, and nothing else
@@ -322,7 +325,7 @@ fn names_and_paths_are_found_or_refused_with_help() {
     let expected = "\
 error: there is no workload named `random-raed`
 --> catalog:workloads
- = help: did you mean `random-read`? `iodyno catalog` lists them; a workload file of your own is given by a path that contains `/` or ends in `.toml`";
+ = help: did you mean `random-read`? `iodyno catalog` lists the names; to use your own workload file, give a path that contains `/` or ends in `.toml`";
     assert_eq!(find(Kind::Workload, "random-raed").unwrap_err().to_string(), expected);
     assert!(find(Kind::Method, "random-read").is_err(), "each kind has names of its own");
 
@@ -352,7 +355,7 @@ error: there is no such file
     let latin = rendered(&path("latin.toml"));
     assert!(
         latin
-            .starts_with("error: the file is not UTF-8 text: byte 23 (line 2) begins no character"),
+            .starts_with("error: the file is not UTF-8 text: byte 23 (line 2) is not the start of a valid character"),
         "{latin}"
     );
 
@@ -361,7 +364,7 @@ error: there is no such file
     assert!(find(Kind::Workload, &path("large.toml")).is_ok(), "exactly the limit");
     large.write_all(b"#").unwrap();
     let large = rendered(&path("large.toml"));
-    assert!(large.starts_with("error: the file is larger than 1 MiB, the most that is read"));
+    assert!(large.starts_with("error: the file is larger than the limit of 1 MiB"));
     // Without an end at all.
     assert!(rendered("/dev/zero").starts_with("error: this is a device, not a file"));
 }

@@ -62,7 +62,7 @@ impl EarlyEnd {
         }
         for other in self.workloads.iter_mut().filter(|w| w.working > 0) {
             other.is_over.store(true, Ordering::Relaxed);
-            other.why.get_or_insert_with(|| format!("with `{name}`, which has ended"));
+            other.why.get_or_insert_with(|| format!("workload `{name}` has ended"));
         }
         true
     }
@@ -138,7 +138,7 @@ fn in_words(steady: &Steady, criterion: f64) -> String {
     let how = if steady.by_slope { "changes by" } else { "deviates by at most" };
     let each = if steady.by_slope { " a second" } else { " from its mean" };
     format!(
-        "steady: over {} {figure} {how} {:.3} %{each}, and {} was asked for",
+        "steady: over {} {figure} {how} {:.3} %{each} (requested limit: {})",
         human::duration_ns(steady.window_ns),
         criterion * 100.0,
         steady.within

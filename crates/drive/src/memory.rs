@@ -93,9 +93,9 @@ impl Buffers {
     /// `slots` buffers of `len` bytes, each aligned to `align` (a power of two; at least 4096 is used).
     pub fn new(slots: u32, len: usize, align: usize) -> io::Result<Self> {
         let stride = len.max(1).next_multiple_of(align.max(4096));
-        let bytes = stride
-            .checked_mul(slots as usize)
-            .ok_or_else(|| io::Error::other("the buffers of this depth and block size overflow"))?;
+        let bytes = stride.checked_mul(slots as usize).ok_or_else(|| {
+            io::Error::other("the buffers for this depth and block size are too large")
+        })?;
         Ok(Self { region: Region::new(bytes)?, stride, slots })
     }
 

@@ -122,13 +122,16 @@ pub fn default_engine(medium: &Medium, load: Load) -> (EngineKind, String) {
     }
     let other = if load.depth == 1 { EngineKind::Psync } else { EngineKind::Libaio };
     match hands_to_workers(file, load) {
-        Ok(false) => (EngineKind::Uring, "io_uring starts requests in line here".to_owned()),
+        Ok(false) => (
+            EngineKind::Uring,
+            "io_uring submits requests without worker threads on this target".to_owned(),
+        ),
         Ok(true) => {
             let depth = match load.depth {
-                1 => "each worker has one I/O at a time".to_owned(),
-                n => format!("each worker has a queue of {n}"),
+                1 => "each worker has one I/O in flight".to_owned(),
+                n => format!("each worker has {n} I/Os in flight"),
             };
-            let why = "io_uring would hand requests to kernel worker threads here";
+            let why = "io_uring would hand requests to kernel worker threads on this target";
             (other, format!("{why}, and {depth}"))
         }
         Err(e) => (other, format!("io_uring can't be used here ({e})")),

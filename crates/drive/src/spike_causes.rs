@@ -9,7 +9,7 @@ use iodyno_measure::{Cell, Interval};
 use iodyno_units::OpKind;
 
 /// The cause if this machine delivered a completion late.
-const LATE: &str = "this machine, which delivered late";
+const LATE: &str = "this machine, which delivered the completion late";
 
 /// Records the cause of each interval with a spike. `by_interval` has the machine's activity in each, and `late_ns`
 /// the longest delay of its deliveries to the volume; empty if they can't be late.
@@ -47,8 +47,8 @@ fn cause(usage: &VolumeUsage, series: &Interval, usual: &[f64]) -> Option<String
     // At least a tenth of the programmed pages: less can't delay much.
     let collects = counts.copied_pages * 10 >= (counts.host_pages + counts.copied_pages).max(1);
     let behind = match counts.stalls {
-        1.. => ", behind a stall of the controller",
-        0 if collects => ", behind garbage collection",
+        1.. => ", during a stall of the controller",
+        0 if collects => ", during garbage collection",
         0 => "",
     };
     Some(format!("{what}{behind}"))

@@ -436,7 +436,7 @@ impl WorkerSetup {
             EngineKind::Mmap if file.uncached => {
                 return Err(io::Error::new(
                     io::ErrorKind::InvalidInput,
-                    "a mapping leaves what it touches in the page cache: leave uncached=yes out, or take another engine",
+                    "mmap leaves the data that it accesses in the page cache: leave uncached=yes out, or use another engine",
                 ));
             }
             EngineKind::Mmap => {
@@ -568,7 +568,7 @@ fn panicked(panic: &(dyn Any + Send)) -> io::Error {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     io::Error::other(format!(
-        "a worker panicked ({}), which is a fault of iodyno",
+        "a worker panicked ({}), which is a bug in iodyno: please report it",
         text.unwrap_or("no message")
     ))
 }
@@ -589,7 +589,7 @@ pub(crate) fn wait_until_ready(plan: &CellPlan, team: &WorkerThreads) -> Result<
             Ok(WorkerMessage::SetUpFailed { target, source }) => (target, source),
             // The worker panicked before it was ready.
             Ok(WorkerMessage::Done(done)) => {
-                let why = || io::Error::other("a worker ended before it began");
+                let why = || io::Error::other("a worker thread ended during its start");
                 (done.target, done.report.engine_error.unwrap_or_else(why))
             }
             Err(_) => return Ok(false),
@@ -605,10 +605,10 @@ fn set_up_error(plan: &CellPlan, target: usize, source: io::Error) -> DriveError
     let plan = &plan.targets[target];
     let hint = match (plan.engine, source.raw_os_error()) {
         (EngineKind::Uring, Some(libc::EPERM | libc::ENOSYS)) => {
-            "; io_uring is switched off here: use --engine libaio or psync"
+            "; io_uring is disabled on this machine: use --engine libaio or psync"
         }
         (EngineKind::Nbd, _) if source.kind() != io::ErrorKind::Other => {
-            "; it answered a moment ago: a server that ends with its first client, such as `qemu-nbd` without --persistent, needs an option that keeps it running"
+            "; the server answered just before: a server that exits after its first client, such as `qemu-nbd` without --persistent, needs an option that keeps it running"
         }
         (_, Some(libc::ENOMEM)) => "; use a smaller --depth or --block",
         _ => "",

@@ -532,7 +532,7 @@ fn a_worker_that_panics_ends_the_cell() {
     assert_eq!(cells[0].ended, Ended::Errors);
     let why = cells[0].evidence.failure.as_ref().unwrap();
     assert_eq!(&cells[0].facts["failure"], why);
-    assert!(why.contains("panicked") && why.contains("fault of iodyno"), "{why}");
+    assert!(why.contains("panicked") && why.contains("bug in iodyno"), "{why}");
 }
 
 /// The operations that a cell issues, sorted.

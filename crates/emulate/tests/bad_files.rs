@@ -83,13 +83,13 @@ fn an_error_is_rendered_at_its_position() {
   | ^^^^^^^^
   |
   = help: for example `flush = { is = "80us", from = "assumed: why this value" }`
-error: `memory.io` is a time with its unit, not the integer 3
+error: `memory.io` must be a time with its unit, not the integer 3
  --> my/device.toml:8:13
   |
 8 | io = { is = 3, from = "assumed: usual" }
   |             ^
   |
-  = help: write it such as `"80us"`
+  = help: write for example `"80us"`
 error: unknown key `flash`
   --> my/device.toml:13:1
    |
@@ -106,12 +106,12 @@ fn a_device_is_no_system() {
     let first_error = |errors: Vec<FileError>| errors[0].to_string();
     assert_eq!(
         first_error(describe::system("mine", MEMORY, &mut |_| Err(String::new())).unwrap_err()),
-        "this file is a device, not a system; give the file of a system"
+        "this file is a device, not a system; give a system file"
     );
     let system = "schema = 1\nkind = \"system\"";
     assert_eq!(
         first_error(describe::device("mine", system).unwrap_err()),
-        "this file is a system, not a device; give the file of a device"
+        "this file is a system, not a device; give a device file"
     );
 }
 
@@ -168,11 +168,11 @@ fn systems_stand_on_others() {
     assert_eq!(errors[0].rule, Some("memory-bandwidth"));
     for (base, more, expected) in [
         ("nothing", "", "there is no `nothing`"),
-        ("circle", "", "one base too many"),
-        ("wrong", "", "`wrong` is wrong in its line 1"),
-        ("server", "pcie = \"gen3\"", "`pcie` is about adapters"),
-        ("server", drawers, "`drawers` is about adapters"),
-        ("server", "pcie = \"gen4\"", "`pcie` is one of"),
+        ("circle", "", "exceeds the depth limit"),
+        ("wrong", "", "`wrong` is not valid in line 1"),
+        ("server", "pcie = \"gen3\"", "`pcie` describes adapters"),
+        ("server", drawers, "`drawers` describes adapters"),
+        ("server", "pcie = \"gen4\"", "`pcie` must be one of"),
     ] {
         let errors = on(base, more).unwrap_err();
         assert!(errors[0].message.contains(expected), "{base} {more}: {errors:?}");
@@ -236,7 +236,7 @@ const WRITTEN: &[Case] = &[
     (
         MEMORY,
         &[("schema = 1", "schema = 2")],
-        "schema [2] this file is of schema 2; this program reads schema 1 (use a newer iodyno)",
+        "schema [2] this file has schema 2; this version of iodyno reads schema 1 (use a newer iodyno)",
     ),
     (
         MEMORY,
@@ -245,7 +245,7 @@ const WRITTEN: &[Case] = &[
             r#"schema = "1"
 "#,
         )],
-        r#"schema ["1"] `schema` is a whole number, not the text "1" (write `schema = 1`)"#,
+        r#"schema ["1"] `schema` must be a whole number, not the text "1" (write `schema = 1`)"#,
     ),
     (MEMORY, &[("schema = 1\n", "")], "start [] the key `schema` is missing (write `schema = 1`)"),
     (
@@ -260,7 +260,7 @@ const WRITTEN: &[Case] = &[
     (
         MEMORY,
         &[(r#"kind = "device""#, r#"kind = "workload""#)],
-        r#"kind ["workload"] this file is a workload, not a device (give the file of a device)"#,
+        r#"kind ["workload"] this file is a workload, not a device (give a device file)"#,
     ),
     (
         MEMORY,
@@ -274,7 +274,7 @@ const WRITTEN: &[Case] = &[
     (
         MEMORY,
         &[(r#"family = "memory""#, r#"family = "memroy""#)],
-        r#"family ["memroy"] `family` is one of `"flash"`, `"disk"`, `"memory"` (did you mean "memory"?)"#,
+        r#"family ["memroy"] `family` must be one of `"flash"`, `"disk"`, `"memory"` (did you mean "memory"?)"#,
     ),
     (
         MEMORY,
@@ -284,7 +284,7 @@ const WRITTEN: &[Case] = &[
             r#"summary = " "
 "#,
         )],
-        r#"summary [" "] `summary` is empty (write it such as `"what it is, in one line"`)"#,
+        r#"summary [" "] `summary` is empty (write for example `"what it is, in one line"`)"#,
     ),
     (
         MEMORY,
@@ -295,12 +295,12 @@ host = "rtp"
             "host = 5\n",
         )],
         r#"start [] the key `summary` is missing (for example `summary = "what it is, in one line"`)
-host [5] `host` is a text in quotes, not the integer 5 (write it such as `"x3850-x6"`)"#,
+host [5] `host` must be a text in quotes, not the integer 5 (write for example `"x3850-x6"`)"#,
     ),
     (
         MEMORY,
         &[("[memory]", "[memmory]")],
-        "family [\"memory\"] the table `[memory]` is missing (it has the keys `io`, `read`, `write`, `read_passes`, `write_passes`, `flush`, `protected`)\n[memmory] [memmory] unknown key `memmory` (did you mean `memory`? the keys here are `schema`, `kind`, `family`, `summary`, `host`, `capacity`, `bay`, `power`, `memory`)",
+        "family [\"memory\"] the table `[memory]` is missing (the table has the keys `io`, `read`, `write`, `read_passes`, `write_passes`, `flush`, `protected`)\n[memmory] [memmory] unknown key `memmory` (did you mean `memory`? the keys here are `schema`, `kind`, `family`, `summary`, `host`, `capacity`, `bay`, `power`, `memory`)",
     ),
     (
         MEMORY,
@@ -311,13 +311,13 @@ host [5] `host` is a text in quotes, not the integer 5 (write it such as `"x3850
             "memory = 5\n[x]\n",
         )],
         r#"start [] the parameter `capacity` is missing (for example `capacity = { is = "1MiB", from = "assumed: why this value" }`)
-memory [5] `memory` is a table, not the integer 5 (write `[memory]`)
+memory [5] `memory` must be a table, not the integer 5 (write `[memory]`)
 [x] [x] unknown key `x` (the keys here are `schema`, `kind`, `family`, `summary`, `host`, `capacity`, `bay`, `power`, `memory`)"#,
     ),
     (
         MEMORY,
         &[(r#""3us""#, "3")],
-        r#"io [3] `memory.io` is a time with its unit, not the integer 3 (write it such as `"80us"`)"#,
+        r#"io [3] `memory.io` must be a time with its unit, not the integer 3 (write for example `"80us"`)"#,
     ),
     (
         MEMORY,
@@ -329,7 +329,7 @@ memory [5] `memory` is a table, not the integer 5 (write `[memory]`)
         &[(r#""3us""#, r#""80MiB""#)],
         r#"io ["80MiB"] `memory.io`: `80MiB` is not a duration: write a number with ns, us, ms, s, m, h or d, such as `5s`, `200us` or `1m30s`"#,
     ),
-    (MEMORY, &[(r#""3us""#, r#""3s""#)], r#"io ["3s"] `memory.io` is from 0 ns to 1 ms"#),
+    (MEMORY, &[(r#""3us""#, r#""3s""#)], r#"io ["3s"] `memory.io` must be from 0 ns to 1 ms"#),
     (
         MEMORY,
         &[(r#""1GiB""#, r#""80us""#)],
@@ -338,17 +338,17 @@ memory [5] `memory` is a table, not the integer 5 (write `[memory]`)
     (
         MEMORY,
         &[(r#""1GiB""#, r#""1073741824""#)],
-        r#"capacity ["1073741824"] `capacity` is a size with its unit, not the text "1073741824" (write it such as `"1MiB"`)"#,
+        r#"capacity ["1073741824"] `capacity` must be a size with its unit, not the text "1073741824" (write for example `"1MiB"`)"#,
     ),
     (
         MEMORY,
         &[(r#""1GiB""#, "1073741824")],
-        r#"capacity [1073741824] `capacity` is a size with its unit, not the integer 1073741824 (write it such as `"1MiB"`)"#,
+        r#"capacity [1073741824] `capacity` must be a size with its unit, not the integer 1073741824 (write for example `"1MiB"`)"#,
     ),
     (
         MEMORY,
         &[(r#""1GiB""#, r#""4KiB""#)],
-        r#"capacity ["4KiB"] `capacity` is from 1 MiB to 1 PiB"#,
+        r#"capacity ["4KiB"] `capacity` must be from 1 MiB to 1 PiB"#,
     ),
     (
         MEMORY,
@@ -358,47 +358,47 @@ memory [5] `memory` is a table, not the integer 5 (write `[memory]`)
     (
         MEMORY,
         &[(r#"read = { is = "6 GB/s""#, "read = { is = 6")],
-        r#"read [6] `memory.read` is a bandwidth with its unit, not the integer 6 (write it such as `"405 MB/s"`)"#,
+        r#"read [6] `memory.read` must be a bandwidth with its unit, not the integer 6 (write for example `"405 MB/s"`)"#,
     ),
     (
         MEMORY,
         &[(r#"read = { is = "6 GB/s""#, r#"read = { is = "6 kB/s""#)],
-        r#"read ["6 kB/s"] `memory.read` is from 1 MB/s to 100 GB/s"#,
+        r#"read ["6 kB/s"] `memory.read` must be from 1 MB/s to 100 GB/s"#,
     ),
     (
         MEMORY,
         &[("read_passes = { is = 2", r#"read_passes = { is = "2""#)],
-        r#"read_passes ["2"] `memory.read_passes` is a number, not the text "2" (write it such as `2.5`)"#,
+        r#"read_passes ["2"] `memory.read_passes` must be a number, not the text "2" (write for example `2.5`)"#,
     ),
     (
         MEMORY,
         &[("read_passes = { is = 2", "read_passes = { is = -0.5")],
-        "read_passes [-0.5] `memory.read_passes` is from 0 to 10",
+        "read_passes [-0.5] `memory.read_passes` must be from 0 to 10",
     ),
     (
         MEMORY,
         &[("read_passes = { is = 2", "read_passes = { is = nan")],
-        "read_passes [nan] `memory.read_passes` is from 0 to 10",
+        "read_passes [nan] `memory.read_passes` must be from 0 to 10",
     ),
     (
         MEMORY,
         &[("is = false", r#"is = "no""#)],
-        r#"protected ["no"] `memory.protected` is `true` or `false`, not the text "no" (write it such as `true`)"#,
+        r#"protected ["no"] `memory.protected` must be `true` or `false`, not the text "no" (write for example `true`)"#,
     ),
     (
         MEMORY,
         &[(r#"flush = { is = "0ns", from = "assumed: usual" }"#, r#"flush = "0ns""#)],
-        r#"flush ["0ns"] the parameter `memory.flush` does not say where it is from (write `flush = { is = "0ns", from = "assumed: why this value" }`)"#,
+        r#"flush ["0ns"] the parameter `memory.flush` has no source (write `flush = { is = "0ns", from = "assumed: why this value" }`)"#,
     ),
     (
         MEMORY,
         &[(r#"flush = { is = "0ns", from = "assumed: usual" }"#, "flush = 5")],
-        r#"flush [5] the parameter `memory.flush` does not say where it is from (write `flush = { is = 5, from = "assumed: why this value" }`)"#,
+        r#"flush [5] the parameter `memory.flush` has no source (write `flush = { is = 5, from = "assumed: why this value" }`)"#,
     ),
     (
         MEMORY,
         &[(r#"flush = { is = "0ns", from = "assumed: usual" }"#, r#"flush = { is = "0ns" }"#)],
-        r#"flush [{ is = "0ns" }] the parameter `memory.flush` does not say where it is from (write `flush = { is = "0ns", from = "assumed: why this value" }`)"#,
+        r#"flush [{ is = "0ns" }] the parameter `memory.flush` has no source (write `flush = { is = "0ns", from = "assumed: why this value" }`)"#,
     ),
     (
         MEMORY,
@@ -414,7 +414,7 @@ memory [5] `memory` is a table, not the integer 5 (write `[memory]`)
             r#"flush = { is = "0ns", from = "assumed: usual" }"#,
             r#"flush = { is = "0ns", form = "assumed: usual" }"#,
         )],
-        r#"flush [{ is = "0ns", form = "assumed: usual" }] the parameter `memory.flush` does not say where it is from (write `flush = { is = "0ns", from = "assumed: why this value" }`)
+        r#"flush [{ is = "0ns", form = "assumed: usual" }] the parameter `memory.flush` has no source (write `flush = { is = "0ns", from = "assumed: why this value" }`)
 flush [form] unknown key `form` (did you mean `from`? the keys here are `is`, `from`)"#,
     ),
     (
@@ -423,7 +423,7 @@ flush [form] unknown key `form` (did you mean `from`? the keys here are `is`, `f
             r#"flush = { is = "0ns", from = "assumed: usual" }"#,
             r#"flush = { is = "0ns", from = 3 }"#,
         )],
-        "flush [3] `from` of `memory.flush` is a text in quotes, not the integer 3 (write one of `printed`, `data sheet`, `derived`, `fitted` and `assumed`, then `: ` and a text)",
+        "flush [3] `from` of `memory.flush` must be a text in quotes, not the integer 3 (write one of `printed`, `data sheet`, `derived`, `fitted` and `assumed`, then `: ` and a text)",
     ),
     (
         MEMORY,
@@ -431,7 +431,7 @@ flush [form] unknown key `form` (did you mean `from`? the keys here are `is`, `f
             r#"flush = { is = "0ns", from = "assumed: usual" }"#,
             r#"flush = { is = "0ns", from = "assume: usual" }"#,
         )],
-        r#"flush ["assume: usual"] `from` of `memory.flush` names no source: "assume" (did you mean `assumed`? write one of `printed`, `data sheet`, `derived`, `fitted` and `assumed`, then `: ` and a text)"#,
+        r#"flush ["assume: usual"] `from` of `memory.flush` has an unknown source: "assume" (did you mean `assumed`? write one of `printed`, `data sheet`, `derived`, `fitted` and `assumed`, then `: ` and a text)"#,
     ),
     (
         MEMORY,
@@ -439,7 +439,7 @@ flush [form] unknown key `form` (did you mean `from`? the keys here are `is`, `f
             r#"flush = { is = "0ns", from = "assumed: usual" }"#,
             r#"flush = { is = "0ns", from = "fitted" }"#,
         )],
-        r#"flush ["fitted"] `from` of `memory.flush` is `fitted` and says no more (write `fitted: ` and to which figure)"#,
+        r#"flush ["fitted"] `from` of `memory.flush` is only `fitted`, without an explanation (write `fitted: ` and the figure that it is fitted to)"#,
     ),
     (
         MEMORY,
@@ -447,7 +447,7 @@ flush [form] unknown key `form` (did you mean `from`? the keys here are `is`, `f
             r#"flush = { is = "0ns", from = "assumed: usual" }"#,
             r#"flush = { is = "0ns", from = "derived: " }"#,
         )],
-        r#"flush ["derived: "] `from` of `memory.flush` is `derived` and says no more (write `derived: ` and how, from what)"#,
+        r#"flush ["derived: "] `from` of `memory.flush` is only `derived`, without an explanation (write `derived: ` and the method and the figures that it is derived from)"#,
     ),
     (
         MEMORY,
@@ -464,12 +464,12 @@ const DEVICES: &[Case] = &[
     (
         FLASH,
         &[(r#"capacity = { is = "400GB""#, r#"capacity = { is = "400000000512B""#)],
-        r#"capacity ["400000000512B"] a flash device has whole units of 4 KiB (rule `capacity-units`) (the next is "390625004KiB")"#,
+        r#"capacity ["400000000512B"] the capacity of a flash device must be a multiple of 4 KiB (rule `capacity-units`) (the next multiple is "390625004KiB")"#,
     ),
     (
         MEMORY,
         &[(r#""1GiB""#, r#""16000000001B""#)],
-        r#"capacity ["16000000001B"] a device has whole sectors of 512 B (rule `capacity-sectors`) (the next is "16000000512B")"#,
+        r#"capacity ["16000000001B"] the capacity of a device must be a multiple of 512 B (rule `capacity-sectors`) (the next multiple is "16000000512B")"#,
     ),
     (
         FLASH,
@@ -482,7 +482,7 @@ page = { is = "12KiB""#,
             ),
             (r#""512GiB""#, r#""768GiB""#),
         ],
-        r#"page ["12KiB"] a flash page is a power of two, 4 KiB or larger (rule `page`) ("8KiB" and "16KiB" are usual)"#,
+        r#"page ["12KiB"] a flash page must be a power of two, and at least 4 KiB (rule `page`) ("8KiB" and "16KiB" are usual)"#,
     ),
     (
         FLASH,
@@ -492,17 +492,17 @@ page = { is = "8KiB""#,
             r#"
 page = { is = "2KiB""#,
         )],
-        r#"page ["2KiB"] a flash page is a power of two, 4 KiB or larger (rule `page`) ("8KiB" and "16KiB" are usual)"#,
+        r#"page ["2KiB"] a flash page must be a power of two, and at least 4 KiB (rule `page`) ("8KiB" and "16KiB" are usual)"#,
     ),
     (
         FLASH,
         &[(r#""512GiB""#, r#""511.9GiB""#)],
-        r#"raw ["511.9GiB"] the raw space is a multiple of one block on every plane of every die, 256 MiB (rule `whole-blocks`) (the next is "512GiB")"#,
+        r#"raw ["511.9GiB"] the raw space must be a multiple of one block on every plane of every die, 256 MiB (rule `whole-blocks`) (the next multiple is "512GiB")"#,
     ),
     (
         FLASH,
         &[("pages_per_block = { is = 256", "pages_per_block = { is = 65536")],
-        r#"raw ["512GiB"] 8 blocks on each plane are too few to collect garbage: the least is 16 (rule `enough-blocks`) (fewer dies, fewer planes or smaller blocks give more blocks a plane)"#,
+        r#"raw ["512GiB"] 8 blocks on each plane are too few for garbage collection: the minimum is 16 (rule `enough-blocks`) (fewer dies, fewer planes or smaller blocks give more blocks per plane)"#,
     ),
     (
         FLASH,
@@ -512,23 +512,23 @@ page = { is = "2KiB""#,
     (
         FLASH,
         &[("pages_per_block = { is = 256", "pages_per_block = { is = 32768")],
-        "pages_per_block [32768] 15 blocks on each plane that are not reserved are too few for this capacity: the least is 18, 6 of them open, free or spare (rule `spare-blocks`) (smaller blocks waste less of the space; more raw space gives more blocks)",
+        "pages_per_block [32768] each plane has only 15 blocks that are not reserved, too few for this capacity: the minimum is 18, of which 6 are open, free or spare (rule `spare-blocks`) (smaller blocks waste less of the space; more raw space gives more blocks)",
     ),
     (
         FLASH,
         &[(r#""3%""#, r#""27%""#)],
-        r#"reserved ["27%"] 374 GiB that are not reserved leave 0.3 % of spare for writes; the least is 1 % (rule `spare`) (reserve at most 26.5% of this raw space)"#,
+        r#"reserved ["27%"] the 374 GiB of raw space that are not reserved leave 0.3 % of spare for writes; the minimum is 1 % (rule `spare`) (reserve at most 26.5% of this raw space)"#,
     ),
-    (FLASH, &[(r#""3%""#, "1")], "reserved [1] `translation.reserved` is from 0% to 90%"),
+    (FLASH, &[(r#""3%""#, "1")], "reserved [1] `translation.reserved` must be from 0% to 90%"),
     (
         FLASH,
         &[(r#""600us""#, r#""2.1ms""#)],
-        r#"program_fast ["2.1ms"] programming a fast page takes longer than a slow one (rule `program-order`) (NAND whose pages are all alike has the same time twice)"#,
+        r#"program_fast ["2.1ms"] programming a fast page takes longer than programming a slow page (rule `program-order`) (for NAND with only one kind of page, write the same time for both)"#,
     ),
     (
         FLASH,
         &[("\nlanes = { is = 2", "\nlanes = { is = 3")],
-        "lanes [3] 16 channels can't be divided among 3 lanes (rule `lanes`) (one lane fits every device)",
+        "lanes [3] 16 channels can't be divided among 3 lanes (rule `lanes`) (one lane is always valid)",
     ),
     (
         FLASH,
@@ -536,35 +536,39 @@ page = { is = "2KiB""#,
             (r#"read_command = { is = "0ns""#, r#"read_command = { is = "1us""#),
             (r#"write_command = { is = "0ns""#, r#"write_command = { is = "2us""#),
         ],
-        r#"read_command ["1us"] behind a memory channel the driver thread takes the commands, not the controller (rule `commands-by-thread`) (write `"0ns"`, and the thread's work as `memory_channel.command`)
-write_command ["2us"] behind a memory channel the driver thread takes the commands, not the controller (rule `commands-by-thread`) (write `"0ns"`, and the thread's work as `memory_channel.command`)"#,
+        r#"read_command ["1us"] on a memory channel the driver thread handles commands, not the controller (rule `commands-by-thread`) (write `"0ns"`, and give the thread's time as `memory_channel.command`)
+write_command ["2us"] on a memory channel the driver thread handles commands, not the controller (rule `commands-by-thread`) (write `"0ns"`, and give the thread's time as `memory_channel.command`)"#,
     ),
     (
         FLASH,
         &[("parity_stripe = { is = 15", "parity_stripe = { is = 128")],
-        "parity_stripe [128] a stripe of 128 pages and one of parity does not fit 128 planes (rule `parity-stripe`) (0 is not a parity)",
+        "parity_stripe [128] a stripe of 128 data pages and 1 parity page does not fit 128 planes (rule `parity-stripe`) (write 0 for a device without parity)",
     ),
     (
         FLASH,
         &[(r#""2MiB""#, r#""8KiB""#)],
-        r#"size ["8KiB"] the buffer holds less than one program, 16 KiB (a page on each plane of a die) (rule `buffer`)"#,
+        r#"size ["8KiB"] the buffer is smaller than one program operation, 16 KiB (a page on each plane of a die) (rule `buffer`)"#,
     ),
     (
         FLASH,
         &[(r#"poll = { is = "0ns""#, r#"poll = { is = "26us""#)],
-        r#"poll_crowded ["25us"] a thread on a crowded socket looks more often than one with a core (rule `poll`)"#,
+        r#"poll_crowded ["25us"] a driver thread on a crowded socket polls more often than a thread with its own core (rule `poll`)"#,
     ),
     (
         FLASH,
         &[("dies_per_channel = { is = 4", "dies_per_channel = { is = 0")],
-        "dies_per_channel [0] `nand.dies_per_channel` is from 1 to 64",
+        "dies_per_channel [0] `nand.dies_per_channel` must be from 1 to 64",
     ),
     (
         FLASH,
         &[("\nchannels = { is = 16", "\nchannels = { is = -16")],
-        "channels [-16] `nand.channels` is from 1 to 256",
+        "channels [-16] `nand.channels` must be from 1 to 256",
     ),
-    (FLASH, &[(r#""57%""#, "57")], "page_split [57] `controller.page_split` is from 0% to 100%"),
+    (
+        FLASH,
+        &[(r#""57%""#, "57")],
+        "page_split [57] `controller.page_split` must be from 0% to 100%",
+    ),
     (
         FLASH,
         &[("[memory_channel]", "[link]")],
@@ -586,18 +590,18 @@ page = { is = "8KiB""#,
 page = { is = "16KiB""#,
             ),
         ],
-        "planes [16] one program writes 256 KiB, a page on each plane of a die; the most is 128 KiB (rule `program-size`) (dies whose planes work on their own may be given as several dies)",
+        "planes [16] one program operation writes 256 KiB, a page on each plane of a die; the maximum is 128 KiB (rule `program-size`) (if the planes of a die work independently, describe each as a die)",
     ),
     (
         FLASH,
         &[("[memory_channel]", "[x]")],
-        "start [] the table `[memory_channel]` or `[link]` is missing (the first is in a memory slot, the second behind SATA, SAS or PCIe)\n[x] [x] unknown key `x` (the keys here are `schema`, `kind`, `family`, `summary`, `host`, `capacity`, `bay`, `power`, `memory_channel`, `link`, `controller`, `nand`, `variation`, `slc`, `buffer`, `translation`, `stall`, `endurance`)",
+        "start [] the table `[memory_channel]` or `[link]` is missing (use `[memory_channel]` for a device in a memory slot, and `[link]` for a device on SATA, SAS or PCIe)\n[x] [x] unknown key `x` (the keys here are `schema`, `kind`, `family`, `summary`, `host`, `capacity`, `bay`, `power`, `memory_channel`, `link`, `controller`, `nand`, `variation`, `slc`, `buffer`, `translation`, `stall`, `endurance`)",
     ),
     (
         FLASH,
         &[("[controller]", "[link]\n\n[controller]")],
         r#"[link] [[link]] the parameters `link.read`, `link.write`, `link.full_duplex`, `link.command`, `link.latency`, `link.queue_max`, `link.host`, `link.host_rate` are missing (for example `read = { is = "405 MB/s", from = "assumed: why this value" }`)
-[link] [[link]] a device is attached in one way: `[memory_channel]` or `[link]` (remove one of them)"#,
+[link] [[link]] a device must be attached in exactly one way: `[memory_channel]` or `[link]` (remove one of them)"#,
     ),
     (
         FLASH,
@@ -616,22 +620,22 @@ program = { is = "300us", from = "assumed: usual" }
     (
         DISK,
         &[(r#""300GB""#, r#""300000000001B""#)],
-        r#"capacity ["300000000001B"] a device has whole sectors of 512 B (rule `capacity-sectors`) (the next is "300000000512B")"#,
+        r#"capacity ["300000000001B"] the capacity of a device must be a multiple of 512 B (rule `capacity-sectors`) (the next multiple is "300000000512B")"#,
     ),
     (
         DISK,
         &[(r#""93 MB/s""#, r#""169 MB/s""#)],
-        r#"inner ["169 MB/s"] the innermost zone is faster than the outermost, whose tracks are longer (rule `outer-above-inner`)"#,
+        r#"inner ["169 MB/s"] the innermost zone is faster than the outermost zone, although the outermost tracks are longer (rule `outer-above-inner`)"#,
     ),
     (
         DISK,
         &[(r#""3.8ms""#, r#""6ms""#)],
-        r#"average ["6ms"] no curve that rises with the distance has this average (rule `seek-curve`) (between 300 µs and 7.80 ms it lies from 2.80 ms to 5.80 ms)"#,
+        r#"average ["6ms"] no seek curve that rises with distance has this average (rule `seek-curve`) (for seeks from 300 µs to 7.80 ms the average must be 2.80 ms to 5.80 ms)"#,
     ),
     (
         DISK,
         &[(r#""7.8ms""#, r#""0.2ms""#)],
-        r#"full_stroke ["0.2ms"] a seek over all tracks takes less than one to the next track (rule `seek-curve`)"#,
+        r#"full_stroke ["0.2ms"] a seek over all tracks takes less time than a seek to the next track (rule `seek-curve`)"#,
     ),
 ];
 
@@ -644,17 +648,17 @@ const SYSTEMS: &[Case] = &[
     (
         SYSTEM,
         &[(r#""75%""#, r#""0%""#)],
-        r#"unbalanced ["0%"] nothing is left of an unbalanced channel's bandwidth (rule `unbalanced`) (write `"100%"` for no loss)"#,
+        r#"unbalanced ["0%"] an unbalanced channel must have some bandwidth left (rule `unbalanced`) (write `"100%"` for no loss)"#,
     ),
     (
         SYSTEM,
         &[(r#"is = "rdimm""#, r#"is = "rdim""#)],
-        r#"memory_kind ["rdim"] `slots.memory_kind` is one of `"rdimm"`, `"lrdimm"`, `"udimm"` (did you mean "rdimm"?)"#,
+        r#"memory_kind ["rdim"] `slots.memory_kind` must be one of `"rdimm"`, `"lrdimm"`, `"udimm"` (did you mean "rdimm"?)"#,
     ),
     (
         SYSTEM,
         &[(r#"is = "independent""#, "is = 1")],
-        r#"memory_mode [1] `slots.memory_mode` is one of `"independent"`, `"lockstep"`, `"sparing"`, `"mirroring"`, not the integer 1 (write it such as `"independent"`)"#,
+        r#"memory_mode [1] `slots.memory_mode` must be one of `"independent"`, `"lockstep"`, `"sparing"`, `"mirroring"`, not the integer 1 (write for example `"independent"`)"#,
     ),
     (
         SYSTEM,
@@ -668,12 +672,12 @@ const SYSTEMS: &[Case] = &[
     (
         SYSTEM,
         &[(r#"device = "exflash-400g""#, "device = 400")],
-        r#"device [400] `device` is a text in quotes, not the integer 400 (write it such as `"exflash-400g"`)"#,
+        r#"device [400] `device` must be a text in quotes, not the integer 400 (write for example `"exflash-400g"`)"#,
     ),
     (
         SYSTEM,
         &[("count = 32", "count = 0\ncounts = 3")],
-        "count [0] `count` is from 1 to 1024\ncounts [counts] unknown key `counts` (did you mean `count`? the keys here are `device`, `count`, `read_cache`, `read_cache_size`)",
+        "count [0] `count` must be from 1 to 1024\ncounts [counts] unknown key `counts` (did you mean `count`? the keys here are `device`, `count`, `read_cache`, `read_cache_size`)",
     ),
     (
         SYSTEM,
@@ -687,7 +691,7 @@ count = 32
             ),
             ("[host]", "volumes = [32]\n[host]"),
         ],
-        r#"volumes [32] each of `volumes` is a table, not the integer 32 (write it such as `{ device = "exflash-400g" }`)"#,
+        r#"volumes [32] each item of `volumes` must be a table, not the integer 32 (write for example `{ device = "exflash-400g" }`)"#,
     ),
     (
         SYSTEM,
@@ -701,12 +705,12 @@ count = 32
             ),
             ("[host]", "volumes = 32\n[host]"),
         ],
-        r#"volumes [32] `volumes` is an array of tables, not the integer 32 (write it such as `[{ device = "exflash-400g" }]`)"#,
+        r#"volumes [32] `volumes` must be an array of tables, not the integer 32 (write for example `[{ device = "exflash-400g" }]`)"#,
     ),
     (
         SYSTEM,
         &[("[slots]", "[slot]")],
-        "start [] table [slots] is missing, and there is no `base` that has it\n[slot] [slot] unknown key `slot` (did you mean `slots`? the keys here are `schema`, `kind`, `summary`, `base`, `pcie`, `volumes`, `host`, `slots`, `adapters`, `gen1`, `gen2`, `gen3`, `cache`, `drawers`)",
+        "start [] table [slots] is missing in this file and in its `base`\n[slot] [slot] unknown key `slot` (did you mean `slots`? the keys here are `schema`, `kind`, `summary`, `base`, `pcie`, `volumes`, `host`, `slots`, `adapters`, `gen1`, `gen2`, `gen3`, `cache`, `drawers`)",
     ),
 ];
 
@@ -715,19 +719,19 @@ const POPULATED: &[Populated] = &[
         &[],
         33,
         0,
-        "flash_dimms_per_socket [8] 33 flash DIMMs in a system that takes 32, 8 on each socket (rule `flash-dimm-slots`)\nchannels_per_socket [8] 9 flash DIMMs on one socket with 8 memory channels: a channel takes at most one (rule `one-flash-dimm-per-channel`)",
+        "flash_dimms_per_socket [8] 33 flash DIMMs are too many for this system, which has slots for 32, 8 on each socket (rule `flash-dimm-slots`)\nchannels_per_socket [8] 9 flash DIMMs on one socket with 8 memory channels: each channel can have at most one (rule `one-flash-dimm-per-channel`)",
     ),
     (
         &[("flash_dimms_per_socket = { is = 8", "flash_dimms_per_socket = { is = 0")],
         1,
         0,
-        "flash_dimms_per_socket [0] this system takes no flash DIMMs (rule `flash-dimm-slots`)",
+        "flash_dimms_per_socket [0] this system has no slots for flash DIMMs (rule `flash-dimm-slots`)",
     ),
     (
         &[("flash_dimms_per_socket = { is = 8", "flash_dimms_per_socket = { is = 16")],
         33,
         0,
-        "channels_per_socket [8] 9 flash DIMMs on one socket with 8 memory channels: a channel takes at most one (rule `one-flash-dimm-per-channel`)",
+        "channels_per_socket [8] 9 flash DIMMs on one socket with 8 memory channels: each channel can have at most one (rule `one-flash-dimm-per-channel`)",
     ),
     (
         &[("rdimms_per_channel = { is = 1", "rdimms_per_channel = { is = 0")],
@@ -739,43 +743,43 @@ const POPULATED: &[Populated] = &[
         &[(r#"is = "rdimm""#, r#"is = "lrdimm""#)],
         1,
         0,
-        r#"memory_kind ["lrdimm"] flash DIMMs work beside RDIMMs only; this system has LRDIMMs (rule `rdimms-only`)"#,
+        r#"memory_kind ["lrdimm"] flash DIMMs work only together with RDIMMs; this system has LRDIMMs (rule `rdimms-only`)"#,
     ),
     (
         &[(r#"is = "rdimm""#, r#"is = "udimm""#)],
         1,
         0,
-        r#"memory_kind ["udimm"] flash DIMMs work beside RDIMMs only; this system has UDIMMs (rule `rdimms-only`)"#,
+        r#"memory_kind ["udimm"] flash DIMMs work only together with RDIMMs; this system has UDIMMs (rule `rdimms-only`)"#,
     ),
     (
         &[(r#"is = "independent""#, r#"is = "lockstep""#)],
         1,
         0,
-        r#"memory_mode ["lockstep"] flash DIMMs need the memory channels to be independent; this system has lockstep (rule `independent-mode-only`)"#,
+        r#"memory_mode ["lockstep"] flash DIMMs need memory channels in independent mode; this system has lockstep (rule `independent-mode-only`)"#,
     ),
     (
         &[(r#"is = "independent""#, r#"is = "sparing""#)],
         1,
         0,
-        r#"memory_mode ["sparing"] flash DIMMs need the memory channels to be independent; this system has sparing (rule `independent-mode-only`)"#,
+        r#"memory_mode ["sparing"] flash DIMMs need memory channels in independent mode; this system has sparing (rule `independent-mode-only`)"#,
     ),
     (
         &[(r#"is = "independent""#, r#"is = "mirroring""#)],
         1,
         0,
-        r#"memory_mode ["mirroring"] flash DIMMs need the memory channels to be independent; this system has mirroring (rule `independent-mode-only`)"#,
+        r#"memory_mode ["mirroring"] flash DIMMs need memory channels in independent mode; this system has mirroring (rule `independent-mode-only`)"#,
     ),
     (
         &[],
         2,
         1,
-        "[[volumes]] [[[volumes]]] flash DIMMs of different capacities in one server: `large` and `small` (rule `one-flash-dimm-capacity`)",
+        "[[volumes]] [[[volumes]]] all flash DIMMs of a server must have the same capacity, unlike `large` and `small` (rule `one-flash-dimm-capacity`)",
     ),
     (
         &[],
         0,
         0,
-        "[[volumes]] [[[volumes]]] a system has 1 to 1024 devices, not 0 (rule `device-count`)",
+        "[[volumes]] [[[volumes]]] a system must have 1 to 1024 devices, not 0 (rule `device-count`)",
     ),
     (
         &[
@@ -785,11 +789,11 @@ const POPULATED: &[Populated] = &[
         ],
         17,
         17,
-        r#"flash_dimms_per_socket [8] 34 flash DIMMs in a system that takes 32, 8 on each socket (rule `flash-dimm-slots`)
-channels_per_socket [8] 9 flash DIMMs on one socket with 8 memory channels: a channel takes at most one (rule `one-flash-dimm-per-channel`)
+        r#"flash_dimms_per_socket [8] 34 flash DIMMs are too many for this system, which has slots for 32, 8 on each socket (rule `flash-dimm-slots`)
+channels_per_socket [8] 9 flash DIMMs on one socket with 8 memory channels: each channel can have at most one (rule `one-flash-dimm-per-channel`)
 rdimms_per_channel [0] a flash DIMM needs at least one RDIMM in its memory channel, and there is none (rule `rdimm-beside-flash-dimm`)
-memory_kind ["lrdimm"] flash DIMMs work beside RDIMMs only; this system has LRDIMMs (rule `rdimms-only`)
-memory_mode ["lockstep"] flash DIMMs need the memory channels to be independent; this system has lockstep (rule `independent-mode-only`)
-[[volumes]] [[[volumes]]] flash DIMMs of different capacities in one server: `large` and `small` (rule `one-flash-dimm-capacity`)"#,
+memory_kind ["lrdimm"] flash DIMMs work only together with RDIMMs; this system has LRDIMMs (rule `rdimms-only`)
+memory_mode ["lockstep"] flash DIMMs need memory channels in independent mode; this system has lockstep (rule `independent-mode-only`)
+[[volumes]] [[[volumes]]] all flash DIMMs of a server must have the same capacity, unlike `large` and `small` (rule `one-flash-dimm-capacity`)"#,
     ),
 ];

@@ -29,7 +29,7 @@ fn a_device_has_at_most_what_its_hardware_allows() {
     }
     let mut disk = of_catalog("hdd-10k-300g");
     let own = disk.capacity_bytes();
-    assert!(disk.enlarge(own + 512).unwrap_err().contains("no more tracks"));
+    assert!(disk.enlarge(own + 512).unwrap_err().contains("can't have more tracks"));
     assert_eq!((disk.enlarge(own / 2), disk.capacity_bytes()), (Ok(()), own));
     let mut memory = of_catalog("ramdisk-ddr3-16g");
     memory.enlarge(1 << 40).unwrap();

@@ -68,7 +68,7 @@ fn session(stream: &UnixStream, answer: &Answer) -> io::Result<()> {
         let said = if line.ends_with('\n') {
             answer(line.trim())
         } else {
-            json!({ "error": format!("a line has at most {LINE_MAX} bytes, and ends") })
+            json!({ "error": format!("a command must be one line of at most {LINE_MAX} bytes that ends in a line feed") })
         };
         let ends = !line.ends_with('\n');
         Timed::new(stream, ANSWER_TIMEOUT).write_all(format!("{said}\n").as_bytes())?;

@@ -54,7 +54,7 @@ const DELAY_NS_MAX: u64 = 3_600_000_000_000;
 /// Sector size, bytes: sizes are multiples of it.
 const SECTOR_BYTES: u64 = 512;
 
-const EXAMPLE: &str = "say power-cut, power-off, power-on, lose, replace, hang, slow x10, delay 5ms, error 1% reads, latent 1GiB..+64KiB, corrupt 1GiB..+64KiB, page 1GiB, block 1GiB, full, resize 1GiB or clear, and a volume's number behind it where it is not 0; of RAID adapters lose adapter 0, replace adapter 0, link-down aa 0, cache-battery-fail adapter 0, access adapter 1 volume 0 or clear adapter 0";
+const EXAMPLE: &str = "use power-cut, power-off, power-on, lose, replace, hang, slow x10, delay 5ms, error 1% reads, latent 1GiB..+64KiB, corrupt 1GiB..+64KiB, page 1GiB, block 1GiB, full, resize 1GiB or clear, followed by the volume's number if it is not 0; for RAID adapters use lose adapter 0, replace adapter 0, link-down aa 0, cache-battery-fail adapter 0, access adapter 1 volume 0 or clear adapter 0";
 
 /// Words for kinds of operations.
 pub const KINDS: [(OpKind, &str); OpKind::COUNT] = [
@@ -71,7 +71,7 @@ pub const KINDS: [(OpKind, &str); OpKind::COUNT] = [
 /// The mistake, with the syntax.
 pub fn parse(words: &[&str]) -> Result<Ask, String> {
     let Some((&verb, rest)) = words.split_first() else {
-        return Err(format!("no fault is named: {EXAMPLE}"));
+        return Err(format!("the fault is missing: {EXAMPLE}"));
     };
     if let Some(fault) = of_adapters(verb, rest) {
         return fault.map(|fault| Ask::Fault(Fault::Adapters(fault)));
@@ -84,8 +84,8 @@ pub fn parse(words: &[&str]) -> Result<Ask, String> {
             "slow" => "a factor, such as x10",
             "resize" => "a size, such as 1GiB",
             "delay" => "a time, such as 5ms",
-            "error" => "a share, such as 1%",
-            _ => "a place, such as 1GiB..+64KiB",
+            "error" => "a percentage, such as 1%",
+            _ => "a range, such as 1GiB..+64KiB",
         };
         return Err(format!("`{verb}` needs {what}"));
     }
@@ -103,7 +103,7 @@ pub fn parse(words: &[&str]) -> Result<Ask, String> {
             if *word != is_of {
                 let own = own.first().map_or(String::new(), |own| format!("{own} "));
                 return Err(format!(
-                    "`{verb}` is of a {is_of}: say `{verb} {own}{is_of} {number}` (where every volume is one device, their numbers are the same)"
+                    "`{verb}` applies to a {is_of}: use `{verb} {own}{is_of} {number}` (volumes and devices have the same numbers if each volume is one device)"
                 ));
             }
             &behind[1..]
@@ -114,7 +114,7 @@ pub fn parse(words: &[&str]) -> Result<Ask, String> {
         [] => None,
         ["adapter" | "aa", ..] => {
             return Err(format!(
-                "`{verb}` is not a fault of adapters: they have lose, replace, clear, cache-battery-fail and link-down"
+                "`{verb}` does not apply to adapters: for adapters use lose, replace, clear, cache-battery-fail or link-down"
             ));
         }
         [number, more @ ..] => {
@@ -131,7 +131,7 @@ pub fn parse(words: &[&str]) -> Result<Ask, String> {
             };
             let number = number.parse::<u32>().map_err(wrong)?;
             if let [more, ..] = more {
-                return Err(format!("`{more}` is too much: {EXAMPLE}"));
+                return Err(format!("`{more}` is not expected after a complete fault: {EXAMPLE}"));
             }
             Some(number)
         }
@@ -140,7 +140,9 @@ pub fn parse(words: &[&str]) -> Result<Ask, String> {
     let part = PartId(on);
     let fault = match verb {
         "power-cut" | "power-off" | "power-on" if volume.is_some() => {
-            return Err(format!("the power of all volumes is one: say `{verb}` alone"));
+            return Err(format!(
+                "all volumes share one power supply: use `{verb}` without a number"
+            ));
         }
         "power-cut" => Fault::PowerCut,
         "power-off" => Fault::PowerOff,
@@ -148,7 +150,10 @@ pub fn parse(words: &[&str]) -> Result<Ask, String> {
         "delay" => {
             let delay_ns = parse_duration_ns(own[0]).map_err(|e| e.to_string())?;
             if delay_ns > DELAY_NS_MAX {
-                return Err(format!("`{}` is too long a delay: use at most 1h, or hang", own[0]));
+                return Err(format!(
+                    "a delay of `{}` is too long: use at most 1h, or hang",
+                    own[0]
+                ));
             }
             Fault::Delay { part, delay_ns, kind }
         }
@@ -184,7 +189,7 @@ fn of_adapters(verb: &str, rest: &[&str]) -> Option<Result<AdapterFault, String>
         [word, number] if *word == of => number
             .parse::<u32>()
             .map_err(|_| format!("`{number}` is not the number of an {of} (0, 1, …)")),
-        _ => Err(format!("say `{verb} {of} 0`, with a number that counts from 0")),
+        _ => Err(format!("use `{verb} {of} 0`, with a number that counts from 0")),
     };
     let adapter = || number("adapter");
     Some(match verb {
@@ -203,7 +208,7 @@ fn of_adapters(verb: &str, rest: &[&str]) -> Option<Result<AdapterFault, String>
 
 /// Parses a change of an access state.
 fn access(rest: &[&str]) -> Result<AdapterFault, String> {
-    const SAY: &str = "say `access adapter 1 volume 0`, or `access cleared volume 0`, with numbers that count from 0";
+    const SAY: &str = "use `access adapter 1 volume 0`, or `access cleared volume 0`, with numbers that count from 0";
     let (on, behind) = match rest {
         ["adapter", number, behind @ ..] => (Some(*number), behind),
         ["cleared", behind @ ..] => (None, behind),
@@ -241,9 +246,9 @@ fn percent(text: &str) -> Result<f64, String> {
             let as_share = text.parse::<f64>().ok().filter(|share| *share < 1.0 && *share > 0.0);
             let or = as_share
                 .map_or(String::new(), |share| format!(" or `{}%`", (share * 1e8).round() / 1e6));
-            Err(format!("`{text}` lacks %: `{text}%`{or}?"))
+            Err(format!("`{text}` lacks a % sign: did you mean `{text}%`{or}?"))
         }
-        _ => Err(format!("`{text}` is not a share of the operations; use 0% to 100%")),
+        _ => Err(format!("`{text}` is not a percentage of the operations: use 0% to 100%")),
     }
 }
 
@@ -255,7 +260,7 @@ pub fn volume_size(text: &str) -> Result<u64, String> {
     let bytes = parse_size(text).map_err(|e| format!("`{text}`: {e}"))?;
     if bytes == 0 || !bytes.is_multiple_of(SECTOR_BYTES) {
         return Err(format!(
-            "`{text}` is not a size of a volume: use a multiple of {SECTOR_BYTES} bytes"
+            "`{text}` is not a valid volume size: use a multiple of {SECTOR_BYTES} bytes"
         ));
     }
     Ok(bytes)
@@ -277,7 +282,7 @@ fn range(text: &str) -> Result<(u64, u64), String> {
     };
     if len_bytes == 0 || from_bytes.checked_add(len_bytes).is_none() {
         return Err(format!(
-            "`{text}` is an empty range, or ends beyond all devices: write it as 1GiB..+64KiB or 1GiB..2GiB"
+            "`{text}` is an empty range, or ends beyond the end of any device: write a range as 1GiB..+64KiB or 1GiB..2GiB"
         ));
     }
     Ok((from_bytes, len_bytes))
@@ -402,7 +407,7 @@ mod tests {
             ("resize 0", "a multiple of 512 bytes"),
             ("resize much", "much"),
             ("full up", "(0, 1, …)"),
-            ("latent", "needs a place, such as 1GiB..+64KiB"),
+            ("latent", "needs a range, such as 1GiB..+64KiB"),
             ("latent 2GiB..1GiB", "empty range"),
             ("latent 1GiB..+0", "empty range"),
             ("latent soon", "soon"),
@@ -411,38 +416,38 @@ mod tests {
             ("delay", "needs a time, such as 5ms"),
             ("delay 5", "no unit of time"),
             ("delay 61m", "at most 1h"),
-            ("delay 5ms 1 reads", "`reads` is too much"),
-            ("error", "needs a share, such as 1%"),
+            ("delay 5ms 1 reads", "`reads` is not expected"),
+            ("error", "needs a percentage, such as 1%"),
             ("error one", "0% to 100%"),
             ("error 101%", "0% to 100%"),
             ("error NaN%", "0% to 100%"),
             ("error 1% seeks", "nor a kind of operation: reads, writes, flushes, trims or zeroes"),
-            ("power-off 0", "say `power-off` alone"),
+            ("power-off 0", "use `power-off` without a number"),
             ("lose first", "(0, 1, …)"),
             ("hang 5s", "`hang` takes no duration"),
             ("lose device 10ms", "`lose` takes no duration"),
-            ("error 0.5", "`0.5` lacks %: `0.5%` or `50%`?"),
-            ("error 0.07", "`0.07` lacks %: `0.07%` or `7%`?"),
-            ("error 2", "`2` lacks %: `2%`?"),
+            ("error 0.5", "`0.5` lacks a % sign: did you mean `0.5%` or `50%`?"),
+            ("error 0.07", "`0.07` lacks a % sign: did you mean `0.07%` or `7%`?"),
+            ("error 2", "`2` lacks a % sign: did you mean `2%`?"),
             ("lose adaptor 0", "`adaptor` is not the number of a volume or device"),
-            ("hang adapter 0", "`hang` is not a fault of adapters: they have lose"),
-            ("cache-battery-fail", "say `cache-battery-fail adapter 0`"),
-            ("lose 1 2", "`2` is too much"),
-            ("lose device 1 2", "`2` is too much"),
-            ("slow x10 volume 3", "`slow` is of a device: say `slow x10 device 3`"),
-            ("lose volume 3", "say `lose device 3`"),
-            ("full device 3", "`full` is of a volume: say `full volume 3`"),
-            ("access", "say `access adapter 1 volume 0`"),
-            ("access adapter 1", "say `access adapter 1 volume 0`"),
+            ("hang adapter 0", "`hang` does not apply to adapters: for adapters use lose"),
+            ("cache-battery-fail", "use `cache-battery-fail adapter 0`"),
+            ("lose 1 2", "`2` is not expected"),
+            ("lose device 1 2", "`2` is not expected"),
+            ("slow x10 volume 3", "`slow` applies to a device: use `slow x10 device 3`"),
+            ("lose volume 3", "use `lose device 3`"),
+            ("full device 3", "`full` applies to a volume: use `full volume 3`"),
+            ("access", "use `access adapter 1 volume 0`"),
+            ("access adapter 1", "use `access adapter 1 volume 0`"),
             ("access optimized volume 1", "or `access cleared volume 0`"),
             ("access adapter one volume 1", "`one` is not the number of an adapter"),
             ("access cleared volume first", "`first` is not the number of a volume"),
-            ("access cleared volume 1 from 0", "say `access adapter 1 volume 0`"),
-            ("power-cut 1", "say `power-cut` alone"),
-            ("lose adapter", "say `lose adapter 0`"),
+            ("access cleared volume 1 from 0", "use `access adapter 1 volume 0`"),
+            ("power-cut 1", "use `power-cut` without a number"),
+            ("lose adapter", "use `lose adapter 0`"),
             ("lose adapter one", "`one` is not the number of an adapter"),
-            ("link-down", "say `link-down aa 0`"),
-            ("cache-battery-fail 1", "say `cache-battery-fail adapter 0`"),
+            ("link-down", "use `link-down aa 0`"),
+            ("cache-battery-fail 1", "use `cache-battery-fail adapter 0`"),
         ] {
             let said = parse(&text.split(' ').collect::<Vec<_>>()).unwrap_err();
             assert!(said.contains(says), "{text}: {said}");

@@ -263,7 +263,12 @@ pub fn prometheus<S: Sink>(live: &Live<S>) -> String {
         "Operations that succeeded.",
         &by_kind(&|c, k| c.operations[k]),
     );
-    family("bytes_total", "counter", "Bytes that they moved.", &by_kind(&|c, k| c.bytes[k]));
+    family(
+        "bytes_total",
+        "counter",
+        "Bytes moved by operations that succeeded.",
+        &by_kind(&|c, k| c.bytes[k]),
+    );
     family("errors_total", "counter", "Operations that failed.", &by_kind(&|c, k| c.errors[k]));
     let mut latency = Vec::new();
     for (i, v) in snapshot.volumes.iter().enumerate() {
@@ -283,12 +288,17 @@ pub fn prometheus<S: Sink>(live: &Live<S>) -> String {
         &quantiles,
     );
     let mean: Vec<_> = latency.iter().filter(|s| !s.0.contains("quantile")).cloned().collect();
-    family("latency_mean_seconds", "gauge", "Its mean.", &mean);
+    family(
+        "latency_mean_seconds",
+        "gauge",
+        "Mean of the model's time from submission to completion.",
+        &mean,
+    );
     family(
         "late_total",
         "counter",
         &format!(
-            "Completions that came more than {} us later than the model said.",
+            "Completions delivered more than {} us later than the model's time.",
             LATE_NS / 1000
         ),
         &each(&|v| Some(v.counts.late as f64)),
@@ -296,13 +306,13 @@ pub fn prometheus<S: Sink>(live: &Live<S>) -> String {
     family(
         "late_away_total",
         "counter",
-        "Those of them whose spinning thread had lost its core meanwhile.",
+        "Late completions whose polling thread had lost its core.",
         &each(&|v| Some(v.counts.late_away as f64)),
     );
     family(
         "buffered_bytes",
         "gauge",
-        "Bytes in the write buffer that are not on the medium.",
+        "Dirty bytes in the write buffer.",
         &each(&|v| v.buffered.map(|b| b.0 as f64)),
     );
     family(
@@ -320,13 +330,13 @@ pub fn prometheus<S: Sink>(live: &Live<S>) -> String {
     family(
         "array_missing_members",
         "gauge",
-        "Members of an array that are missing, or not rebuilt yet.",
+        "Members of the array that are missing, or whose rebuild is not complete.",
         &each(&|v| v.array.as_ref().map(|array| array.state.missing.len() as f64)),
     );
     family(
         "array_rebuilt_bytes_total",
         "counter",
-        "Bytes written to members of an array that are rebuilt.",
+        "Bytes written by rebuilds to members of the array.",
         &each(&|v| v.array.as_ref().map(|array| array.state.counts.rebuilt_bytes as f64)),
     );
     if let Some(state) = &snapshot.adapters {
@@ -334,9 +344,9 @@ pub fn prometheus<S: Sink>(live: &Live<S>) -> String {
         let lost: Vec<(String, f64)> = all
             .map(|(number, of)| (format!("adapter=\"{number}\""), f64::from(u8::from(of.lost))))
             .collect();
-        family("adapter_lost", "gauge", "1: the RAID adapter is lost.", &lost);
+        family("adapter_lost", "gauge", "1 if the RAID adapter is lost.", &lost);
         let dirty = [("cache=\"adapters\"".to_owned(), state.dirty_bytes as f64)];
-        let help = "Bytes in the caches of RAID adapters that are not on the devices.";
+        let help = "Dirty bytes in the caches of RAID adapters.";
         family("adapter_cache_dirty_bytes", "gauge", help, &dirty);
     }
     family(
@@ -348,49 +358,49 @@ pub fn prometheus<S: Sink>(live: &Live<S>) -> String {
     family(
         "worn_ratio",
         "gauge",
-        "Erase cycles used since the start, of those that the cells are rated for.",
+        "Erase cycles used since the start, as a share of the rated erase cycles.",
         &each(&|v| v.worn),
     );
     family(
         "pages_recovered_total",
         "counter",
-        "Page reads that were rebuilt from their parity stripe.",
+        "Page reads recovered from the parity stripe.",
         &each(&|v| v.flash.map(|f| f.recovered as f64)),
     );
     family(
         "pages_lost_total",
         "counter",
-        "Page reads that failed for good.",
+        "Page reads that could not be recovered.",
         &each(&|v| v.flash.map(|f| f.unrecovered as f64)),
     );
     family(
         "corruptions_found_total",
         "counter",
-        "Units whose sum was wrong when they were read.",
+        "Units with a wrong checksum when read.",
         &each(&|v| Some(v.counts.corruptions_found as f64)),
     );
     family(
         "backing_errors_total",
         "counter",
-        "Attempts to write bytes that failed: the host refused them (retries included), or a unit was corrupt.",
+        "Failed writes to the backing store, including retries: the host refused the write, or a unit was corrupt.",
         &each(&|v| Some(v.counts.backing_errors as f64)),
     );
     family(
         "dropped_writes_total",
         "counter",
-        "Acknowledged writes of which a power cut took something.",
+        "Acknowledged writes of which a power cut lost all or a part.",
         &each(&|v| Some(v.counts.dropped.writes as f64)),
     );
     family(
         "dropped_bytes_total",
         "counter",
-        "Acknowledged bytes that power cuts took.",
+        "Acknowledged bytes lost by power cuts.",
         &each(&|v| Some(v.counts.dropped.bytes as f64)),
     );
     family(
         "torn_writes_total",
         "counter",
-        "Writes that power cuts took in part.",
+        "Writes torn by power cuts.",
         &each(&|v| Some(v.counts.dropped.torn as f64)),
     );
     let mut busy = Vec::new();
@@ -402,7 +412,7 @@ pub fn prometheus<S: Sink>(live: &Live<S>) -> String {
     family(
         "busy_seconds_total",
         "counter",
-        "Busy time of a resource in machine time, all of its kind together.",
+        "Busy time in machine time, summed over all resources of a kind.",
         &busy,
     );
     text

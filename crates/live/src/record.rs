@@ -50,7 +50,7 @@ impl Recorder {
         let named = path.display().to_string();
         let file = File::create_new(path).map_err(|e| match e.kind() {
             std::io::ErrorKind::AlreadyExists => {
-                format!("`{named}` is there already: remove it, or choose another name")
+                format!("`{named}` already exists: remove it, or choose another name")
             }
             _ => format!("`{named}` can't be made: {e}"),
         })?;
@@ -69,7 +69,7 @@ impl Recorder {
     /// Reason why the record ended early; None while it continues.
     pub(crate) fn failure(&self) -> Option<String> {
         let failed = self.failed.as_ref()?;
-        Some(format!("`{}` can't be written any more, and is cut off: {failed}", self.path))
+        Some(format!("writing to `{}` failed, and the record ends there: {failed}", self.path))
     }
 
     fn line(&mut self, line: std::fmt::Arguments<'_>) {
@@ -110,7 +110,8 @@ impl Recorder {
         self.line(format_args!("end {now_ns} {hash:016x}"));
         let flushed = self.to.flush();
         let Self { path, failed, .. } = self;
-        let said = |e| format!("`{path}` can't be written to its end, and is cut off: {e}");
+        let said =
+            |e| format!("writing the end of `{path}` failed, and the record is incomplete: {e}");
         failed.map_or(flushed, Err).map_err(said)
     }
 }
@@ -183,7 +184,7 @@ fn take_line<'a>(
     if line.last() == Some(&b'\n') {
         line.pop();
     } else if line.len() as u64 == LINE_BYTES_MAX {
-        return Err(wrong("is longer than any line of a record"));
+        return Err(wrong("is longer than a line of a record can be"));
     } else {
         return Ok(None);
     }
@@ -202,14 +203,14 @@ impl<R: BufRead> Record<R> {
             Ok(Some(first)) if first == FIRST => {}
             Ok(Some(first)) if first.starts_with("iodyno record ") => {
                 return Err(format!(
-                    "this is `{}`; this version reads `{FIRST}`",
+                    "the record's format is `{}`; this version of iodyno reads `{FIRST}`",
                     quoted(first, QUOTE_CHARS)
                 ));
             }
-            _ => return Err("this is not a record of `iodyno serve --record`".to_owned()),
+            _ => return Err("the file is not a record of `iodyno serve --record`".to_owned()),
         }
         let machine = take_line(&mut from, 2, &mut line)?
-            .ok_or("the record ends before it describes its machine")?;
+            .ok_or("the record ends before line 2, the description of its machine")?;
         let machine = serde_json::from_str(machine)
             .map_err(|e| format!("line 2 does not describe a machine: {e}"))?;
         Ok(Self { from, number: 2, line, is_torn: false, machine })
@@ -224,10 +225,13 @@ impl<R: BufRead> Record<R> {
         };
         self.number = number;
         let line = read(text).ok_or_else(|| {
-            format!("line {number} can't be read: `{}`", quoted(text, QUOTE_CHARS))
+            format!("line {number} is not valid: `{}`", quoted(text, QUOTE_CHARS))
         })?;
         fits(machine, &line).map_err(|why| {
-            format!("line {number} is not of this machine: {why}: `{}`", quoted(text, QUOTE_CHARS))
+            format!(
+                "line {number} does not fit the record's machine: {why}: `{}`",
+                quoted(text, QUOTE_CHARS)
+            )
         })?;
         Ok(Some(line))
     }
@@ -275,7 +279,7 @@ impl<R: BufRead> Record<R> {
                     advance(machine, at_ns, on_completion);
                     if ended.operations - completed.get() >= IN_FLIGHT_MAX {
                         return Err(format!(
-                            "line {} is one too many: {IN_FLIGHT_MAX} operations are in flight, and no server has that",
+                            "line {} exceeds the limit of {IN_FLIGHT_MAX} operations in flight",
                             self.number
                         ));
                     }
@@ -329,13 +333,13 @@ fn fits(machine: &Machine, line: &Line) -> Result<(), String> {
         _ => ("volume", machine.volumes()),
     };
     if let Some(number) = volume.filter(|&number| number >= all) {
-        return Err(format!("there is no {what} {number}, they are 0 to {}", all - 1));
+        return Err(format!("there is no {what} {number}: the numbers are 0 to {}", all - 1));
     }
     let (offset_bytes, len_bytes) = match line {
         Line::Operation { worker, op, .. } => {
             if *worker >= machine.workers() {
                 return Err(format!(
-                    "there is no worker {worker}, line 2 has 0 to {}",
+                    "there is no worker {worker}: line 2 has workers 0 to {}",
                     machine.workers().saturating_sub(1)
                 ));
             }
@@ -344,7 +348,7 @@ fn fits(machine: &Machine, line: &Line) -> Result<(), String> {
             }
             let carries = matches!(op.kind, OpKind::Read | OpKind::Write);
             if op.len_bytes == 0 || carries && op.len_bytes > DATA_BYTES_MAX {
-                return Err(format!("an operation has 1 to {DATA_BYTES_MAX} bytes"));
+                return Err(format!("an operation must have 1 to {DATA_BYTES_MAX} bytes"));
             }
             (op.offset_bytes, u64::from(op.len_bytes))
         }
@@ -363,7 +367,7 @@ fn fits(machine: &Machine, line: &Line) -> Result<(), String> {
         _ => machine.capacity_bytes(number),
     };
     if offset_bytes.checked_add(len_bytes).is_none_or(|end_bytes| end_bytes > capacity_bytes) {
-        return Err(format!("it goes beyond the volume's end, {capacity_bytes}"));
+        return Err(format!("it extends beyond the volume's capacity of {capacity_bytes} bytes"));
     }
     Ok(())
 }

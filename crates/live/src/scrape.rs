@@ -40,8 +40,8 @@ fn answer(stream: &TcpStream, content_type: &str, metrics: &impl Fn() -> String)
     let plain = "text/plain; charset=utf-8";
     let (status, content_type, body) = match (words.next(), words.next()) {
         (Some("GET"), Some("/metrics" | "/")) => ("200 OK", content_type, metrics()),
-        (Some("GET"), _) => ("404 Not Found", plain, "only /metrics is here\n".to_owned()),
-        _ => ("405 Method Not Allowed", plain, "only GET is answered\n".to_owned()),
+        (Some("GET"), _) => ("404 Not Found", plain, "the only path is /metrics\n".to_owned()),
+        _ => ("405 Method Not Allowed", plain, "the only method is GET\n".to_owned()),
     };
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",

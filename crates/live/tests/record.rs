@@ -43,5 +43,5 @@ fn a_record_that_was_cut_off_replays_as_far_as_it_goes() {
     for cut in 0..HEAD.len() {
         assert!(replay(&HEAD[..cut]).is_err());
     }
-    assert!(replay(&format!("{HEAD}o 1200 0\n")).unwrap_err().contains("line 3 can't be read"));
+    assert!(replay(&format!("{HEAD}o 1200 0\n")).unwrap_err().contains("line 3 is not valid"));
 }

@@ -206,8 +206,8 @@ fn a_record_without_space_is_reported_at_once() {
         client.wait(0);
     }
     let troubles = client.live.troubles();
-    assert!(matches!(&troubles[..], [one] if one.contains("cut off")), "{troubles:?}");
-    assert!(client.live.end(|_| 0).unwrap_err().contains("cut off"));
+    assert!(matches!(&troubles[..], [one] if one.contains("record ends there")), "{troubles:?}");
+    assert!(client.live.end(|_| 0).unwrap_err().contains("record is incomplete"));
     let full = Recorder::create(&mount.0.join("other"), &serde_json::json!({}));
     assert!(full.unwrap_err().contains("can't be written") && !mount.0.join("other").exists());
 }

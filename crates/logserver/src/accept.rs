@@ -113,14 +113,14 @@ fn enter(core: &Core, id: u64, stream: &Arc<Stream>, is_local: bool) -> Result<(
     let limits = &core.limits;
     let mut shared = core.lock();
     if shared.is_stopping {
-        return Err(ServerError::new(ErrorCode::Stops, 0, "the server stops"));
+        return Err(ServerError::new(ErrorCode::Stops, 0, "the server is shutting down"));
     }
     let remote = shared.connections.values().filter(|inbox| !inbox.is_local).count();
     let is_full = shared.connections.len() >= limits.connections
         || (!is_local && remote >= limits.connections.saturating_sub(limits.connections_local));
     if is_full {
         let words = format!(
-            "the server takes {} connections, {} of them over Unix sockets alone, and has no place left",
+            "the server's limit of {} connections is reached ({} of them are reserved for Unix sockets)",
             limits.connections, limits.connections_local
         );
         return Err(ServerError::new(ErrorCode::Connections, 0, words));

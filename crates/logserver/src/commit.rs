@@ -71,7 +71,7 @@ struct FailsOnPanic<'a>(&'a Core);
 impl Drop for FailsOnPanic<'_> {
     fn drop(&mut self) {
         let mut shared = self.0.lock();
-        shared.fail("the committer's thread has ended by a fault of iodyno".to_owned());
+        shared.fail("the thread that writes the log ended unexpectedly: this is a bug in iodyno, please report it".to_owned());
         self.0.space.notify_all();
     }
 }

@@ -100,7 +100,7 @@ impl Publishers {
             || self.stored_bytes + record_bytes(name) > self.stored_bytes_max
         {
             let words = format!(
-                "the log has {} publishers, and takes no more: publish by one of their names, or without a name",
+                "the log has reached its limit of {} publishers: publish with an existing publisher's name, or without a name",
                 self.by_number.len()
             );
             return Err(ServerError::new(ErrorCode::Publishers, 0, words));
@@ -216,7 +216,7 @@ fn error(code: ErrorCode, sequence: u64, words: String) -> NotAppended {
 
 /// Error for a connection whose publisher another connection has opened.
 pub(crate) fn replaced() -> NotAppended {
-    let words = "another connection has opened this publisher".to_owned();
+    let words = "another connection has this publisher open".to_owned();
     error(ErrorCode::Replaced, 0, words)
 }
 

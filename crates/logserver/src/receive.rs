@@ -137,7 +137,7 @@ impl Input {
 
 fn no_memory(what: &str) -> Stop {
     let words = format!(
-        "the server's memory for what is {what} is spent by other clients: connect again later"
+        "other clients use up the server's memory for data that is {what}: connect again later"
     );
     Stop::Error(ServerError::new(ErrorCode::Memory, 0, words))
 }
@@ -188,9 +188,9 @@ pub(crate) fn hello(
     }
     if !is_equal(given, token) {
         let words = if given.is_empty() {
-            "this server requires a token, and none was given"
+            "this server requires a token, but none was given"
         } else {
-            "the token is not the server's"
+            "the token does not match the server's token"
         };
         return Err(ServerError::new(ErrorCode::Token, 0, words).into());
     }
@@ -223,7 +223,8 @@ impl Reader<'_> {
         let mut shared = self.core.lock();
         let Some(inbox) = shared.connections.get_mut(&self.id) else { return Err(Stop::Socket) };
         if inbox.tasks.len() >= TASKS_MAX {
-            let words = format!("{TASKS_MAX} requests wait already: read the answers");
+            let words =
+                format!("{TASKS_MAX} requests are already waiting: read their answers first");
             return Err(ServerError::new(ErrorCode::Busy, 0, words).into());
         }
         if let Task::Read(_, _, selection) | Task::Query(selection) = &task {
@@ -322,7 +323,7 @@ impl Reader<'_> {
     fn request(&mut self, request: &Request<'_>) -> Result<(), Stop> {
         match *request {
             Request::Hello { .. } => {
-                let words = "a connection has one hello";
+                let words = "a connection can have only one hello";
                 Err(ServerError::new(ErrorCode::Malformed, 0, words).into())
             }
             Request::OpenPublisher { name } => self.open_publisher(name),
@@ -339,7 +340,7 @@ impl Reader<'_> {
 
     fn open_publisher(&mut self, name: &str) -> Result<(), Stop> {
         if self.publisher.is_some() {
-            let words = "a connection has one publisher: use another connection for each";
+            let words = "a connection can have only one publisher: use a separate connection for each publisher";
             return Err(ServerError::new(ErrorCode::Malformed, 0, words).into());
         }
         let mut guard = self.core.lock();
@@ -372,7 +373,7 @@ impl Reader<'_> {
 
     fn publish(&mut self, batch: &[Published<'_>]) -> Result<(), Stop> {
         let Some(handle) = &mut self.publisher else {
-            let words = "messages came before the publisher was opened";
+            let words = "messages arrived before the publisher was opened";
             return Err(ServerError::new(ErrorCode::Malformed, 0, words).into());
         };
         let core = self.core;

@@ -155,7 +155,7 @@ impl Sender<'_> {
             }
             _ if !inbox.acks.is_empty() && is_broken => {
                 let why = shared.failure.clone().unwrap_or_default();
-                let words = format!("nothing more can be persisted: {why}");
+                let words = format!("no more messages can be persisted: {why}");
                 *error = Some(ServerError::new(ErrorCode::Broken, 0, words));
                 return Owed::Some(None);
             }
@@ -166,7 +166,7 @@ impl Sender<'_> {
         }
         let is_request = matches!(inbox.tasks.front(), Some(Task::Read(..) | Task::Query(_)));
         if is_request && work.as_ref().is_some_and(Work::is_subscription) {
-            let words = "a subscription runs on this connection: use another one";
+            let words = "this connection already has a subscription: use another connection";
             *error = Some(ServerError::new(ErrorCode::Busy, 0, words));
             return Owed::Some(None);
         }
@@ -215,7 +215,7 @@ impl Sender<'_> {
             bytes => part.take_until(bytes, deadline, goes_on),
         };
         let charge = charge.ok_or_else(|| {
-            let words = "the server's memory for filters is spent by other clients: use a shorter one, or try again later";
+            let words = "other clients use up the server's memory for filters: use a shorter filter, or try again later";
             ServerError::new(ErrorCode::Memory, 0, words)
         })?;
         let mut pass = None;
@@ -276,7 +276,7 @@ impl Sender<'_> {
                 _ => {}
             }
             if is_short && core.memory.requests.is_wanted() && holds_requests(core, self.id) {
-                let words = "the server's memory for requests is spent: read the answers";
+                let words = "the server's memory for requests is used up: read the answers first";
                 given_up = Some(ServerError::new(ErrorCode::Memory, 0, words));
                 *work = None;
             }

@@ -54,7 +54,7 @@ pub enum StartError {
     #[error("the log can't be opened for writing: {0}")]
     Begin(io::Error),
     /// A thread can't be created.
-    #[error("a thread can't be made: {0}")]
+    #[error("a thread can't be started: {0}")]
     Thread(#[from] io::Error),
 }
 
@@ -156,9 +156,10 @@ impl Server {
         let mut shared = self.core.lock();
         shared.is_stopping = true;
         let error = match &shared.failure {
-            None => ServerError::new(ErrorCode::Stops, 0, "the server stops"),
+            None => ServerError::new(ErrorCode::Stops, 0, "the server is shutting down"),
             Some(why) => {
-                let words = format!("nothing more can be persisted, and the server ends: {why}");
+                let words =
+                    format!("no more messages can be persisted, and the server shuts down: {why}");
                 ServerError::new(ErrorCode::Broken, 0, words)
             }
         };

@@ -137,6 +137,6 @@ impl Snapshot {
 }
 
 pub(crate) fn no_memory() -> ServerError {
-    let words = "the server's memory for snapshots is spent: they keep values that are overwritten while their clients do not read; read faster, or by topic";
+    let words = "the server's memory for snapshots is used up: a snapshot keeps overwritten values until its client has read them; read faster, or take a snapshot per topic";
     ServerError::new(ErrorCode::Memory, 0, words)
 }

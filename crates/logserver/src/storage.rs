@@ -63,7 +63,8 @@ pub fn open(name: &TargetName, purpose: &Purpose) -> Result<OpenStorage, TargetE
             Ok(OpenStorage {
                 storage: Arc::new(storage),
                 block_bytes: PAGE_BYTES as u32,
-                words: "memory of this process: nothing survives it".to_owned(),
+                words: "memory of this process: no message survives the end of the process"
+                    .to_owned(),
                 lifted: Vec::new(),
                 made_here: true,
             })
@@ -73,9 +74,12 @@ pub fn open(name: &TargetName, purpose: &Purpose) -> Result<OpenStorage, TargetE
         TargetName::Null { .. } | TargetName::Scratch { .. } | TargetName::Model(_) => {
             Err(TargetError::Unsupported {
                 path: name.to_string(),
-                problem: "a log's bytes must be found again, and this target keeps none.".to_owned(),
-                help: "name a file with --size, a block device, or an NBD export, such as an emulated device that \
-                       `iodyno serve` exports; `iodyno log serve` takes ram:SIZE and live:DEVICE, too."
+                problem:
+                    "a message log needs a target that stores data, and this target stores none."
+                        .to_owned(),
+                help: "name a file with --size, a block device, or an NBD export, such as an \
+                       emulated device that `iodyno serve` exports; `iodyno log serve` also \
+                       accepts ram:SIZE and live:DEVICE."
                     .to_owned(),
             })
         }

@@ -48,7 +48,7 @@ fn gone(core: &Core, shared: &Shared, next: u64) -> ServerError {
     let kept = core.layout.slots() * core.layout.segment_bytes;
     let oldest = shared.log.oldest_position();
     let words = format!(
-        "message {next} is no longer kept: the log keeps {kept} bytes, and begins at place {oldest} now; read from the oldest, or faster"
+        "message {next} is no longer kept: the log keeps {kept} bytes, and now begins at place {oldest}; read from the oldest message, or read faster"
     );
     ServerError::new(ErrorCode::Gone, next, words)
 }
@@ -65,7 +65,7 @@ impl<'a> Cursor<'a> {
             Start::Now => (shared.log.durable_position(), persisted, 0),
             Start::Message(number) if number > persisted => {
                 let words = format!(
-                    "message {number} is not there: the next is {persisted}; is this bookmark of another log?"
+                    "message {number} does not exist yet: the next message is {persisted}; check that the bookmark belongs to this log"
                 );
                 return Err(ServerError::new(ErrorCode::Ahead, number, words));
             }

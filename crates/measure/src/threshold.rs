@@ -127,9 +127,9 @@ impl FromStr for Threshold {
         };
         let Some(sign) = text.find(['<', '>']) else {
             let why = if text.contains('=') {
-                "a measured figure is never exactly a value: use <, <=, > or >="
+                "a measured figure never equals a value exactly: use <, <=, > or >="
             } else {
-                "there is no < or > here: write it as 'p99<500us', in quotes, for a shell takes < and > for itself"
+                "the threshold has no < or >: write it in quotes, such as 'p99<500us', because a shell reads < and > as redirections"
             };
             return Err(wrong(part(0..text.len()), why.to_owned()));
         };
@@ -146,7 +146,7 @@ impl FromStr for Threshold {
             None => (None, part(0..sign)),
         };
         if metric_at.is_empty() {
-            let why = "no metric stands before the sign: write for instance p99<500us";
+            let why = "no metric precedes the < or >: write for example p99<500us";
             return Err(wrong(sign..sign + bound.sign().len(), why.to_owned()));
         }
         let mut metric: Metric = text[metric_at.clone()]
@@ -157,12 +157,12 @@ impl FromStr for Threshold {
             let scope = &text[at.clone()];
             match (kind_named(scope), metric.kind) {
                 (Some(_), Some(_)) => {
-                    let why = "the kind of operation is named twice".to_owned();
+                    let why = "the kind of operation is given twice".to_owned();
                     return Err(wrong(at, why));
                 }
                 (Some(kind), None) => metric.kind = Some(kind),
                 (None, _) if scope.is_empty() => {
-                    let why = "no cell is named before the colon: name one, such as random-*, or leave the colon out";
+                    let why = "the cell name before the colon is missing: write a name or pattern, such as random-*, or leave the colon out";
                     return Err(wrong(0..text.len().min(at.start + 1), why.to_owned()));
                 }
                 (None, _) => cells = Some(scope.to_owned()),
@@ -170,7 +170,7 @@ impl FromStr for Threshold {
         }
         let value = &text[value_at.clone()];
         let parsed = if value.is_empty() {
-            Err(format!("no value stands behind {}", bound.sign()))
+            Err(format!("no value follows {}", bound.sign()))
         } else {
             read_value(metric, value)
         };
@@ -189,7 +189,7 @@ fn read_value(metric: Metric, text: &str) -> Result<f64, String> {
         Quantity::Iops => parse_rate_iops(text).map_err(|e| e.to_string()),
         Quantity::Bandwidth => parse_bandwidth_bytes_per_s(text).map_err(|e| e.to_string()),
         Quantity::Mean | Quantity::Quantile(_) | Quantity::Max => match parse_duration_ns(text) {
-            Ok(0) => Err("a latency is above 0".to_owned()),
+            Ok(0) => Err("a latency must be above 0".to_owned()),
             Ok(ns) => Ok(ns as f64),
             Err(e) => Err(e.to_string()),
         },
@@ -232,9 +232,11 @@ pub fn judge<'a>(thresholds: &'a [Threshold], cells: &'a [Cell]) -> Vec<Outcome<
         }
         if outcomes.len() == before {
             let why = match (&threshold.cells, threshold.metric.kind) {
-                (Some(like), _) if meant.is_empty() => format!("no cell is named {like}"),
+                (Some(like), _) if meant.is_empty() => {
+                    format!("no cell has a name that matches {like}")
+                }
                 (_, Some(kind)) if !meant.is_empty() => {
-                    format!("no cell here did any {}", kind.name())
+                    format!("no cell in this run did any {}", kind.name())
                 }
                 _ => "nothing was measured".to_owned(),
             };
@@ -289,7 +291,7 @@ pub fn unusable(cell: &Cell) -> Option<String> {
         Ended::Interrupted => Some("it was interrupted".to_owned()),
         Ended::Errors => Some("it was stopped by errors".to_owned()),
         Ended::Hung => Some("its target stopped answering".to_owned()),
-        Ended::Crashed => Some("the process died in it".to_owned()),
+        Ended::Crashed => Some("the process died while measuring it".to_owned()),
         Ended::Running => Some("it is still running".to_owned()),
     }
 }
@@ -366,7 +368,7 @@ mod tests {
     fn errors_mark_their_position() {
         for (text, part, says) in [
             ("p99", "p99", "in quotes"),
-            ("p99=5ms", "p99=5ms", "never exactly"),
+            ("p99=5ms", "p99=5ms", "never equals"),
             ("p99<500", "500", "no unit of time"),
             ("p99<", "<", "no value"),
             ("  p99us < 5ms", "p99us", "not a metric"),
@@ -374,7 +376,7 @@ mod tests {
             ("iops>5ms", "5ms", "is not a rate"),
             ("bandwidth>5GB", "5GB", "not a bandwidth"),
             (":p99<5ms", ":", "before the colon"),
-            ("<5ms", "<", "no metric stands"),
+            ("<5ms", "<", "no metric precedes"),
             ("read:write.p99<5ms", "read", "twice"),
             ("max<0ns", "0ns", "above 0"),
             ("p99<=>5ms", ">5ms", "not a duration"),

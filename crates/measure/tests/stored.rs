@@ -74,10 +74,10 @@ fn bytes_that_did_not_reach_a_device_are_the_page_cache_s() {
         (800, 40, None),
         (77, 20, None),
         (80, 20, None),
-        (75, 20, Some("reads did not")),
-        (0, 20, Some("reads did not")),
-        (80, 18, Some("writes did not")),
-        (1, 1, Some("reads and writes did not")),
+        (75, 20, Some("not all reads reached")),
+        (0, 20, Some("not all reads reached")),
+        (80, 18, Some("not all writes reached")),
+        (1, 1, Some("not all reads and writes reached")),
     ] {
         let mut cell = honest();
         reached(&mut cell).device_read_bytes = read * MIB;
@@ -101,12 +101,12 @@ fn bytes_that_did_not_reach_a_device_are_the_page_cache_s() {
         (
             80,
             704,
-            "80 MiB of 80 MiB read (100 %) and 20 MiB written here and 704 MiB in all reached a device, so other programs wrote too",
+            "80 MiB of 80 MiB read (100 %) and 20 MiB written by this run and 704 MiB by all programs reached a device, so other programs wrote too",
         ),
         (
             800,
             10,
-            "80 MiB read here and 800 MiB in all and 10 MiB of 20 MiB written (50 %) reached a device, so other programs read too",
+            "80 MiB read by this run and 800 MiB by all programs and 10 MiB of 20 MiB written (50 %) reached a device, so other programs read too",
         ),
         (800, 704, "so other programs read and wrote too"),
     ] {

@@ -273,15 +273,15 @@ fn errors_are_reported_at_their_position() {
     for (text, place, words) in [
         ("schema = 2\n[[stages]]\ndo = \"purge\"".to_owned(), "2", "schema 2"),
         (stage("do = \"purge\""), "", "does no I/O"),
-        (stage("do = \"sweep\"\ntime = \"1s\""), "\"sweep\"", "`do` is one of"),
+        (stage("do = \"sweep\"\ntime = \"1s\""), "\"sweep\"", "`do` must be one of"),
         (cells("depth = [1, 0]"), "[1, 0]", "starts at 1"),
         (cells("depth = []"), "[]", "empty"),
         (cells("block = \"4KB!\""), "\"4KB!\"", "4KB!"),
-        (cells("samples = 5"), "5", "means nothing"),
-        (cells("order = \"down\""), "\"down\"", "`order` is one of"),
+        (cells("samples = 5"), "5", "has no effect"),
+        (cells("order = \"down\""), "\"down\"", "`order` must be one of"),
         (cells("rate = [\"50%\"]"), "[\"50%\"]", "of what"),
         (cells("ceiling = { iops = \"5ms\" }"), "\"5ms\"", "over a latency"),
-        (cells("state = \"used\""), "\"used\"", "`state` is one of"),
+        (cells("state = \"used\""), "\"used\"", "`state` must be one of"),
         (cells("workload = \"nope\""), "\"nope\"", "no workload"),
         (cells("workload = []"), "[]", "empty"),
         (cells("io = { mix = { raed = 1 } }"), "raed", "did you mean `read`"),
@@ -431,7 +431,10 @@ fn an_edge_that_is_a_limit_s_is_named_so() {
         assert!(words.starts_with(edge) && words.contains("/box/io.max"), "{words}");
         assert!(words.contains("not queueing in the device"), "{words}");
         let words = limited(method, &|cell| even(cell, 5_000)).unwrap();
-        assert!(words.starts_with(edge) && words.contains("5.00 k/s, even to"), "{words}");
+        assert!(
+            words.starts_with(edge) && words.contains("5.00 k/s, constant to within"),
+            "{words}"
+        );
         assert_eq!(limited(method, &|_| {}), None);
     }
 }

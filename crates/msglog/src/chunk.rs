@@ -162,14 +162,16 @@ pub enum Invalid {
 impl core::fmt::Display for Invalid {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
-            Self::NoHeader => f.write_str("there is no header of a chunk"),
+            Self::NoHeader => f.write_str("there is no chunk header"),
             Self::Cut => f.write_str("the chunk is cut off"),
             Self::Checksum => f.write_str("the chunk's checksum differs"),
-            Self::OtherLog(id) => write!(f, "the chunk belongs to the log {id:016x}"),
+            Self::OtherLog(id) => write!(f, "the chunk belongs to another log, {id:016x}"),
             Self::OtherPosition(at) => write!(f, "the chunk belongs to place {at} of the log"),
-            Self::Stale => f.write_str("a chunk stands there that was never acknowledged"),
+            Self::Stale => f.write_str("there is a stale chunk, which was never acknowledged"),
             Self::Unreadable(kind) => write!(f, "the target can't be read ({kind})"),
-            Self::Record => f.write_str("the chunk's checksum holds, and its records are none"),
+            Self::Record => {
+                f.write_str("the chunk's checksum is correct, but its records are malformed")
+            }
         }
     }
 }

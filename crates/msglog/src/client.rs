@@ -24,7 +24,7 @@ pub enum ClientError {
     #[error("the connection to the server broke: {0}")]
     Io(#[from] io::Error),
     /// The server refused the request or the connection.
-    #[error("the server answers: {0}")]
+    #[error("the server reports: {0}")]
     Server(#[from] ServerError),
     /// The server answered with TLS.
     #[error("the server requires TLS")]
@@ -33,11 +33,11 @@ pub enum ClientError {
     #[error("the server does not speak the log's protocol: {0}")]
     Malformed(#[from] Malformed),
     /// The server sent a reply that is not expected here.
-    #[error("the server's answer was not expected: {0}")]
+    #[error("the server sent an unexpected answer: {0}")]
     Unexpected(String),
     /// The log lacks messages that it had acknowledged as persisted.
     #[error(
-        "the log has {found} messages of this publisher, and {known} of them were persisted: it is another log, or was restored from an older copy"
+        "the log has {found} messages of this publisher, but {known} were already persisted: this is another log, or a log restored from an older copy"
     )]
     Lost {
         /// Last sequence acknowledged as persisted.
@@ -47,7 +47,7 @@ pub enum ClientError {
     },
     /// The log has messages of this publisher that this client did not send.
     #[error(
-        "the log has {found} messages of this publisher, and this client sent {sent}: another one publishes by its name"
+        "the log has {found} messages of this publisher, but this client sent {sent}: another client uses the same publisher name"
     )]
     NotOurs {
         /// Last sequence sent by this client.

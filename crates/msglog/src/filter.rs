@@ -117,7 +117,7 @@ impl Effort {
 
 /// Error: evaluating a filter for a message needs more steps than allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("the filter takes too long for a message: use fewer conditions on large fields")]
+#[error("the filter takes too long for one message: use fewer conditions on large fields")]
 pub struct TooCostly;
 
 impl FromStr for Filter {

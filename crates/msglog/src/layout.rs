@@ -56,13 +56,15 @@ pub struct Layout {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum LayoutError {
     /// Invalid block size, bytes.
-    #[error("blocks of {0} bytes: a power of two from 512 to 65,536")]
+    #[error("a block size of {0} bytes is not valid: use a power of two from 512 to 65,536")]
     Align(u32),
     /// Invalid chunk size, bytes.
-    #[error("chunks of {0} bytes: {min} to {max}, and a multiple of the target's block", min = CHUNK_BYTES.start(), max = CHUNK_BYTES.end())]
+    #[error("a chunk size of {0} bytes is not valid: use {min} to {max}, and a multiple of the target's block", min = CHUNK_BYTES.start(), max = CHUNK_BYTES.end())]
     Chunk(u32),
     /// The segment size does not suit the chunk size.
-    #[error("segments of {segment_bytes} bytes: a multiple of the chunk's {chunk_bytes}")]
+    #[error(
+        "a segment size of {segment_bytes} bytes is not valid: use a multiple of the chunk size of {chunk_bytes}"
+    )]
     Segment {
         /// Size of a segment, bytes.
         segment_bytes: u64,
@@ -71,7 +73,7 @@ pub enum LayoutError {
     },
     /// The target is too small.
     #[error(
-        "the target has {capacity_bytes} bytes: a log needs {needed_bytes}, four segments and {DESCRIPTION_BYTES} bytes; use smaller segments"
+        "the target has {capacity_bytes} bytes, but a log needs {needed_bytes} (four segments and {DESCRIPTION_BYTES} bytes): use smaller segments"
     )]
     Capacity {
         /// Size of the target, bytes.

@@ -48,18 +48,20 @@ pub enum AppendError {
     #[error(transparent)]
     Record(#[from] RecordError),
     /// Too many chunks wait to be written: try again once an operation has completed.
-    #[error("too many messages wait to be written")]
+    #[error("too many messages are waiting to be written")]
     Busy,
     /// All segments hold messages or values that must be kept.
     #[error(
-        "the log is full: all its {kept_bytes} bytes hold messages younger than its retention, or current values"
+        "the log is full: all {kept_bytes} bytes hold messages within the retention time, or current values"
     )]
     Full {
         /// Size of all segments, bytes.
         kept_bytes: u64,
     },
     /// A write or a flush has failed.
-    #[error("the log has stopped: a write or a flush failed, and nothing more can be persisted")]
+    #[error(
+        "the log has stopped: a write or a flush failed, and no more messages can be persisted"
+    )]
     Broken,
 }
 

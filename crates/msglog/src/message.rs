@@ -76,14 +76,14 @@ pub struct Message<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum RecordError {
     /// The topic is too long; its length, bytes.
-    #[error("the topic has {0} bytes: at most {TOPIC_BYTES_MAX}")]
+    #[error("the topic has {0} bytes, but the limit is {TOPIC_BYTES_MAX}")]
     Topic(usize),
     /// The key is too long; its length, bytes.
-    #[error("the key has {0} bytes: at most {KEY_BYTES_MAX}")]
+    #[error("the key has {0} bytes, but the limit is {KEY_BYTES_MAX}")]
     Key(usize),
     /// The record does not fit into a chunk.
     #[error(
-        "the message needs {record_bytes} bytes with its header, and a chunk has space for {space_bytes}: use larger chunks"
+        "the message needs {record_bytes} bytes with its header, but a chunk has only {space_bytes}: use larger chunks"
     )]
     Length {
         /// Length of the record, bytes.

@@ -68,7 +68,7 @@ impl fmt::Display for Damage {
         write!(f, "at byte {offset_bytes} of the target (place {position} of the log) {what}; ")?;
         write!(f, "{length_bytes} bytes are skipped, ")?;
         match messages.map(|(first, end)| (first, end.saturating_sub(first))) {
-            None => f.write_str("and how many messages are missing is not known"),
+            None => f.write_str("and the number of missing messages is not known"),
             Some((_, 0)) => f.write_str("no message is missing"),
             Some((first, 1)) => write!(f, "message {first} is missing"),
             Some((first, n)) => {
@@ -83,11 +83,11 @@ impl fmt::Display for Damage {
 #[derive(Debug, Error)]
 pub enum OpenError {
     /// The target holds no log.
-    #[error("there is no message log: neither at byte 0 nor at byte {copy} is a description of one", copy = DESCRIPTION_OFFSETS[1])]
+    #[error("there is no message log on the target: no description of a log was found at byte 0 or at byte {copy}", copy = DESCRIPTION_OFFSETS[1])]
     NoLog,
     /// The target is shorter than the log.
     #[error(
-        "the log has {described_bytes} bytes, and the target {capacity_bytes}: it was cut off, or this is another target"
+        "the log has {described_bytes} bytes, but the target has {capacity_bytes}: the target was cut off, or is a different target"
     )]
     Truncated {
         /// Size of the log according to its description, bytes.

@@ -414,7 +414,7 @@ fn a_truncated_target_and_one_without_a_log_say_so() {
     };
     let (whole, half) = (history.layout.capacity_bytes, image.len() / 1024 * 512);
     assert!(
-        error(half).contains(&format!("{whole} bytes, and the target {half}")),
+        error(half).contains(&format!("{whole} bytes, but the target has {half}")),
         "{}",
         error(half)
     );

@@ -29,7 +29,7 @@ pub enum TlsError {
     #[error("these certificates cannot be used: {0}")]
     Unusable(String),
     /// The server's name is neither a host name nor an address.
-    #[error("`{0}` is not a name that a certificate could be for")]
+    #[error("`{0}` is not a valid host name for a certificate")]
     Name(String),
     /// Built without TLS.
     #[error("this program was built without TLS (feature `tls`)")]
@@ -74,7 +74,7 @@ mod present {
         let mut file = std::fs::File::from(fd).take(PEM_BYTES_MAX + 1);
         file.read_to_end(&mut bytes).map_err(|e| file_error(path, &e))?;
         if bytes.len() as u64 > PEM_BYTES_MAX {
-            return Err(file_error(path, &"it is larger than 1 MiB, the most that is read"));
+            return Err(file_error(path, &"it is larger than the limit of 1 MiB"));
         }
         Ok(bytes)
     }
@@ -84,7 +84,11 @@ mod present {
         let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
         // The error may quote the file, so it is not shown.
         let found = found.map_err(|_| file_error(path, &"it is not a PEM file"))?;
-        if found.is_empty() { Err(file_error(path, &"no certificate in it")) } else { Ok(found) }
+        if found.is_empty() {
+            Err(file_error(path, &"it contains no certificate"))
+        } else {
+            Ok(found)
+        }
     }
 
     fn key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
@@ -247,19 +251,19 @@ mod present {
     fn words(error: &rustls::Error) -> String {
         use rustls::{CertificateError, Error, OtherError};
         match error {
-            Error::InvalidMessage(_) => "what the other side sends is not TLS".to_owned(),
+            Error::InvalidMessage(_) => "the peer does not use TLS".to_owned(),
             Error::InvalidCertificate(
                 CertificateError::UnknownIssuer | CertificateError::BadSignature,
-            ) => "the other side's certificate is signed by an authority that is not trusted here"
+            ) => "the peer's certificate is signed by an authority that is not trusted here"
                 .to_owned(),
             Error::InvalidCertificate(CertificateError::Other(OtherError(why))) => {
-                format!("the other side's certificate is not accepted: {why}")
+                format!("the peer's certificate is not accepted: {why}")
             }
             Error::InvalidCertificate(why) => {
-                format!("the other side's certificate is not accepted: {why}")
+                format!("the peer's certificate is not accepted: {why}")
             }
             Error::AlertReceived(alert) => {
-                format!("the other side refuses the TLS connection (alert {alert:?})")
+                format!("the peer refuses the TLS connection (alert {alert:?})")
             }
             other => other.to_string(),
         }
@@ -293,7 +297,7 @@ mod present {
                 }
                 if !stream.pull(fd)? {
                     if stream.ended {
-                        let why = "the other side ended the connection during the TLS handshake";
+                        let why = "the peer closed the connection during the TLS handshake";
                         return Err(io::Error::new(io::ErrorKind::UnexpectedEof, why));
                     }
                     if syscalls::wait(fd, true, false, None, Some(deadline))?.nothing() {

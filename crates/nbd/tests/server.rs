@@ -596,7 +596,7 @@ fn socket_files_are_removed_only_when_stale_or_ours() {
     let mode = std::fs::metadata(&path).unwrap().permissions().mode();
     assert_eq!(mode & 0o7777, 0o600);
     // One that answers is not, nor is a file that is no socket.
-    assert!(start().err().unwrap().to_string().contains("a server listens"));
+    assert!(start().err().unwrap().to_string().contains("another server already listens"));
     server.stop();
     assert!(!path.exists());
     std::fs::write(&path, b"precious").unwrap();

@@ -195,7 +195,7 @@ fn add_class(row: &Row, stats: &mut ClassStats) -> rusqlite::Result<Result<(), D
                 if most > Some(value_ranges::COUNT_MAX / 8)
                     || stats.errors.total() > value_ranges::COUNT_MAX
                 {
-                    return Err("an interval has more errors than can have happened".to_owned());
+                    return Err("an interval has more errors than are possible".to_owned());
                 }
                 stats.errors.merge(&errors);
             }
@@ -217,7 +217,7 @@ fn add_class(row: &Row, stats: &mut ClassStats) -> rusqlite::Result<Result<(), D
         }
         let response = stats.response.as_ref().map_or(0, Histogram::count);
         if stats.service.count().max(response) > value_ranges::COUNT_MAX {
-            return Err("an interval has more operations than can have been done".to_owned());
+            return Err("an interval has more operations than are possible".to_owned());
         }
         Ok(())
     };

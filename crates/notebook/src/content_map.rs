@@ -36,20 +36,21 @@ CREATE TABLE IF NOT EXISTS written_parts (
 impl Notebook {
     /// Stores the map of a target, replacing any earlier one.
     pub fn keep_written(&self, target: &str, map: &[u8]) -> Result<(), Error> {
-        let failed = |e| schema::explain_writing(self.path(), "keeping what was written", e);
+        let failed =
+            |e| schema::explain_writing(self.path(), "storing the map of written blocks", e);
         keep(self.db(), target, map).map_err(failed)
     }
 
     /// Returns the map of a target; None if there is none, if it is damaged, or if it has more than `bytes_max`
     /// bytes.
     pub fn written(&self, target: &str, bytes_max: usize) -> Result<Option<Vec<u8>>, Error> {
-        let failed = |e| schema::explain(self.path(), "reading what was written", e);
+        let failed = |e| schema::explain(self.path(), "reading the map of written blocks", e);
         read(self.db(), target, bytes_max).map_err(failed)
     }
 
     /// Removes the map of a target, because another program wrote to it.
     pub fn forget_written(&self, target: &str) -> Result<(), Error> {
-        let failed = |e| schema::explain(self.path(), "forgetting what was written", e);
+        let failed = |e| schema::explain(self.path(), "deleting the map of written blocks", e);
         let forget = || -> rusqlite::Result<()> {
             let tx = Transaction::new_unchecked(self.db(), TransactionBehavior::Immediate)?;
             forget(&tx, target)?;

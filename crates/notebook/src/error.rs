@@ -7,7 +7,7 @@ use std::path::PathBuf;
 pub enum Error {
     /// Written by a newer program.
     #[error(
-        "`{}` is a notebook of version {found}, and this iodyno knows versions up to {known}: \
+        "`{}` is a notebook of version {found}, but this iodyno supports versions up to {known}: \
          use a newer iodyno, or name another file with --notebook", path.display()
     )]
     Newer {
@@ -20,7 +20,7 @@ pub enum Error {
     },
     /// Not a notebook. Nothing was written to it.
     #[error(
-        "`{}` is not a notebook of iodyno: it is {what}; it was left as it is, name another file \
+        "`{}` is not an iodyno notebook: it is {what}; the file was not changed; name another file \
          with --notebook", path.display()
     )]
     Foreign {
@@ -32,7 +32,7 @@ pub enum Error {
     /// The file, or its folder, can't be written.
     #[error(
         "the notebook `{}` can't be written: {why}; name a file on writable storage with \
-         --notebook, or keep nothing with `run --no-notebook`", path.display()
+         --notebook, or run without a notebook: `run --no-notebook`", path.display()
     )]
     NotWritable {
         /// Path of the file.
@@ -62,14 +62,14 @@ pub enum Error {
     },
     /// The location of the default notebook is unknown.
     #[error(
-        "where to keep the notebook is not known, because neither XDG_DATA_HOME nor HOME names \
-         an absolute path: name a file with --notebook"
+        "the notebook has no default path, because neither XDG_DATA_HOME nor HOME names an \
+         absolute path: name a file with --notebook"
     )]
     NoHome,
     /// Another process held the file for too long.
     #[error(
-        "the notebook `{}` was locked by another process for more than {seconds} s: see which \
-         iodyno or SQLite tool has it open", path.display()
+        "the notebook `{}` was locked by another process for more than {seconds} s: find the \
+         iodyno or SQLite tool that has the notebook open", path.display()
     )]
     Busy {
         /// Path of the file.
@@ -79,8 +79,8 @@ pub enum Error {
     },
     /// No run matches the selector.
     #[error(
-        "there is no run `{selector}` in `{}`: `iodyno ls` lists the runs; a run is named by its \
-         id, the beginning of its id, `last` or `last~1`, and for `compare` by its name", path.display()
+        "there is no run `{selector}` in `{}`: `iodyno ls` lists the runs; name a run by its id, \
+         the beginning of its id, `last` or `last~1`, and for `compare` also by its name", path.display()
     )]
     UnknownRun {
         /// Selector as given.
@@ -95,7 +95,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// Several runs have an id with this beginning.
-    #[error("`{prefix}` is the beginning of several runs: {}; write one more character", candidates.join(", "))]
+    #[error("`{prefix}` is the beginning of several runs' ids: {}; write more characters", candidates.join(", "))]
     AmbiguousRun {
         /// Selector as given.
         prefix: String,
@@ -114,8 +114,8 @@ pub enum Error {
     },
     /// The file is marked as a notebook, but its tables differ from those of this program.
     #[error(
-        "`{}` is not as iodyno makes notebooks: {what}; it was not read: take it from a backup, or from the \
-         iodyno that measured", path.display()
+        "`{}` is not a valid notebook: {what}; the notebook was not read: restore it from a \
+         backup, or copy it again from the machine that measured", path.display()
     )]
     Altered {
         /// Path of the file.
@@ -125,8 +125,8 @@ pub enum Error {
     },
     /// A value exceeds the limit of a row.
     #[error(
-        "the notebook `{}` takes no value of more than {most}, and {doing} needs a larger one: nothing of it was \
-         written", path.display()
+        "the notebook `{}` can't store a value of more than {most}, and {doing} needs a larger \
+         value: nothing was written", path.display()
     )]
     TooBig {
         /// Path of the file.
@@ -138,8 +138,8 @@ pub enum Error {
     },
     /// A run needs more memory than a reader may use.
     #[error(
-        "run {run} in the notebook `{}` was not read: it takes more memory than iodyno gives to a run (a run of \
-         up to {cells} cells has enough)", path.display(), cells = crate::CELLS_PLANNED_MAX
+        "run {run} in the notebook `{}` was not read: it needs more memory than iodyno allows for \
+         a run (enough for {cells} cells)", path.display(), cells = crate::CELLS_PLANNED_MAX
     )]
     TooLarge {
         /// Path of the file.

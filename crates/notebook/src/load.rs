@@ -57,7 +57,7 @@ fn standing(row: &Row) -> Result<Standing, OfRun> {
     let id: String = row.get("id").map_err(|e| (String::new(), e.into()))?;
     if !id::is_id(&id) {
         let shown = quoted(&id, QUOTE_CHARS);
-        let what = "its id is not ten digits and letters as iodyno makes them".to_owned();
+        let what = "its id is not ten digits and letters".to_owned();
         return Err((shown, Fault::Damage(what)));
     }
     let read = || -> Result<Standing, Fault> {
@@ -76,7 +76,7 @@ fn standing(row: &Row) -> Result<Standing, OfRun> {
                 text.parse::<Timestamp>().ok().filter(|time| value_ranges::is_of_a_run(*time));
             time.ok_or_else(|| {
                 Fault::Damage(format!(
-                    "`{}` is not a time of day of a run",
+                    "`{}` is not a valid time of a run",
                     quoted(&text, QUOTE_CHARS)
                 ))
             })
@@ -88,7 +88,9 @@ fn standing(row: &Row) -> Result<Standing, OfRun> {
             "interrupted" => Status::Interrupted,
             "failed" => Status::Failed(reason.unwrap_or_default()),
             other => {
-                return Err(format!("its status is `{}`", quoted(other, QUOTE_CHARS)).into());
+                return Err(
+                    format!("its status `{}` is unknown", quoted(other, QUOTE_CHARS)).into()
+                );
             }
         };
         let ended = ended.map(time).transpose()?;

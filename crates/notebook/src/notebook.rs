@@ -104,14 +104,14 @@ impl Notebook {
     /// Imports a run that was written elsewhere, under its own id. Returns false, and changes nothing, if this
     /// notebook already has a run of that id.
     pub fn import(&mut self, run: &Run) -> Result<bool, Error> {
-        let failed = |e| schema::explain(&self.path, "taking in a run", e);
+        let failed = |e| schema::explain(&self.path, "importing a run", e);
         let there = self
             .db
             .query_row("SELECT 1 FROM runs WHERE id = ?1", [&run.id], |_| Ok(()))
             .optional()
             .map_err(failed)?;
         if there.is_none() {
-            let failed = |e| schema::explain_writing(&self.path, "taking in a run", e);
+            let failed = |e| schema::explain_writing(&self.path, "importing a run", e);
             portable::put(&mut self.db, run).map_err(failed)?;
         }
         Ok(there.is_none())

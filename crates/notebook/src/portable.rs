@@ -74,43 +74,47 @@ struct Outer<'a> {
 pub fn from_text(text: &str, origin: &Path) -> Result<Run, Error> {
     let not = |what| Error::Foreign { path: origin.to_owned(), what };
     let any: Result<serde::de::IgnoredAny, _> = serde_json::from_str(text);
-    any.map_err(|_| not("damaged: its data are not JSON"))?;
-    let outer: Outer =
-        serde_json::from_str(text).map_err(|_| not("something that holds no run"))?;
+    any.map_err(|_| not("a damaged report: its data are not JSON"))?;
+    let outer: Outer = serde_json::from_str(text).map_err(|_| not("a file without a run"))?;
     if outer.format != FORMAT {
-        return Err(not("something that holds no run"));
+        return Err(not("a file without a run"));
     }
     let version = outer.notebook_version.unwrap_or(i64::MAX);
     if version > tables::VERSION {
         let path = origin.to_owned();
         return Err(Error::Newer { path, found: version, known: tables::VERSION });
     }
-    let packed =
-        BASE64.decode(&*outer.data).map_err(|_| not("damaged: its data are not base64"))?;
+    let packed = BASE64
+        .decode(&*outer.data)
+        .map_err(|_| not("a damaged report: its data are not base64"))?;
     drop(outer);
     let bytes = decompress_to_vec_zlib_with_limit(&packed, BYTES_MAX).map_err(|e| {
         not(match e.status {
-            TINFLStatus::HasMoreOutput => "damaged: its data are larger than those of any report",
-            _ => "damaged: its data can't be decompressed",
+            TINFLStatus::HasMoreOutput => {
+                "a damaged report: its data are larger than a report's can be"
+            }
+            _ => "a damaged report: its data can't be decompressed",
         })
     })?;
     drop(packed);
-    let failed = |e| schema::explain(origin, "reading a run out of it", e);
+    let failed = |e| schema::explain(origin, "reading its run", e);
     let mut db = Connection::open_in_memory().map_err(failed)?;
     untrusted::harden(&db).map_err(failed)?;
     untrusted::limit_steps(&mut db, bytes.len() as u64).map_err(failed)?;
     db.deserialize_read_exact("main", bytes.as_slice(), bytes.len(), true).map_err(failed)?;
     drop(bytes);
     if !schema::check(&db, origin)? {
-        return Err(not("damaged: it holds an empty notebook"));
+        return Err(not("a damaged report: it holds an empty notebook"));
     }
     let mut numbers = db.prepare("SELECT number FROM runs LIMIT 2").map_err(failed)?;
     let numbers: Vec<i64> =
         numbers.query_map([], |r| r.get(0)).and_then(Iterator::collect).map_err(failed)?;
     match numbers.as_slice() {
         [number] => load::run(&db, origin, *number, None, load::CELLS_BYTES_MAX),
-        [] => Err(not("damaged: it holds a notebook without a run")),
-        _ => Err(not("damaged: it holds a notebook of several runs where one belongs")),
+        [] => Err(not("a damaged report: it holds a notebook without a run")),
+        _ => {
+            Err(not("a damaged report: it holds a notebook of several runs, and must hold one run"))
+        }
     }
 }
 

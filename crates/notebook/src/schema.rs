@@ -29,7 +29,8 @@ pub(crate) fn explain(path: &Path, doing: &'static str, source: rusqlite::Error)
     let path = path.to_owned();
     match source.sqlite_error_code() {
         Some(ErrorCode::OperationInterrupted) => {
-            let what = "reading it takes more steps than a notebook of its size needs".to_owned();
+            let what =
+                "reading it takes more steps than a valid notebook of its size needs".to_owned();
             Error::Altered { path, what }
         }
         Some(ErrorCode::TooBig) => {
@@ -37,7 +38,7 @@ pub(crate) fn explain(path: &Path, doing: &'static str, source: rusqlite::Error)
             Error::Altered { path, what: format!("a value in it is larger than {most}") }
         }
         Some(ErrorCode::DatabaseCorrupt) => {
-            let what = format!("SQLite finds it damaged ({source})");
+            let what = format!("SQLite reports that it is damaged ({source})");
             Error::Altered { path, what: clean(&what).into_owned() }
         }
         Some(ErrorCode::NotADatabase) => Error::Foreign { path, what: "not an SQLite file" },
@@ -83,10 +84,10 @@ fn odd_value(source: &rusqlite::Error) -> Option<String> {
             found.to_string().to_ascii_lowercase()
         )),
         E::IntegralValueOutOfRange(column, value) => {
-            Some(format!("column {} of a row holds {value}", column + 1))
+            Some(format!("column {} of a row holds {value}, which is out of range", column + 1))
         }
         E::FromSqlConversionFailure(column, ..) => {
-            Some(format!("column {} of a row can't be read", column + 1))
+            Some(format!("column {} of a row is not valid", column + 1))
         }
         E::Utf8Error(..) => Some("a text in it is not UTF-8".to_owned()),
         _ => None,
@@ -111,7 +112,7 @@ fn check_file(path: &Path) -> Result<(), Error> {
         return Ok(());
     }
     if !found.is_file() {
-        return foreign("no regular file but a device, a pipe or a socket");
+        return foreign("a device, a pipe or a socket, not a regular file");
     }
     let mut header = Vec::new();
     let read =
@@ -126,14 +127,14 @@ fn check_file(path: &Path) -> Result<(), Error> {
     let page_bytes = match header.get(16..18) {
         Some(&[0, 1]) => 1 << 16,
         Some(&[high, low]) => u64::from(high) << 8 | u64::from(low),
-        _ => return foreign("the beginning of an SQLite file"),
+        _ => return foreign("an incomplete SQLite file"),
     };
     match number(APPLICATION_ID_AT).map(i64::from) {
         Some(APPLICATION_ID) => Ok(()),
         // A notebook that is being created has one page; its tables are only in the log at first.
         Some(0) if found.len() <= page_bytes || has_log(path) => Ok(()),
         Some(_) => foreign("an SQLite file of another program"),
-        None => foreign("the beginning of an SQLite file"),
+        None => foreign("an incomplete SQLite file"),
     }
 }
 
@@ -268,7 +269,7 @@ pub(crate) fn check(db: &Connection, path: &Path) -> Result<bool, Error> {
             let what = format!("its `user_version` is {found}");
             return Err(Error::Altered { path: path.to_owned(), what });
         }
-        let failed = |e| explain(path, "looking at its tables", e);
+        let failed = |e| explain(path, "checking its tables", e);
         return match tables::altered(db).map_err(failed)? {
             None => Ok(true),
             Some(what) => Err(Error::Altered { path: path.to_owned(), what }),

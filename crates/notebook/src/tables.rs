@@ -182,8 +182,8 @@ fn difference(found: &Shape, expected: &Shape) -> Option<String> {
     }
     if found.columns.len() > expected.columns.len() {
         let column = quoted(&found.columns[expected.columns.len()], QUOTE_CHARS);
-        return Some(format!("has the column {column}, which no notebook has"));
+        return Some(format!("has the column {column}, which is not part of a notebook"));
     }
     let missing = expected.unique.iter().find(|columns| !found.unique.contains(columns));
-    missing.map(|columns| format!("lets rows share their {}", columns.join(" and ")))
+    missing.map(|columns| format!("has no unique index on {}", columns.join(" and ")))
 }

@@ -94,7 +94,7 @@ impl JsonScan {
     fn number(&mut self, key: &str, n: i128) {
         let is_free = ANY_64_BITS.contains(&key) || SUMS.contains(&key);
         if n.unsigned_abs() > u128::from(TIME_NS_MAX) && !is_free {
-            self.found(format!("`{}` is {n}, beyond any measure", quoted(key, QUOTE_CHARS)));
+            self.found(format!("`{}` is {n}, which is out of range", quoted(key, QUOTE_CHARS)));
         }
     }
 
@@ -132,7 +132,7 @@ impl Part<'_> {
         if self.place == Place::Item {
             self.scan.cell_bytes += item_bytes;
             if self.key == SERIES {
-                self.scan.found("its text has a series within".to_owned());
+                self.scan.found("its text contains a series".to_owned());
             }
         }
     }
@@ -225,23 +225,23 @@ pub(crate) fn cell(cell: &Cell) -> Result<(), Damage> {
         }
     }
     if cell.interval_ns == 0 && !cell.series.is_empty() {
-        return Err("a cell has a series and an `interval_ns` of 0".to_owned());
+        return Err("a cell has a series, but its `interval_ns` is 0".to_owned());
     }
     if !key.offered_iops.is_none_or(|rate| rate.is_finite() && rate >= 0.0) {
         return Err("a cell's `offered_iops` is below 0".to_owned());
     }
     if key.blocks.iter().any(|&(_, share)| !(0.0..=1.0 + 1e-9).contains(&share)) {
-        return Err("a cell's `blocks` have a share outside 0 to 1".to_owned());
+        return Err("a cell's `blocks` has a share outside 0 to 1".to_owned());
     }
     let used = &cell.resources;
     let cpu = used.cpu_user_ns.iter().chain(&used.cpu_system_ns);
     if cpu.map(|&ns| u128::from(ns)).sum::<u128>() > u128::from(TIME_NS_MAX) {
-        return Err("a cell's CPU times add up to more than its workers can have used".to_owned());
+        return Err("a cell's CPU times add up to more than is possible".to_owned());
     }
     // The two are subtracted from each other.
     if [used.carried_in_ns, used.carried_out_ns].iter().any(|ns| ns.unsigned_abs() > CARRIED_NS_MAX)
     {
-        return Err("a cell carries more time in or out than its operations can take".to_owned());
+        return Err("a cell's time of operations in flight at the window's start or end is larger than possible".to_owned());
     }
     Ok(())
 }
@@ -278,7 +278,7 @@ impl Totals {
             ("ns of measured time", self.window_ns, TIME_NS_MAX),
         ] {
             if sum > most {
-                return Err(format!("its cells add up to {sum} {what}, and may to {most}"));
+                return Err(format!("its cells add up to {sum} {what}, and the limit is {most}"));
             }
         }
         Ok(())

@@ -50,7 +50,7 @@ impl RunWriter {
     /// Resumes a run that was cut short: keeps its first `keep` cells and removes the rest.
     pub(crate) fn resume(path: &Path, id: &str, keep: usize) -> Result<Self, Error> {
         let mut db = schema::open_for_writing(path)?;
-        let failed = |e| schema::explain_writing(path, "taking up a run", e);
+        let failed = |e| schema::explain_writing(path, "resuming a run", e);
         db.pragma_update(None, "wal_autocheckpoint", LOG_PAGES_MAX).map_err(failed)?;
         let run = take_up(&mut db, id, keep).map_err(failed)?;
         let cells = BTreeMap::new();

@@ -255,7 +255,7 @@ fn a_value_that_is_too_large_is_not_written() {
     let head = RunHead { command: vec!["x".repeat(9 << 20)], ..RunHead::default() };
     let error = notebook.begin(&head).unwrap_err();
     assert!(matches!(error, Error::TooBig { .. }), "{error:?}");
-    assert!(error.to_string().contains("no value of more than 8 MiB, and beginning a run"));
+    assert!(error.to_string().contains("store a value of more than 8 MiB, and beginning a run"));
     assert!(notebook.list().unwrap().is_empty());
     // Such a value in a file differs from what this program writes.
     notebook.begin(&RunHead::default()).unwrap().finish(&Outcome::Finished, &[]).unwrap();
@@ -288,7 +288,7 @@ fn a_text_without_a_run_is_reported() {
     let machine = portable::from_text(&text_of_named, origin).unwrap().head.machine;
     assert_eq!(machine, serde_json::json!({ "kernel": "6.18" }));
     let said = |text: &str| portable::from_text(text, origin).unwrap_err().to_string();
-    assert!(said("[]").contains("holds no run"));
+    assert!(said("[]").contains("without a run"));
     assert!(said("{").contains("not JSON"));
     assert!(
         said(&text.replace("\"notebook_version\":1", "\"notebook_version\":9"))

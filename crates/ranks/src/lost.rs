@@ -29,7 +29,7 @@ impl fmt::Display for Lost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { rank, silent } = self;
         if silent.is_zero() {
-            return write!(f, "rank {rank} ended before the others");
+            return write!(f, "rank {rank} ended before the other ranks");
         }
         write!(f, "rank {rank} has sent nothing for {:.0} s", silent.as_secs_f64())
     }

@@ -404,7 +404,10 @@ fn encoded<T: Serialize>(value: &T) -> Vec<u8> {
 /// Decodes a value. All ranks run the same version of the program, so they agree on the encoding.
 fn decoded<T: DeserializeOwned>(bytes: &[u8]) -> T {
     ciborium::from_reader(bytes).unwrap_or_else(|e| {
-        panic!("ranks of different versions, or out of step: {e} in {} bytes", bytes.len())
+        panic!(
+            "ranks run different versions of iodyno, or are out of step: {e} in {} bytes",
+            bytes.len()
+        )
     })
 }
 

@@ -319,7 +319,7 @@ fn notes_of_earlier_runs_are_not_repeated() {
     run.head.machine = json!({ "host_name": "a", "kernel": "6.1", "ram_available_bytes": 1 });
     run.cells[0].verdicts = vec![
         note("VIRTUAL_MACHINE", "this machine is virtual"),
-        note("MITIGATIONS", "the kernel guards against 3 flaws"),
+        note("MITIGATIONS", "the kernel mitigates 3 flaws"),
         note("SMALL_TARGET", "256 MiB may fit in a cache"),
     ];
     let target = run.head.targets[0].name.clone();
@@ -336,29 +336,29 @@ fn notes_of_earlier_runs_are_not_repeated() {
         text.lines().filter(|line| line.starts_with('·')).map(str::to_owned).collect()
     };
     let first = [
-        "· MITIGATIONS: the kernel guards against 3 flaws",
+        "· MITIGATIONS: the kernel mitigates 3 flaws",
         "· SMALL_TARGET: 256 MiB may fit in a cache",
         "· notes: VIRTUAL_MACHINE · see --notes",
     ];
     assert_eq!(lines(&[], Detail::default()), first);
     // Free memory is another in each run.
     let here = json!({ "host_name": "a", "kernel": "6.1", "ram_available_bytes": 2 });
-    let same = notes(&here, "the kernel guards against 3 flaws", &target);
+    let same = notes(&here, "the kernel mitigates 3 flaws", &target);
     assert_eq!(
         lines(core::slice::from_ref(&same), Detail::default()),
         ["· notes: SMALL_TARGET · 2 of this machine, as before · see --notes"]
     );
-    let updated = notes(&here, "the kernel guards against 4 flaws", "other");
+    let updated = notes(&here, "the kernel mitigates 4 flaws", "other");
     assert_eq!(
         lines(&[updated], Detail::default()),
         [
-            "· MITIGATIONS: the kernel guards against 3 flaws",
+            "· MITIGATIONS: the kernel mitigates 3 flaws",
             "· SMALL_TARGET: 256 MiB may fit in a cache",
             "· notes: 1 of this machine, as before · see --notes"
         ]
     );
     for other in [json!({ "host_name": "b", "kernel": "6.1" }), json!({ "host_name": "a" })] {
-        let elsewhere = notes(&other, "the kernel guards against 3 flaws", &target);
+        let elsewhere = notes(&other, "the kernel mitigates 3 flaws", &target);
         assert_eq!(lines(&[elsewhere], Detail::default()), first, "{other}");
     }
     let all = lines(&[same], Detail { notes: true, all: false });

@@ -114,7 +114,7 @@ fn each_lack_is_a_reason_of_its_own() {
     type Break = fn(&mut Run, &mut Wanted, &mut WritesSeen);
     let cases: [(&str, Break); 14] = [
         ("4 KiB were written or discarded since", |_, _, now| *now = seen(1000 + 4096)),
-        ("the machine was started since", |_, _, now| now.boot_id = Some("two".to_owned())),
+        ("the machine was restarted", |_, _, now| now.boot_id = Some("two".to_owned())),
         ("and 0 B to 4 GiB is wanted", |_, wanted, _| wanted.len_bytes = SIZE / 2),
         ("is wanted", |_, wanted, _| wanted.start_bytes = 4096),
         ("and 3 are wanted", |_, wanted, _| wanted.passes = 3),

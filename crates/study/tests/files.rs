@@ -85,7 +85,12 @@ fn figures_are_refused_with_line_and_column() {
 fn studies_are_refused_at_their_place() {
     let figures = format!("{HEADER}{FIGURES}");
     for (from, to, line, message) in [
-        ("schema = 1", "schema = 2", 1, "this file is of schema 2; this program reads schema 1"),
+        (
+            "schema = 1",
+            "schema = 2",
+            1,
+            "this file has schema 2; this version of iodyno reads schema 1",
+        ),
         ("kind = \"study\"", "kind = \"device\"", 2, "this file is a device, not a study"),
         ("figures.csv", "figure.csv", 5, "the printed figures: there is no such file"),
         ("figures.csv", "nothing", 5, "there is no publication named `nothing`"),
@@ -93,7 +98,7 @@ fn studies_are_refused_at_their_place() {
         ("ramdisk-ddr3-16g", "ramdisk", 10, "there is no device named `ramdisk`"),
         ("host = \"rtp\"", "host = \"rtp\"\noccupancy = \"max\"", 10, "no driver threads"),
         ("name = \"randwrite\"", "name = \"randread\"", 20, "`randread` is named twice"),
-        ("ops = 2000", "ops = 2", 16, "`ops` is from 100 to 1000000000"),
+        ("ops = 2000", "ops = 2", 16, "`ops` must be from 100 to 1000000000"),
         ("read = \"100%\"", "read = \"1\"", 14, "is not a share"),
         ("ramp = \"1ms\"", "ramp = \"1\"", 17, ""),
         ("[\"randread\", \"randwrite\", \"mixed\"]", "[\"radread\"]", 36, "no workload `radread`"),
@@ -103,7 +108,7 @@ fn studies_are_refused_at_their_place() {
         ("depth = [1, 2, 4]", "depth = [0]", 34, "no such workload can be issued"),
         ("devices = [1, 2]", "devices = [0]", 39, "`devices` is at least 1"),
         ("devices = [1, 2]", "devices = [100000]", 39, "can't be in `ram`"),
-        ("\"iops_max\"", "\"iops_mix\"", 40, "`metrics` is one of"),
+        ("\"iops_max\"", "\"iops_mix\"", 40, "`metrics` must be one of"),
         ("think = [\"0us\", \"16us\"]\n", "", 58, "needs an axis `think`"),
         ("figure = \"Figure 4\"", "figure = \"Table 1\"\ndepth2 = 1", 63, "unknown key `depth2`"),
         ("\"unbalanced_memory_slowdown\"", "\"speed\"", 83, "no parameter of a server is `speed`"),

@@ -125,9 +125,9 @@ impl Sampled {
     /// The extent of the sampling, for a sentence.
     pub fn scope(&self) -> String {
         if self.whole {
-            "all of it was read".to_owned()
+            "the whole target was read".to_owned()
         } else {
-            format!("{} were read in {} places", human::size(self.looked_bytes), self.places)
+            format!("{} were read at {} positions", human::size(self.looked_bytes), self.places)
         }
     }
 
@@ -135,8 +135,8 @@ impl Sampled {
     pub fn findings(&self) -> Option<String> {
         let first = self.first_foreign.as_ref()?;
         let mut text = format!(
-            "{} of {} places that were read hold data that iodyno did not write, the first at \
-             byte {} (it begins with {}",
+            "{} of {} positions that were read hold data that iodyno did not write, the first at \
+             byte {} (which begins with {}",
             self.foreign, self.places, first.offset_bytes, first.hex
         );
         if let Some(readable) = readable(&first.hex) {
@@ -288,7 +288,12 @@ pub(crate) fn sample(
     }
     let tail = size_bytes.saturating_sub(END_BYTES) / WINDOW_BYTES * WINDOW_BYTES;
     // A part that could not be read in time may hold anything.
-    let too_slow = || io::Error::new(io::ErrorKind::TimedOut, "it answers too slowly to be read");
+    let too_slow = || {
+        io::Error::new(
+            io::ErrorKind::TimedOut,
+            "the target is too slow for its content to be checked",
+        )
+    };
     for (from, to) in [(0, END_BYTES.min(size_bytes)), (tail, size_bytes)] {
         if !sampler.stretch(from, to, Instant::now() + depth.at_most)? {
             return Err(too_slow());

@@ -115,13 +115,13 @@ impl fmt::Display for RefusedTarget {
         if !self.given.is_empty() {
             write!(
                 f,
-                "\n  `--destroy {}` names something else.",
+                "\n  `--destroy {}` names a different target.",
                 self.given.join("`, `--destroy ")
             )?;
         }
         write!(
             f,
-            "\n  If its content may be lost, confirm it by its own name: `--destroy {first}`"
+            "\n  If the content may be lost, confirm with the target's own name: `--destroy {first}`"
         )?;
         for other in others {
             write!(f, " or `--destroy {other}`")?;
@@ -176,7 +176,7 @@ pub enum TargetError {
     },
     /// There is less space than the target needs.
     #[error(
-        "{path}: {} wanted, {} free\n  help: {help}",
+        "{path}: {} needed, {} free\n  help: {help}",
         human::size(*.wanted_bytes),
         human::size(*.free_bytes)
     )]
@@ -221,7 +221,7 @@ pub enum TargetError {
         help: String,
     },
     /// The target is too small to be measured.
-    #[error("{path}: it has {}, too little to measure\n  help: {help}", human::size(*.have_bytes))]
+    #[error("{path}: a size of {} is too small to measure\n  help: {help}", human::size(*.have_bytes))]
     TooSmall {
         /// Target name.
         path: String,
@@ -233,7 +233,7 @@ pub enum TargetError {
     /// The name led to another file or device when it was opened than when it was inspected.
     #[error(
         "{path}: {problem} while it was being opened; nothing was written\n  \
-         help: run `iodyno check` on it and try again"
+         help: run `iodyno check` on the target, then try again"
     )]
     Changed {
         /// The target.
@@ -242,7 +242,7 @@ pub enum TargetError {
         problem: String,
     },
     /// The caller stopped the lay-out; a partly written new file was removed.
-    #[error("{path}: the lay-out was stopped after {} of {}", human::size(*.done_bytes), human::size(*.total_bytes))]
+    #[error("{path}: laying out the file was stopped after {} of {}", human::size(*.done_bytes), human::size(*.total_bytes))]
     Interrupted {
         /// The file that was being written.
         path: String,
@@ -276,15 +276,15 @@ impl TargetError {
             }
             Errno::ACCESS | Errno::PERM => Self::Permission {
                 op: op.to_owned(),
-                help: "run as a user who may, such as root or a member of the group \
-                       that owns it (`ls -l` shows which)."
+                help: "run as a user with permission, such as root or a member of the group that \
+                       owns the file (`ls -l` shows the group)."
                     .to_owned(),
                 path,
             },
             Errno::NXIO | Errno::NODEV => Self::NotFound {
                 path,
-                help: "the node is there but no device answers behind it; is the device plugged \
-                       in, and its driver loaded?"
+                help: "the device node exists, but no device answers; check that the device is \
+                       connected and its driver is loaded."
                     .to_owned(),
             },
             _ => Self::Io { op: op.to_owned(), path, errno: errno.raw_os_error() },
@@ -327,8 +327,9 @@ mod tests {
             "refusing to write to /dev/sdb:\n  \
              - Its partition sdb1 is mounted at /srv. Unmount it.\n  \
              - It has a GPT. Choose another device.\n  \
-             `--destroy sda` names something else.\n  \
-             If its content may be lost, confirm it by its own name: `--destroy sdb` or `--destroy S3R14L`."
+             `--destroy sda` names a different target.\n  \
+             If the content may be lost, confirm with the target's own name: `--destroy sdb` or \
+             `--destroy S3R14L`."
         );
     }
 
@@ -359,6 +360,6 @@ mod tests {
             free_bytes: 3 << 20,
             help: "free some space.".to_owned(),
         };
-        assert_eq!(error.to_string(), "/mnt/x: 8 GiB wanted, 3 MiB free\n  help: free some space.");
+        assert_eq!(error.to_string(), "/mnt/x: 8 GiB needed, 3 MiB free\n  help: free some space.");
     }
 }

@@ -128,11 +128,11 @@ pub fn check_confirmed(targets: &[&Inspection], confirm: &Confirm) -> Result<(),
         targets.iter().filter_map(|target| own_names(target).into_iter().next()).collect();
     Err(TargetError::BadName {
         name: given.clone(),
-        problem: "--destroy gives a name that none of the targets has.".to_owned(),
+        problem: "--destroy names none of the targets.".to_owned(),
         help: if names.is_empty() {
-            "leave it out: nothing here can be destroyed.".to_owned()
+            "leave --destroy out: no target of this run can be destroyed.".to_owned()
         } else {
-            format!("the names are: {}; or leave it out.", names.join(", "))
+            format!("the targets' names are: {}; or leave --destroy out.", names.join(", "))
         },
     })
 }
@@ -182,7 +182,7 @@ fn check_char(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
         refusals.push(Refusal {
             code: RefusalCode::CharDevice,
             found: format!("{} is a character device.", shown(inspection)),
-            mend: "Of these only /dev/zero, /dev/null and /dev/full can be measured.".to_owned(),
+            mend: "The only character devices that can be measured are /dev/zero, /dev/null and /dev/full.".to_owned(),
         });
     }
 }
@@ -232,19 +232,19 @@ fn check_ownership(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
         Some(_) => "iodyno made a file of this name, but its length has changed since: another \
                     program wrote to it."
             .to_owned(),
-        None => "It is a file that iodyno did not make; test data of another tool, such as fio, \
-                 can't be told from data that matters."
+        None => "iodyno did not make this file, and can't distinguish test data of another tool, \
+                 such as fio, from valuable data."
             .to_owned(),
     };
-    let new = "name a file that does not exist yet, with a size, and iodyno makes it";
+    let new = "name a new file, with a size, and iodyno makes it";
     let (found, mend) = match inspection.size_bytes.filter(|bytes| *bytes > len_bytes) {
         Some(bytes) => (
             format!(
-                "{found} It has {}, and would have to grow to the {} that were requested.",
+                "{found} The file has {}, and would have to grow to the requested {}.",
                 human::size(len_bytes),
                 human::size(bytes)
             ),
-            format!("Leave the size out to measure what it has, with --read-only; or {new}."),
+            format!("Leave the size out and measure with --read-only; or {new}."),
         ),
         None => (found, format!("Measure with --read-only; or {new}.")),
     };
@@ -285,7 +285,8 @@ fn check_nbd(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
         Some(_) if holds_data == Some(false) => {}
         Some(_) if holds_data == Some(true) => refusals.push(Refusal {
             code: RefusalCode::HoldsData,
-            found: "It holds data, and an export's other users can't be seen from here.".to_owned(),
+            found: "The export holds data, and iodyno can't see other clients of the export."
+                .to_owned(),
             mend: "Choose an export that is empty, or measure with a workload that only reads."
                 .to_owned(),
         }),
@@ -300,7 +301,7 @@ fn check_capacity(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
             code: RefusalCode::ReadOnly,
             found: "It has no capacity.".to_owned(),
             mend: match inspection.kind {
-                Kind::Nbd => "Have the server export something with a size.".to_owned(),
+                Kind::Nbd => "Have the server export a device or file with a size.".to_owned(),
                 _ => "Insert a medium, or set the device up: a size for zram, a file for a loop \
                       device."
                     .to_owned(),
@@ -314,7 +315,7 @@ fn unreadable(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
     refusals.push(Refusal {
         code: RefusalCode::UnknownContent,
         found: format!(
-            "It could not be read, so what it holds is unknown ({}).",
+            "It could not be read ({}), so its content is unknown.",
             inspection.unreadable.as_deref().unwrap_or("unknown reason")
         ),
         mend: match inspection.kind {
@@ -337,7 +338,7 @@ fn check_block(
             if let Some(findings) = sampled.findings() {
                 refusals.push(Refusal {
                     code: RefusalCode::HoldsData,
-                    found: format!("It holds data of a kind that is not recognised: {findings}."),
+                    found: format!("It holds data of an unknown kind: {findings}."),
                     mend: "Choose a device that is blank, or that an earlier run of iodyno filled."
                         .to_owned(),
                 });
@@ -349,7 +350,7 @@ fn check_block(
     let Some(target) = device.and_then(|dev| BlockNode::by_number(root, dev)) else {
         refusals.push(Refusal {
             code: RefusalCode::UnknownContent,
-            found: "Its relations to other devices are unknown: /sys does not show it.".to_owned(),
+            found: "/sys does not show the device, so its partitions and the devices built on it are unknown.".to_owned(),
             mend: "Run where /sys is mounted and shows the device.".to_owned(),
         });
         return;

@@ -117,11 +117,11 @@ pub fn make_anew(opened: &Opened, is_allocated: bool) -> Result<(), TargetError>
         TargetError::Unsupported {
         path: path.display().to_string(),
         problem: problem.to_owned(),
-        help: "name a scratch file on a file system that reserves space, or a workload without `new_file`.".to_owned(),
+        help: "name a scratch file on a file system that can reserve space, or a workload without `new_file`.".to_owned(),
     }
     };
     if !opened.made_here {
-        return Err(unsupported("it was not made by this run, and is not emptied."));
+        return Err(unsupported("this run did not make the file, so the run does not empty it."));
     }
     ftruncate(&opened.fd, 0).map_err(|errno| TargetError::from_errno("empty it", &path, errno))?;
     if is_allocated {
@@ -196,8 +196,8 @@ fn explain(
                 wanted_bytes,
                 free_bytes,
                 help: format!(
-                    "{why}; nothing was left behind. Free some space, name a smaller size, or choose \
-                     another place."
+                    "{why}; the incomplete file was removed. Free some space, name a smaller size, \
+                     or choose another place."
                 ),
             }
         }

@@ -122,7 +122,7 @@ fn bad<T>(
 
 fn size(name: &str, text: &str) -> Result<u64, TargetError> {
     match parse_size(text) {
-        Err(error) => bad(name, "its size can't be read.", format!("{error}.")),
+        Err(error) => bad(name, "its size is not valid.", format!("{error}.")),
         Ok(0) => bad(name, "a size of 0 leaves nothing to measure.", "write a size such as 4GiB."),
         Ok(bytes) if bytes % SIZE_STEP_BYTES != 0 => bad(
             name,
@@ -149,7 +149,7 @@ fn once_each(name: &str, query: &str) -> Result<(), TargetError> {
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let key = pair.split_once('=').map_or(pair, |(key, _)| key);
         if seen.contains(&key) {
-            return bad(name, format!("`{key}` is given twice."), "leave all but one of them out.");
+            return bad(name, format!("`{key}` is given twice."), "give it once.");
         }
         seen.push(key);
     }
@@ -170,7 +170,7 @@ fn split_options<'a>(name: &str, text: &'a str) -> Result<(&'a str, Options), Ta
             Some(("uncached", value)) => {
                 return bad(
                     name,
-                    format!("`uncached={value}` is not a choice."),
+                    format!("`uncached={value}` is not a valid option."),
                     "write uncached=yes for buffered I/O that leaves nothing in the page cache.",
                 );
             }
@@ -181,7 +181,7 @@ fn split_options<'a>(name: &str, text: &'a str) -> Result<(&'a str, Options), Ta
             Some(("direct", value)) => {
                 return bad(
                     name,
-                    format!("`direct={value}` is not a choice."),
+                    format!("`direct={value}` is not a valid option."),
                     "write direct=no to go through the page cache, direct=yes to insist on \
                      bypassing it, or direct=auto.",
                 );
@@ -191,8 +191,8 @@ fn split_options<'a>(name: &str, text: &'a str) -> Result<(&'a str, Options), Ta
                 return bad(
                     name,
                     format!("`{key}` is not an option of a target."),
-                    "after `?` write size=8GiB, direct=no, uncached=yes or several joined by `&`; a path that contains `?` \
-                     itself ends in one more `?`.",
+                    "after `?` write size=8GiB, direct=no, uncached=yes or several joined by `&`; \
+                     if the path itself contains `?`, append another `?`.",
                 );
             }
         }
@@ -243,13 +243,13 @@ impl TargetName {
                 let size = if parse_size(size).is_ok() { size } else { "4GiB" };
                 bad(
                     text,
-                    format!("the size of `{scheme}:` follows the colon, and it has no options."),
+                    format!("`{scheme}:` takes its size after the colon, and has no options."),
                     format!("write {scheme}:{size}."),
                 )
             }
             Some(("null", "")) => Ok(Self::Null { size_bytes: NULL_DEFAULT_BYTES }),
             Some(("null", rest)) => Ok(Self::Null { size_bytes: size(text, rest)? }),
-            Some(("ram", "")) => bad(text, "it does not say how much memory.", "write ram:4GiB."),
+            Some(("ram", "")) => bad(text, "the amount of memory is missing.", "write ram:4GiB."),
             Some(("ram", rest)) => Ok(Self::Ram { size_bytes: size(text, rest)? }),
             Some(("scratch", rest)) => Self::parse_scratch(text, rest),
             Some(("model", rest)) => ModelName::parse(text, rest, false).map(Self::Model),
@@ -264,17 +264,17 @@ impl TargetName {
             Some((scheme, _)) if RESERVED_SCHEMES.contains(&scheme) => bad(
                 text,
                 format!("`{scheme}:` targets are not in this version."),
-                format!("{FORMS} A file of that name is written ./{text}"),
+                format!("{FORMS} For a file with that name, write ./{text}"),
             ),
             Some((scheme, _)) => bad(
                 text,
                 format!("there is no kind of target called `{scheme}:`."),
-                format!("{FORMS} A file of that name is written ./{text}"),
+                format!("{FORMS} For a file with that name, write ./{text}"),
             ),
             None => {
                 let (path, options) = split_options(text, text)?;
                 if path.is_empty() {
-                    return bad(text, "it names no path.", FORMS);
+                    return bad(text, "the path is missing.", FORMS);
                 }
                 if path.contains('\0') {
                     return bad(text, "a path can't hold a NUL character.", FORMS);
@@ -293,7 +293,7 @@ impl TargetName {
         if options.size_bytes.is_some() {
             return bad(
                 text,
-                "the size of a scratch file follows the colon.",
+                "the size of a scratch file must follow the colon.",
                 "write scratch:2GiB.",
             );
         }

@@ -222,8 +222,8 @@ pub fn open_inspected(
     match inspection.kind {
         Kind::Null | Kind::Ram | Kind::Model | Kind::Nbd => Err(TargetError::Unsupported {
             path: inspection.name.to_string(),
-            problem: "it has no descriptor to open.".to_owned(),
-            help: "use the engine of the same name.".to_owned(),
+            problem: "this kind of target has no file to open.".to_owned(),
+            help: "use the engine that has the target's name.".to_owned(),
         }),
         Kind::File if inspection.is_scratch() => file::scratch(inspection, options),
         Kind::File if !inspection.exists => file::create(inspection, options),
@@ -266,8 +266,8 @@ fn check_readable(inspection: &Inspection, root: &SysRoot) -> Result<(), TargetE
     if !inspection.exists {
         return Err(TargetError::Unsupported {
             path: inspection.name.to_string(),
-            problem: "it would have to be made first, and --read-only writes nothing.".to_owned(),
-            help: "run once without --read-only, or name a file that is there.".to_owned(),
+            problem: "the file does not exist, and --read-only makes no file.".to_owned(),
+            help: "run once without --read-only, or name an existing file.".to_owned(),
         });
     }
     Ok(())
@@ -341,7 +341,7 @@ fn open_char(inspection: Inspection, options: &OpenOptions) -> Result<Opened, Ta
         return Err(TargetError::BadName {
             name: path.display().to_string(),
             problem: "a character device has no size of its own.".to_owned(),
-            help: format!("say how much of it to use, such as {}?size=8GiB", path.display()),
+            help: format!("give the size to use, such as {}?size=8GiB", path.display()),
         });
     };
     let fd = rustix::fs::open(&path, flags(options), Mode::empty())
@@ -408,7 +408,7 @@ fn open_block(
     if inspection.generic.is_some() && !cache.direct {
         return Err(TargetError::Unsupported {
             path: inspection.name.to_string(),
-            problem: "NVMe commands know no page cache.".to_owned(),
+            problem: "NVMe commands bypass the page cache.".to_owned(),
             help: "leave direct=no and uncached=yes out, or name the block device.".to_owned(),
         });
     }

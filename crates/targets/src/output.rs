@@ -104,7 +104,7 @@ impl Output {
         match rustix::fs::stat(path) {
             Err(Errno::NOENT) => {
                 if path.symlink_metadata().is_ok() {
-                    return Err(bad(path, "it is a symbolic link to a file that is not there"));
+                    return Err(bad(path, "it is a symbolic link to a file that does not exist"));
                 }
                 let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
                     return Err(bad(path, "it names no file"));
@@ -150,7 +150,7 @@ impl Output {
     fn stream(path: &Path, kind: FileType) -> Result<Self, TargetError> {
         let what = match kind {
             FileType::Directory => "it is a directory",
-            FileType::BlockDevice => "it is a block device, and what it holds would be overwritten",
+            FileType::BlockDevice => "it is a block device, and its content would be overwritten",
             FileType::Socket => "it is a socket",
             _ => "",
         };
@@ -159,7 +159,7 @@ impl Output {
         }
         let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let fd = match rustix::fs::open(path, flags, Mode::empty()) {
-            Err(Errno::NXIO) => return Err(bad(path, "it is a pipe that nothing reads")),
+            Err(Errno::NXIO) => return Err(bad(path, "it is a pipe without a reader")),
             result => result.map_err(|e| TargetError::from_errno("write to it", path, e))?,
         };
         let failed = |errno| TargetError::from_errno("inspect it", path, errno);
@@ -173,7 +173,7 @@ impl Output {
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Fifo => {}
             FileType::CharacterDevice if is_null || fd.is_terminal() => {}
-            _ => return Err(bad(path, "it is a device, and only files and pipes are written to")),
+            _ => return Err(bad(path, "it is a device, but the output must be a file or a pipe")),
         }
         // Block if the reader is slow.
         let now = rustix::fs::fcntl_getfl(&fd).map_err(failed)?;
@@ -214,8 +214,9 @@ impl Output {
             name.clone(),
         )?;
         let former = statat(&folder.fd, &name, AtFlags::SYMLINK_NOFOLLOW).ok();
-        let temporary = NewFile::beside(&folder, &name)
-            .map_err(|errno| TargetError::from_errno("make a file beside it", &shown, errno))?;
+        let temporary = NewFile::beside(&folder, &name).map_err(|errno| {
+            TargetError::from_errno("make a temporary file in its folder", &shown, errno)
+        })?;
         let wrote = (|| {
             (&temporary.file).write_all(bytes)?;
             if let Some(former) = former {
@@ -243,7 +244,7 @@ fn bad(path: &Path, problem: &str) -> TargetError {
     TargetError::BadOutput {
         path: path.display().to_string(),
         problem: problem.to_owned(),
-        help: "name a file that is not there yet, or a text file that may be replaced.".to_owned(),
+        help: "name a new file, or a text file that may be replaced.".to_owned(),
     }
 }
 
@@ -257,7 +258,10 @@ fn check_text(fd: OwnedFd, shown: &Path) -> Result<(), TargetError> {
     let mut start = Vec::new();
     file.take(TEXT_BYTES).read_to_end(&mut start).map_err(failed)?;
     if start.contains(&0) {
-        return Err(bad(shown, "it is there already and is not a text file, so it is kept"));
+        return Err(bad(
+            shown,
+            "it already exists and is not a text file, so iodyno does not replace it",
+        ));
     }
     Ok(())
 }
@@ -283,7 +287,7 @@ impl NewFile {
         match Self::within(folder.fd, name.to_owned(), Mode::from_raw_mode(0o666)) {
             Err(Errno::EXIST) => Err(TargetError::BadOutput {
                 path: path.display().to_string(),
-                problem: "it is there already".to_owned(),
+                problem: "it already exists".to_owned(),
                 help: "remove it, or choose another name.".to_owned(),
             }),
             result => result.map_err(|errno| TargetError::from_errno("make it", path, errno)),
@@ -404,14 +408,14 @@ pub fn notebook_path(path: &Path) -> Result<PathBuf, TargetError> {
     let refuse = |what: &str| {
         Err(TargetError::BadOutput {
             path: path.display().to_string(),
-            problem: format!("it is {what}, and a notebook is a regular file"),
+            problem: format!("it is {what}, but a notebook must be a regular file"),
             help: "name another file with --notebook.".to_owned(),
         })
     };
     let failed = |errno| TargetError::from_errno("inspect it", path, errno);
     match rustix::fs::stat(path) {
         Err(Errno::NOENT) if path.symlink_metadata().is_ok() => {
-            refuse("a symbolic link to a file that is not there")
+            refuse("a symbolic link to a file that does not exist")
         }
         Err(Errno::NOENT | Errno::NOTDIR) => resolve(path).map(|_| path.to_owned()),
         Err(errno) => Err(failed(errno)),

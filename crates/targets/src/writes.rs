@@ -80,7 +80,7 @@ pub enum WrittenSince {
     #[error("it is not the same target as before: {0}")]
     Other(String),
     /// Another program wrote.
-    #[error("{who}: {} were written or discarded since, by {by}", human::size(*.bytes))]
+    #[error("{who}: {} were written or discarded since then, according to {by}", human::size(*.bytes))]
     Written {
         /// Name of the device.
         who: String,
@@ -90,10 +90,10 @@ pub enum WrittenSince {
         by: &'static str,
     },
     /// The file's size or times differ.
-    #[error("the file was changed since")]
+    #[error("the file was changed since then")]
     FileChanged,
     /// No counter to judge by.
-    #[error("{who}: whether it was written to since is not known: {why}")]
+    #[error("{who}: whether the device was written to since then is not known: {why}")]
     Unknown {
         /// Name of the device.
         who: String,
@@ -182,7 +182,7 @@ fn device_writes(root: &SysRoot, node: &BlockNode) -> DeviceWrites {
 pub fn unwritten_since(before: &WritesSeen, now: &WritesSeen) -> Result<(), WrittenSince> {
     if before.size_bytes != now.size_bytes {
         return Err(WrittenSince::Other(format!(
-            "it had {}, and has {}",
+            "its size was {}, and is now {}",
             human::size(before.size_bytes),
             human::size(now.size_bytes)
         )));
@@ -200,10 +200,14 @@ pub fn unwritten_since(before: &WritesSeen, now: &WritesSeen) -> Result<(), Writ
     match (&before.device, &now.device) {
         (None, None) => {}
         (Some(a), Some(b)) => same(a, b, same_boot, 0)?,
-        _ => return Err(WrittenSince::Other("it was a file or is one now".to_owned())),
+        _ => {
+            return Err(WrittenSince::Other(
+                "a file became a device, or a device a file".to_owned(),
+            ));
+        }
     }
     if before.below.len() != now.below.len() {
-        return Err(WrittenSince::Other("it lies on other devices".to_owned()));
+        return Err(WrittenSince::Other("it is stored on other devices".to_owned()));
     }
     let spare = (now.size_bytes as f64 * BELOW_SHARE_MAX) as u64;
     for (a, b) in before.below.iter().zip(&now.below) {
@@ -226,12 +230,12 @@ fn same(
         return other("is another device");
     }
     if same_boot && (before.dev != now.dev || before.attachment != now.attachment) {
-        return other("was attached anew");
+        return other("was attached again");
     }
     let mut judged = false;
     if same_boot && let (Some(a), Some(b)) = (before.kernel_bytes, now.kernel_bytes) {
         if b < a {
-            return other("has a counter that began anew");
+            return other("has a write counter that was reset");
         }
         written(who, b - a, spare_bytes, "the kernel's count")?;
         judged = true;
@@ -240,7 +244,7 @@ fn same(
         && now.identity.is_some()
     {
         if b < a {
-            return other("has a counter that began anew");
+            return other("has a write counter that was reset");
         }
         let unit = DEVICE_UNIT_BYTES.max(spare_bytes);
         written(who, b - a, unit, "the device's own count")?;
@@ -248,9 +252,9 @@ fn same(
     }
     match (judged, same_boot) {
         (true, _) => Ok(()),
-        (false, true) => unknown("neither the kernel nor the device counts writes to it"),
+        (false, true) => unknown("neither the kernel nor the device counts writes"),
         (false, false) => {
-            unknown("the machine was started since, and the device keeps no count of its own")
+            unknown("the machine was restarted, and the device has no write counter of its own")
         }
     }
 }
@@ -303,7 +307,7 @@ mod tests {
         let why = unwritten_since(&before, &disk("one", 81, 5)).unwrap_err();
         assert_eq!(
             why.to_string(),
-            "nvme0n1: 512 B were written or discarded since, by the kernel's count"
+            "nvme0n1: 512 B were written or discarded since then, according to the kernel's count"
         );
         let is_other = |now| matches!(unwritten_since(&before, &now), Err(WrittenSince::Other(_)));
         assert!(is_other(disk("one", 80, 6)), "attached anew");

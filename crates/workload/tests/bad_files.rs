@@ -201,7 +201,7 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "mix = { read = 1 }\nall = { addresses = { pattern = \"uniform\", theta = 1 } }",
-        "3:52 [1] `theta` means nothing for the pattern `uniform` (it belongs to `zipf`; leave the key out)",
+        "3:52 [1] `theta` has no effect for the pattern `uniform` (the key applies only to `zipf`; leave the key out)",
     ),
     (
         "mix = { read = 1 }\nall = { addresses = \"zipf\" }",
@@ -264,7 +264,7 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "mix = { read = 1 }\narrivals = { kind = \"closed\", rate = \"5k/s\" }",
-        "3:38 [\"5k/s\"] `rate` means nothing for a loop that is `closed` (it belongs to `open`; leave the key out)",
+        "3:38 [\"5k/s\"] `rate` has no effect for a loop that is `closed` (the key applies only to `open`; leave the key out)",
     ),
     (
         "mix = { read = 1 }\narrivals = { kind = \"closed\", think_drains = true }",
@@ -284,7 +284,7 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "mix = { write = 1 }\ncontent = { kind = \"zeroes\", dedupable = \"20%\" }",
-        "3:42 [\"20%\"] `dedupable` means nothing for content of the kind `zeroes` (it belongs to `compressible`; leave the key out)",
+        "3:42 [\"20%\"] `dedupable` has no effect for content of the kind `zeroes` (the key applies only to `compressible`; leave the key out)",
     ),
     (
         "mix = { read = 1 }\nlimits = { time = \"0s\", ops = 0, bytes = 0, ramp = \"400d\" }",
@@ -305,12 +305,12 @@ const CASES: &[(&str, &str)] = &[
     // Values that are written wrongly; what rules say of the rest is reported beside them.
     (
         "mix = { read = \"all\" }",
-        "2:16 [\"all\"] `mix.read` is a number, not the text \"all\" (write it such as `70`)",
+        "2:16 [\"all\"] `mix.read` must be a number, not the text \"all\" (write for example `70`)",
     ),
     (
         "limits = { time = 5 }",
         "1:1 [] the mix issues nothing (say what is issued, such as `mix = { read = 70, write = 30 }`)\n\
-         2:19 [5] `limits.time` is a time with its unit, not the integer 5 (write it such as `\"10s\"`)",
+         2:19 [5] `limits.time` must be a time with its unit, not the integer 5 (write for example `\"10s\"`)",
     ),
     (
         "limits = { time = \"5\" }",
@@ -320,17 +320,17 @@ const CASES: &[(&str, &str)] = &[
     (
         "block = true",
         "1:1 [] the mix issues nothing (say what is issued, such as `mix = { read = 70, write = 30 }`)\n\
-         2:9 [true] `block` is a size, a table, or an array of tables, not the boolean true (write it such as `\"4KiB\"`)",
+         2:9 [true] `block` must be a size, a table, or an array of tables, not the boolean true (write for example `\"4KiB\"`)",
     ),
     (
         "all = { addresses = \"unifrom\" }",
         "1:1 [] the mix issues nothing (say what is issued, such as `mix = { read = 70, write = 30 }`)\n\
-         2:21 [\"unifrom\"] `all.addresses` is one of `\"uniform\"`, `\"sequential\"`, `\"zipf\"`, `\"pareto\"`, `\"normal\"`, `\"zones\"`, `\"hot-spots\"`, `\"recently-read\"`, `\"recently-written\"`, `\"strided\"` (did you mean \"uniform\"?)",
+         2:21 [\"unifrom\"] `all.addresses` must be one of `\"uniform\"`, `\"sequential\"`, `\"zipf\"`, `\"pareto\"`, `\"normal\"`, `\"zones\"`, `\"hot-spots\"`, `\"recently-read\"`, `\"recently-written\"`, `\"strided\"` (did you mean \"uniform\"?)",
     ),
     (
         "all = \"zipf\"",
         "1:1 [] the mix issues nothing (say what is issued, such as `mix = { read = 70, write = 30 }`)\n\
-         2:7 [\"zipf\"] `all` is a table, not the text \"zipf\" (write `[all]`)",
+         2:7 [\"zipf\"] `all` must be a table, not the text \"zipf\" (write `[all]`)",
     ),
     (
         "read = { fua = \"1%\" }",
@@ -342,7 +342,7 @@ const CASES: &[(&str, &str)] = &[
         "write = { fua = 0.5 }",
         "1:1 [] the mix issues nothing (say what is issued, such as `mix = { read = 70, write = 30 }`)\n\
          2:9 [{ fua = 0.5 }] `[write]` has no effect: the mix has no `write` (remove the table, or give the kind a share in the mix)\n\
-         2:17 [0.5] `write.fua` is a share with its sign, not the number 0.5 (write it such as `\"27%\"`)",
+         2:17 [0.5] `write.fua` must be a share with its sign, not the number 0.5 (write for example `\"27%\"`)",
     ),
 ];
 
@@ -351,7 +351,7 @@ fn the_schema_is_checked() {
     let newer = errors("schema = 2\nmix = { read = 1 }");
     assert_eq!(
         newer,
-        "1:10 [2] this file is of schema 2; this program reads schema 1 (use a newer iodyno)\n"
+        "1:10 [2] this file has schema 2; this version of iodyno reads schema 1 (use a newer iodyno)\n"
     );
     assert_eq!(
         errors("mix = { read = 1 }"),

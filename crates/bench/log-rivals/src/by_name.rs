@@ -38,7 +38,7 @@ pub(crate) fn open(
         "sqlite" => Box::new(embedded::Sqlite::open(dir)?),
         "nats-atomic" => Box::new(nats::Nats::open(dir, nats, true)?),
         "nats-single" => Box::new(nats::Nats::open(dir, nats, false)?),
-        _ => return Err(format!("no contender {name}: see by_name.rs").into()),
+        _ => return Err(format!("there is no contender {name}: see by_name.rs").into()),
     })
 }
 

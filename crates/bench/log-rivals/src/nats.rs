@@ -48,7 +48,8 @@ impl Server {
         let log = File::create(dir.join("server.log"))?;
         let mut command = Command::new(program);
         command.arg("-c").arg(&file).stdout(log.try_clone()?).stderr(log);
-        let child = command.spawn().map_err(|e| format!("{program}: {e}; name it by --nats"))?;
+        let child =
+            command.spawn().map_err(|e| format!("{program}: {e}; give its path with --nats"))?;
         Ok(Self { child, port })
     }
 

@@ -110,7 +110,7 @@ pub(crate) fn main(args: &[String]) -> Outcome<()> {
     if held.messages != stored || held.last != body(&pool, stored) {
         let found = held.messages;
         return Err(
-            format!("{name} acknowledged {stored} messages, and holds {found}, or others").into()
+            format!("{name} acknowledged {stored} messages, but holds {found}, or messages with other content").into()
         );
     }
     by_name::remove_stores(dir);

@@ -87,7 +87,7 @@ impl<'a> LibaioEngine<'a> {
             let e = io::Error::last_os_error();
             return Err(match e.raw_os_error() {
                 Some(libc::EAGAIN) => io::Error::other(
-                    "the system's limit on asynchronous I/O is exhausted: raise the sysctl fs.aio-max-nr or lower --depth",
+                    "the system's limit on asynchronous I/O is used up: raise the sysctl fs.aio-max-nr, or lower --depth",
                 ),
                 _ => e,
             });

@@ -45,7 +45,7 @@ impl NbdMedium {
         let Info { size_bytes, read_only, .. } = *connection.info();
         if (size_bytes, read_only) != (self.size_bytes, self.read_only) {
             return Err(io::Error::other(format!(
-                "the export is another one by now: it had {} bytes and has {size_bytes}",
+                "the export has changed: it had {} bytes, and now has {size_bytes}",
                 self.size_bytes
             )));
         }

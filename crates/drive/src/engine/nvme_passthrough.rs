@@ -99,7 +99,7 @@ impl<'a> NvmeSetup<'a> {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 format!(
-                    "a command moves at most {most} bytes there, and the workload has blocks of {block_bytes_max}: use smaller ones, or the block device, whose driver splits them"
+                    "an NVMe command can move at most {most} bytes on this device, but the workload has blocks of {block_bytes_max}: use smaller blocks, or the block device, whose driver splits large blocks"
                 ),
             ));
         }
@@ -118,7 +118,7 @@ impl<'a> NvmeSetup<'a> {
         let number = namespace.number;
         facts.insert(
             "uring.command".to_owned(),
-            format!("NVME_URING_CMD_IO of namespace {number}, past the block layer"),
+            format!("NVME_URING_CMD_IO of namespace {number}, bypassing the block layer"),
         );
         Ok(Self { ring, namespace, buffers, fixed_buffers, facts })
     }

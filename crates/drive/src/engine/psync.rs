@@ -82,7 +82,7 @@ impl Engine for PsyncEngine<'_> {
     )]
     #[inline(always)]
     fn queue(&mut self, slot: u32, op: &Op) {
-        debug_assert!(self.queued.is_none(), "psync has one operation at a time");
+        debug_assert!(self.queued.is_none(), "psync can have only one operation in flight");
         self.queued = Some((slot, *op));
     }
 

@@ -102,7 +102,7 @@ pub(super) unsafe fn register_buffers(
     facts: &mut BTreeMap<String, String>,
 ) -> bool {
     if region.len() > REGISTERED_BUFFER_BYTES_MAX {
-        let why = "the buffers are larger than 1 GiB".to_owned();
+        let why = "the buffers are larger than the limit of 1 GiB".to_owned();
         facts.insert("uring.registered_buffers.refused".to_owned(), why);
         return false;
     }

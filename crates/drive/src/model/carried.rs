@@ -67,7 +67,10 @@ impl Carried {
         let of_volume = &self.workers[volume as usize];
         of_volume.get(number as usize).copied().ok_or_else(|| DriveError::DoesNotFit {
             target: self.machine.system().name.clone(),
-            why: format!("the machine was made for {} workers on a volume", of_volume.len()),
+            why: format!(
+                "the emulated machine has only {} workers for the volume",
+                of_volume.len()
+            ),
         })
     }
 

@@ -267,7 +267,7 @@ impl<'a, S: Source> EventLoop<'a, S> {
                 self.end_batch();
             } else if self.last_ns == u64::MAX {
                 return Err(io::Error::other(
-                    "the emulated system stands still with operations in flight: this is a fault of iodyno, please report it",
+                    "the emulated system made no progress although operations are in flight: this is a bug in iodyno, please report it",
                 ));
             } else {
                 self.pass(self.last_ns);

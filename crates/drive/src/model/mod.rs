@@ -151,16 +151,17 @@ fn drive_on(
         });
     }
     let logs = log_load::of_targets(plan, |target| slots(plan, target))?;
-    let mut ran =
-        drive_recorded(plan, carried, stop, observer, |parts, _| match &logs[parts.target] {
+    let mut ran = drive_recorded(plan, carried, stop, observer, |parts, _| {
+        match &logs[parts.target] {
             Some(log) => Ok(LogSource::new(log, parts.number)),
             None => Err(DriveError::DoesNotFit {
                 target: plan.targets[parts.target].name.clone(),
                 why:
-                    "in virtual time a message log runs with no workload of another kind beside it"
+                    "in virtual time a message log can't run together with workloads of another kind"
                         .to_owned(),
             }),
-        })?;
+        }
+    })?;
     log_load::keep(&logs, &mut ran.cells);
     for (target, cell) in plan.targets.iter().zip(&mut ran.cells) {
         if let Medium::Model { volume, .. } = &target.medium {
@@ -336,7 +337,7 @@ fn check_slots(plan: &CellPlan) -> Result<(), DriveError> {
     Err(DriveError::DoesNotFit {
         target: plan.cell.name.clone(),
         why: format!(
-            "{slots} operations in flight on all targets, and an emulated system takes {SLOTS_MAX}: use a smaller --depth, or fewer --threads"
+            "{slots} operations can be in flight on all targets together, but an emulated system supports at most {SLOTS_MAX}: use a smaller --depth, or fewer --threads"
         ),
     })
 }
@@ -350,7 +351,7 @@ fn one_system(plan: &CellPlan) -> Result<Arc<System>, DriveError> {
         };
         let Medium::Model { system, volume } = &target.medium else {
             return misfit(
-                "a real target can't share a cell with emulated ones: they live in different times",
+                "a cell can't have both real and emulated targets: emulated targets run in virtual time",
             );
         };
         if *volume as usize >= system.volumes.len() {
@@ -358,7 +359,7 @@ fn one_system(plan: &CellPlan) -> Result<Arc<System>, DriveError> {
         }
         match one {
             Some(one) if !Arc::ptr_eq(one, system) => {
-                return misfit("the targets of a cell are volumes of one emulated system");
+                return misfit("all targets of a cell must be volumes of one emulated system");
             }
             _ => one = Some(system),
         }
@@ -386,7 +387,7 @@ fn stood_still(plan: &CellPlan, source: io::Error) -> DriveError {
 fn record_evidence(spec: &Spec, medium: &Medium, cell: &mut Cell) {
     cell.facts.insert("time".to_owned(), "virtual".to_owned());
     if spec.content() == Content::Verifiable {
-        let why = "not verified: emulated storage keeps no bytes here";
+        let why = "not verified: emulated storage stores no data in virtual time";
         cell.facts.insert("content".to_owned(), why.to_owned());
     }
     let completions = cell.total().ops();
@@ -394,7 +395,7 @@ fn record_evidence(spec: &Spec, medium: &Medium, cell: &mut Cell) {
     let Medium::Model { system, volume } = medium else { return };
     if let Some(dimms) = system.dimms_per_driver_thread() {
         let words = format!(
-            "{dimms} modules share one, the vendor's default; ?occupancy=max gives each its own"
+            "{dimms} modules share one thread, the vendor's default; ?occupancy=max gives each module its own"
         );
         cell.facts.insert("driver threads".to_owned(), words);
         cell.evidence.modules_per_driver_thread = Some(dimms);
@@ -416,8 +417,8 @@ fn settled_in_words(plan: &CellPlan, settled: &Settled, window_ns: u64) -> Strin
         None => String::new(),
     };
     format!(
-        "steady after {}{of} of virtual time: the rate is known to ± {:.2} %, the mean latency to ± {:.2} % \
-         (95 %)",
+        "steady after {}{of} of virtual time: 95 % confidence intervals are ± {:.2} % for the rate \
+         and ± {:.2} % for the mean latency",
         human::duration_ns(window_ns),
         settled.rate * 100.0,
         settled.latency * 100.0

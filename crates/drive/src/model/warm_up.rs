@@ -354,8 +354,8 @@ pub(super) fn record(warmed: Option<&Warmed>, levels: &[StoreLevel], cell: &mut 
     let Some(Warmed { took_ns, unsteady }) = warmed else { return };
     let length = human::duration_ns(*took_ns);
     let words = match unsteady {
-        None => format!("{length} of virtual time, until buffers and caches were at rest"),
-        Some(unsteady) => format!("{length} of virtual time, {} not at rest", unsteady.name),
+        None => format!("{length} of virtual time, until buffers and caches were stationary"),
+        Some(unsteady) => format!("{length} of virtual time, {} not stationary", unsteady.name),
     };
     cell.facts.insert("warm-up".to_owned(), words);
     cell.evidence.warm_up = Some(iodyno_measure::WarmUp {

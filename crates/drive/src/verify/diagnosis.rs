@@ -27,12 +27,12 @@ impl fmt::Display for Wrong {
             What::Flaw(flaw) => flaw.fmt(f),
             What::Stale(mark, (writer, generation)) if mark.writer == *writer => write!(
                 f,
-                "stale content, generation {} where {generation} had been acknowledged",
+                "stale content: generation {}, but generation {generation} had been acknowledged",
                 mark.generation
             ),
             What::Stale(mark, (_, generation)) => write!(
                 f,
-                "stale content, generation {} of an earlier run where generation {generation} of a later one had been acknowledged",
+                "stale content: generation {} of an earlier run, but generation {generation} of a later run had been acknowledged",
                 mark.generation
             ),
         }

@@ -80,22 +80,22 @@ impl AdaptersState {
     pub fn access_is_fixed(&self, from: u32) -> Option<String> {
         if self.adapters.len() < 2 {
             return Some(
-                "a single adapter serves all volumes: they have no access state".to_owned(),
+                "a single adapter serves all volumes: volumes have no access state".to_owned(),
             );
         }
         if let Some(lost) = self.adapters.iter().position(|adapter| adapter.lost) {
             return Some(format!(
-                "adapter {lost} is lost: access states are changed while both adapters are there"
+                "adapter {lost} is lost: access states can be changed only while both adapters are present"
             ));
         }
         if self.links_down.iter().all(|is_down| *is_down) {
             return Some(
-                "all links between the adapters are down: access states are changed while they reach each other"
+                "all links between the adapters are down: access states can be changed only while the adapters are connected"
                     .to_owned(),
             );
         }
         (from as usize != PRIMARY).then(|| {
-            format!("access states are changed only from the primary, which is adapter {PRIMARY}")
+            format!("access states can be changed only from the primary, adapter {PRIMARY}")
         })
     }
 }

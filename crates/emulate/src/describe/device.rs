@@ -55,7 +55,7 @@ pub fn device(name: &str, text: &str) -> Result<DescribedDevice, Vec<FileError>>
     };
     let (Some(kind), Some(summary), Some(default_host)) = (kind, say("summary"), say("host"))
     else {
-        unreachable!("what is missing is an error");
+        unreachable!("missing parameters are errors");
     };
     // By default only drives are hot-swappable.
     let is_drive = match &kind {
@@ -76,11 +76,11 @@ fn attached_once(reader: &mut Reader, record: &Record) {
     let ways = "`[memory_channel]` or `[link]`";
     match (record.get("memory_channel"), record.get("link")) {
         (None, None) => {
-            let help = "the first is in a memory slot, the second behind SATA, SAS or PCIe";
+            let help = "use `[memory_channel]` for a device in a memory slot, and `[link]` for a device on SATA, SAS or PCIe";
             reader.refuse(0..0, format!("the table {ways} is missing"), help);
         }
         (Some(_), Some(second)) => {
-            let message = format!("a device is attached in one way: {ways}");
+            let message = format!("a device must be attached in exactly one way: {ways}");
             reader.refuse(second.span.clone(), message, "remove one of them");
         }
         _ => {}

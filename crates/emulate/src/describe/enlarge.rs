@@ -42,9 +42,9 @@ impl Device {
             self.name,
             human::size(most_bytes),
             match self.kind {
-                Kind::Disk(_) => "a disk has no more tracks".to_owned(),
-                Kind::Memory(_) => "no machine has more".to_owned(),
-                Kind::Flash(_) => format!("its flash keeps {} % for writes", SPARE_MIN * 100.0),
+                Kind::Disk(_) => "a disk can't have more tracks".to_owned(),
+                Kind::Memory(_) => "a memory device can't be larger".to_owned(),
+                Kind::Flash(_) => format!("the flash keeps {} % for writes", SPARE_MIN * 100.0),
             }
         ))
     }

@@ -19,7 +19,8 @@ impl System {
     ) -> Result<Self, Vec<RuleBroken>> {
         let mut broken = Vec::new();
         if !(1..=VOLUMES_MAX).contains(&devices.len()) {
-            let message = format!("a system has 1 to {VOLUMES_MAX} devices, not {}", devices.len());
+            let message =
+                format!("a system must have 1 to {VOLUMES_MAX} devices, not {}", devices.len());
             broken.push(RuleBroken { rule: "device-count", path: "volumes", message });
         }
         let dimms: Vec<&Device> =
@@ -68,13 +69,14 @@ impl System {
             "only SSDs and disks can be attached to adapters".to_owned(),
         );
         let most = adapters.devices_max as usize;
-        let message = format!("{devices} devices on adapters that take {most}");
+        let message =
+            format!("{devices} devices are too many for the adapters, which support {most}");
         rule(devices > most, "adapter-devices", "adapters.devices_max", message);
         let most = adapters.ssds_max as usize;
-        let message = format!("{ssds} SSDs on adapters that take {most}");
+        let message = format!("{ssds} SSDs are too many for the adapters, which support {most}");
         rule(ssds > most, "adapter-ssds", "adapters.ssds_max", message);
         let message = format!(
-            "{devices} devices in {} drawers of {}, which hold {bays}",
+            "{devices} devices are too many for {} drawers of {} bays, which hold {bays}",
             drawers.count, drawers.bays
         );
         rule(devices > bays, "drawer-bays", "drawers.bays", message);

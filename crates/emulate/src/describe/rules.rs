@@ -47,8 +47,15 @@ pub(super) const FLASH: &[Rule] = &[
             if capacity.is_multiple_of(UNIT_BYTES) {
                 return None;
             }
-            let help = format!("the next is \"{}\"", exact(capacity.next_multiple_of(UNIT_BYTES)));
-            Some(fault("capacity", "a flash device has whole units of 4 KiB".to_owned(), help))
+            let help = format!(
+                "the next multiple is \"{}\"",
+                exact(capacity.next_multiple_of(UNIT_BYTES))
+            );
+            Some(fault(
+                "capacity",
+                "the capacity of a flash device must be a multiple of 4 KiB".to_owned(),
+                help,
+            ))
         },
     },
     Rule {
@@ -58,7 +65,7 @@ pub(super) const FLASH: &[Rule] = &[
             if page.is_power_of_two() && page >= UNIT_BYTES {
                 return None;
             }
-            let message = "a flash page is a power of two, 4 KiB or larger";
+            let message = "a flash page must be a power of two, and at least 4 KiB";
             Some(fault(
                 "nand.page",
                 message.to_owned(),
@@ -74,11 +81,11 @@ pub(super) const FLASH: &[Rule] = &[
                 return None;
             }
             let message = format!(
-                "one program writes {}, a page on each plane of a die; the most is {}",
+                "one program operation writes {}, a page on each plane of a die; the maximum is {}",
                 human::size(program),
                 human::size(PROGRAM_BYTES_MAX)
             );
-            let help = "dies whose planes work on their own may be given as several dies";
+            let help = "if the planes of a die work independently, describe each as a die";
             Some(fault("nand.planes", message, help.to_owned()))
         },
     },
@@ -91,10 +98,10 @@ pub(super) const FLASH: &[Rule] = &[
                 return None;
             }
             let message = format!(
-                "the raw space is a multiple of one block on every plane of every die, {}",
+                "the raw space must be a multiple of one block on every plane of every die, {}",
                 human::size(row)
             );
-            let help = format!("the next is \"{}\"", exact(raw.next_multiple_of(row)));
+            let help = format!("the next multiple is \"{}\"", exact(raw.next_multiple_of(row)));
             Some(fault("nand.raw", message, help))
         },
     },
@@ -106,10 +113,10 @@ pub(super) const FLASH: &[Rule] = &[
                 return None;
             }
             let message = format!(
-                "{blocks} blocks on each plane are too few to collect garbage: the least is \
+                "{blocks} blocks on each plane are too few for garbage collection: the minimum is \
                  {BLOCKS_PER_PLANE_MIN}"
             );
-            let help = "fewer dies, fewer planes or smaller blocks give more blocks a plane";
+            let help = "fewer dies, fewer planes or smaller blocks give more blocks per plane";
             Some(fault("nand.raw", message, help.to_owned()))
         },
     },
@@ -141,7 +148,7 @@ pub(super) const FLASH: &[Rule] = &[
                 return None;
             }
             let message = format!(
-                "{} that are not reserved leave {:.1} % of spare for writes; the least is {} %",
+                "the {} of raw space that are not reserved leave {:.1} % of spare for writes; the minimum is {} %",
                 human::size(usable_bytes(v)?),
                 (spare * 100.0).max(0.0),
                 SPARE_MIN * 100.0
@@ -167,8 +174,9 @@ pub(super) const FLASH: &[Rule] = &[
                 return None;
             }
             let message = format!(
-                "{usable} blocks on each plane that are not reserved are too few for this \
-                 capacity: the least is {needed}, {SPARE_BLOCKS_MIN} of them open, free or spare"
+                "each plane has only {usable} blocks that are not reserved, too few for this \
+                 capacity: the minimum is {needed}, of which {SPARE_BLOCKS_MIN} are open, free or \
+                 spare"
             );
             let help = "smaller blocks waste less of the space; more raw space gives more blocks";
             Some(fault("nand.pages_per_block", message, help.to_owned()))
@@ -181,8 +189,8 @@ pub(super) const FLASH: &[Rule] = &[
             if fast <= slow {
                 return None;
             }
-            let message = "programming a fast page takes longer than a slow one";
-            let help = "NAND whose pages are all alike has the same time twice";
+            let message = "programming a fast page takes longer than programming a slow page";
+            let help = "for NAND with only one kind of page, write the same time for both";
             Some(fault("nand.program_fast", message.to_owned(), help.to_owned()))
         },
     },
@@ -194,7 +202,7 @@ pub(super) const FLASH: &[Rule] = &[
                 return None;
             }
             let message = format!("{channels} channels can't be divided among {lanes} lanes");
-            Some(fault("controller.lanes", message, "one lane fits every device".to_owned()))
+            Some(fault("controller.lanes", message, "one lane is always valid".to_owned()))
         },
     },
     Rule { name: "commands-by-thread", check: |v| by_thread(v, "controller.read_command") },
@@ -210,9 +218,13 @@ pub(super) const FLASH: &[Rule] = &[
                 return None;
             }
             let message = format!(
-                "a stripe of {stripe} pages and one of parity does not fit {planes} planes"
+                "a stripe of {stripe} data pages and 1 parity page does not fit {planes} planes"
             );
-            Some(fault("nand.parity_stripe", message, "0 is not a parity".to_owned()))
+            Some(fault(
+                "nand.parity_stripe",
+                message,
+                "write 0 for a device without parity".to_owned(),
+            ))
         },
     },
     Rule {
@@ -234,7 +246,7 @@ pub(super) const FLASH: &[Rule] = &[
                 return None;
             }
             let message = format!(
-                "the buffer holds less than one program, {} (a page on each plane of a die)",
+                "the buffer is smaller than one program operation, {} (a page on each plane of a die)",
                 human::size(program)
             );
             Some(fault("buffer.size", message, None))
@@ -248,7 +260,7 @@ pub(super) const FLASH: &[Rule] = &[
             if alone <= crowded {
                 return None;
             }
-            let message = "a thread on a crowded socket looks more often than one with a core";
+            let message = "a driver thread on a crowded socket polls more often than a thread with its own core";
             Some(fault("memory_channel.poll_crowded", message.to_owned(), None))
         },
     },
@@ -261,9 +273,8 @@ fn by_thread(v: &Record, path: &str) -> Option<Fault> {
     if v.whole(path)? == 0 {
         return None;
     }
-    let message =
-        "behind a memory channel the driver thread takes the commands, not the controller";
-    let help = "write `\"0ns\"`, and the thread's work as `memory_channel.command`";
+    let message = "on a memory channel the driver thread handles commands, not the controller";
+    let help = "write `\"0ns\"`, and give the thread's time as `memory_channel.command`";
     Some(fault(path, message.to_owned(), help.to_owned()))
 }
 
@@ -296,8 +307,7 @@ pub(super) const DISK: &[Rule] = &[
             if v.real("platters.inner")? <= v.real("platters.outer")? {
                 return None;
             }
-            let message =
-                "the innermost zone is faster than the outermost, whose tracks are longer";
+            let message = "the innermost zone is faster than the outermost zone, although the outermost tracks are longer";
             Some(fault("platters.inner", message.to_owned(), None))
         },
     },
@@ -308,16 +318,17 @@ pub(super) const DISK: &[Rule] = &[
             let (least, average) = (v.whole("seek.track_to_track")?, v.whole("seek.average")?);
             let most = v.whole("seek.full_stroke")?;
             let Some(rise) = most.checked_sub(least) else {
-                let message = "a seek over all tracks takes less than one to the next track";
+                let message =
+                    "a seek over all tracks takes less time than a seek to the next track";
                 return Some(fault("seek.full_stroke", message.to_owned(), None));
             };
             let (low, high) = (least + rise.div_ceil(3), least + rise * 11 / 15);
             if (low..=high).contains(&average) {
                 return None;
             }
-            let message = "no curve that rises with the distance has this average";
+            let message = "no seek curve that rises with distance has this average";
             let help = format!(
-                "between {} and {} it lies from {} to {}",
+                "for seeks from {} to {} the average must be {} to {}",
                 human::time_ns(least as f64),
                 human::time_ns(most as f64),
                 human::time_ns(low as f64),
@@ -336,8 +347,8 @@ fn whole_sectors(v: &Record) -> Option<Fault> {
     if capacity.is_multiple_of(512) {
         return None;
     }
-    let help = format!("the next is \"{}\"", exact(capacity.next_multiple_of(512)));
-    Some(fault("capacity", "a device has whole sectors of 512 B".to_owned(), help))
+    let help = format!("the next multiple is \"{}\"", exact(capacity.next_multiple_of(512)));
+    Some(fault("capacity", "the capacity of a device must be a multiple of 512 B".to_owned(), help))
 }
 
 /// The rules of systems.
@@ -366,7 +377,7 @@ pub(super) const SYSTEM: &[Rule] = &[
             if v.real("host.unbalanced")? > 0.0 {
                 return None;
             }
-            let message = "nothing is left of an unbalanced channel's bandwidth";
+            let message = "an unbalanced channel must have some bandwidth left";
             Some(fault(
                 "host.unbalanced",
                 message.to_owned(),
@@ -411,9 +422,9 @@ pub(super) const FLASH_DIMMS: &[Population] = &[
             let per_socket = host.slots.flash_dimms_per_socket;
             let most = per_socket as usize * host.sockets as usize;
             (dimms.len() > most).then(|| match most {
-                0 => "this system takes no flash DIMMs".to_owned(),
+                0 => "this system has no slots for flash DIMMs".to_owned(),
                 _ => format!(
-                    "{} flash DIMMs in a system that takes {most}, {per_socket} on each socket",
+                    "{} flash DIMMs are too many for this system, which has slots for {most}, {per_socket} on each socket",
                     dimms.len()
                 ),
             })
@@ -427,8 +438,8 @@ pub(super) const FLASH_DIMMS: &[Population] = &[
             let busiest = dimms.len().div_ceil(host.sockets.max(1) as usize);
             (busiest > channels as usize).then(|| {
                 format!(
-                    "{busiest} flash DIMMs on one socket with {channels} memory channels: a \
-                     channel takes at most one"
+                    "{busiest} flash DIMMs on one socket with {channels} memory channels: each \
+                     channel can have at most one"
                 )
             })
         },
@@ -452,7 +463,7 @@ pub(super) const FLASH_DIMMS: &[Population] = &[
                 MemoryKind::Lrdimm => "LRDIMMs",
                 MemoryKind::Udimm => "UDIMMs",
             };
-            Some(format!("flash DIMMs work beside RDIMMs only; this system has {kind}"))
+            Some(format!("flash DIMMs work only together with RDIMMs; this system has {kind}"))
         },
     },
     Population {
@@ -466,7 +477,7 @@ pub(super) const FLASH_DIMMS: &[Population] = &[
                 MemoryMode::Mirroring => "mirroring",
             };
             Some(format!(
-                "flash DIMMs need the memory channels to be independent; this system has {mode}"
+                "flash DIMMs need memory channels in independent mode; this system has {mode}"
             ))
         },
     },
@@ -477,7 +488,7 @@ pub(super) const FLASH_DIMMS: &[Population] = &[
             let first = dimms.first()?;
             let other = dimms.iter().find(|d| d.capacity_bytes() != first.capacity_bytes())?;
             Some(format!(
-                "flash DIMMs of different capacities in one server: `{}` and `{}`",
+                "all flash DIMMs of a server must have the same capacity, unlike `{}` and `{}`",
                 first.name, other.name
             ))
         },

@@ -88,7 +88,9 @@ fn on_bases(
 ) -> Result<DescribedSystem, Vec<FileError>> {
     let mut resolve = |base: &str| {
         if bases_max == 0 {
-            return Err(format!("`{base}` is one base too many: do they stand on each other?"));
+            return Err(format!(
+                "`{base}` exceeds the depth limit of bases: check whether bases refer to each other"
+            ));
         }
         let text = find(base)?;
         on_bases(base, &text, find, bases_max - 1).map_err(|errors| {
@@ -98,7 +100,7 @@ fn on_bases(
             // Leaves out the message, which may quote a file that another user named.
             let start = errors[0].span.start.min(text.len());
             let line = text.as_bytes()[..start].split(|&byte| byte == b'\n').count();
-            format!("`{base}` is wrong in its line {line}; read it by itself to see why")
+            format!("`{base}` is not valid in line {line}; check that file alone to see the error")
         })
     };
     let own = Reader::default().file(text, Some(Kind::System), schema::SYSTEM).unwrap_or_default();
@@ -117,7 +119,7 @@ fn on_bases(
     check(&mut reader, &record, rules::SYSTEM);
     for volumes in record.records("volumes") {
         if volumes.get("read_cache_size").is_some() && volumes.get("read_cache").is_none() {
-            let message = "`read_cache_size` is about a device that `read_cache` names";
+            let message = "`read_cache_size` requires `read_cache`, which names the device";
             let error = FileError::new(volumes.place("read_cache_size"), message.to_owned());
             reader.errors.push(FileError { rule: Some("read-cache"), ..error });
         }
@@ -128,7 +130,7 @@ fn on_bases(
     let mut parameters = reader.finish()?;
     let (Some(host), Some(summary)) = (host(&record), record.text("summary").map(str::to_owned))
     else {
-        unreachable!("what is missing is an error");
+        unreachable!("missing parameters are errors");
     };
     let adapters = adapters(&record);
     let volumes = record.records("volumes").filter_map(|volumes| {
@@ -163,10 +165,7 @@ fn check_whole(record: &Record, reader: &mut Reader) {
     };
     for table in ["host", "slots"] {
         if !has(table) {
-            missing(
-                table,
-                format!("table [{table}] is missing, and there is no `base` that has it"),
-            );
+            missing(table, format!("table [{table}] is missing in this file and in its `base`"));
         }
     }
     let has_adapters = has("adapters");
@@ -174,7 +173,7 @@ fn check_whole(record: &Record, reader: &mut Reader) {
         if has(table) && !has_adapters {
             missing(
                 table,
-                format!("`{table}` is about adapters, and there is no table [adapters]"),
+                format!("`{table}` describes adapters, but the table [adapters] is missing"),
             );
         }
     }
@@ -184,19 +183,20 @@ fn check_whole(record: &Record, reader: &mut Reader) {
     if !has("drawers") {
         missing(
             "adapters",
-            "table [drawers] is missing: adapters have their devices there".to_owned(),
+            "table [drawers] is missing: it describes the drawers of the adapters' devices"
+                .to_owned(),
         );
     }
     match record.word("pcie") {
         None => missing(
             "adapters",
-            "`pcie` is missing, which names the generation of the adapters' slots, such as \"gen3\""
+            "`pcie` is missing: it names the PCIe generation of the adapters' slots, such as \"gen3\""
                 .to_owned(),
         ),
         Some(slot) if !has(slot) => {
             missing(
                 "slot",
-                format!("table [{slot}] is missing: it says what adapters reach in such a slot"),
+                format!("table [{slot}] is missing: it describes the adapters' performance in such a slot"),
             );
         }
         Some(_) => {}

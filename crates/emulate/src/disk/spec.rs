@@ -85,7 +85,7 @@ fn within(field: &'static str, value: u64, low: u64, high: u64) -> Result<(), Wr
     if (low..=high).contains(&value) {
         return Ok(());
     }
-    Err((field, format!("{value} is out of range: {low} to {high} is possible")))
+    Err((field, format!("{value} is out of range: the range is {low} to {high}")))
 }
 
 impl DiskSpec {
@@ -131,7 +131,7 @@ impl DiskSpec {
             if !(1e6..=1e11).contains(&rate) {
                 return Err((
                     field,
-                    format!("{rate} is out of range: 1 MB/s to 100 GB/s is possible"),
+                    format!("{rate} is out of range: the range is 1 MB/s to 100 GB/s"),
                 ));
             }
         }
@@ -159,7 +159,7 @@ impl DiskSpec {
                 "average_seek_ns",
                 format!(
                     "{} does not fit between track_to_track_ns {least} and full_stroke_ns {most}: \
-                     {low} to {high} makes a curve that rises with the distance",
+                     the seek curve rises with distance for {low} to {high}",
                     self.average_seek_ns
                 ),
             ));

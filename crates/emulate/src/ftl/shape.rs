@@ -71,13 +71,13 @@ impl Shape {
     pub(super) fn scaled(&self) -> Result<Scaled, String> {
         let Self { logical_pages, raw_pages, pages_per_block, represent } = *self;
         if logical_pages == 0 || logical_pages > LOGICAL_PAGES_MAX {
-            return Err(format!("logical_pages is {logical_pages}; it can be 1 to 2^40"));
+            return Err(format!("logical_pages is {logical_pages}; it must be 1 to 2^40"));
         }
         if pages_per_block < 2 {
             return Err(format!("pages_per_block is {pages_per_block}; it must be at least 2"));
         }
         if represent == 0 || represent > REPRESENT_MAX {
-            return Err(format!("represent is {represent}; it can be 1, the exact form, to 2^20"));
+            return Err(format!("represent is {represent}; it must be 1 (the exact form) to 2^20"));
         }
         let per_block = u64::from(pages_per_block);
         let unsealed = u64::from(UNSEALED_BLOCKS);
@@ -173,11 +173,11 @@ mod tests {
     #[test]
     fn impossible_shapes_are_refused_with_a_remedy() {
         for (shape, says) in [
-            (Shape { logical_pages: 0, ..SHAPE }, "logical_pages is 0; it can be 1 to 2^40"),
+            (Shape { logical_pages: 0, ..SHAPE }, "logical_pages is 0; it must be 1 to 2^40"),
             (Shape { pages_per_block: 1, ..SHAPE }, "pages_per_block is 1; it must be at least 2"),
             (
                 Shape { represent: 0, ..SHAPE },
-                "represent is 0; it can be 1, the exact form, to 2^20",
+                "represent is 0; it must be 1 (the exact form) to 2^20",
             ),
             (Shape { raw_pages: 98_000_000, ..SHAPE }, "need at least 98566144; raise raw_pages"),
             (Shape { represent: 40_000, ..SHAPE }, "so it can be at most 23841"),

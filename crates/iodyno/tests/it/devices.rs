@@ -86,7 +86,7 @@ fn a_device_that_holds_data_is_refused() {
     // A file system; also next to a target that may be written.
     refused("", &["ext4", &own]);
     refused("--on ram:1MiB", &["ext4"]);
-    refused("--destroy loop", &["`--destroy loop` names something else"]);
+    refused("--destroy loop", &["`--destroy loop` names a different target"]);
     // Mounted, it is refused too.
     let mount = Mount::at(place.path("m"), &[&disk.node]);
     refused("", &["mounted at", mount.0.to_str().unwrap(), "umount", "ext4"]);
@@ -122,11 +122,11 @@ fn partitions_holders_and_layers_are_refused() {
     drop(held);
     // Another loop device on top of it.
     let upper = Loop::on(Path::new(&disk.node), &[]);
-    place.iodyno(&write).fails(3, &["in use below", upper.name()]);
+    place.iodyno(&write).fails(3, &["in use by", upper.name()]);
     drop(upper);
     // The file below it, which would change under it.
     let below = format!("run random-write --on image --destroy nothing {SHORT}");
-    place.iodyno(&below).fails(3, &["in use below", disk.name()]);
+    place.iodyno(&below).fails(3, &["in use by", disk.name()]);
     // Set read-only: no name permits writing.
     run("blockdev", &["--setro", &disk.node]);
     let output = place.iodyno(&format!("{write} --destroy {}", disk.name()));
@@ -187,7 +187,7 @@ fn a_full_file_system() {
         let point = mount.0.display();
         for target in [format!("{point}/t?size=64MiB"), format!("scratch:64MiB@{point}")] {
             let output = place.iodyno(&format!("run random-read --on {target} {SHORT} -q"));
-            output.fails(4, &["64 MiB wanted", "free", "help:"]);
+            output.fails(4, &["64 MiB needed", "free", "help:"]);
             assert_eq!(names(&mount.0), before, "{target}");
         }
         // A hole to be filled, and another program's file that takes the space.
@@ -195,16 +195,16 @@ fn a_full_file_system() {
         blank(mount.0.join("hole"), 30 * MIB);
         let output =
             place.iodyno(&format!("run random-read --on {point}/new?size=30MiB {SHORT} -q"));
-        output.fails(4, &["30 MiB wanted", "free"]);
+        output.fails(4, &["30 MiB needed", "free"]);
         let words = format!("run random-write --on {point}/hole --destroy hole {SHORT} -q --json");
-        place.iodyno(&words).fails(4, &["30 MiB wanted", "full"]);
+        place.iodyno(&words).fails(4, &["30 MiB needed", "full"]);
         let left: Vec<String> = names(&mount.0);
         assert!(left.contains(&"hole".to_owned()) && !left.contains(&"new".to_owned()), "{left:?}");
         assert_eq!(std::fs::metadata(mount.0.join("hole")).unwrap().len(), 30 * MIB);
         let list = place.iodyno("ls --json").succeeds().json();
         let last = list["runs"].as_array().unwrap().last().unwrap().clone();
         assert_eq!(last["status"], "failed");
-        assert!(last["reason"].as_str().unwrap().contains("30 MiB wanted"), "{last}");
+        assert!(last["reason"].as_str().unwrap().contains("30 MiB needed"), "{last}");
     }
 }
 

@@ -230,7 +230,7 @@ fn arrays_are_volumes_of_several_devices() {
     place.write("sized.toml", cached("workstation", "read_cache_size = \"1GiB\""));
     for (words, message) in [
         ("check model:./behind.toml", "rule `read-cache`"),
-        ("check model:./sized.toml", "`read_cache` names"),
+        ("check model:./sized.toml", "requires `read_cache`"),
         (
             "check model:./large.toml",
             "`read_cache_size` is 1 TiB, and ssd-sata3-mlc-200g has 186 GiB",

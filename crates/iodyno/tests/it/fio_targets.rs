@@ -35,7 +35,7 @@ fn jobs_keep_to_their_targets() {
     // Required figures are judged on the jobs' cells, beside those of a fill.
     let words = format!("run two.fio {targets} --fill --require c:iops>1 -q");
     let judged = place.iodyno(&words);
-    assert!(!judged.stderr.contains("no cell is named"), "{}", judged.stderr);
+    assert!(!judged.stderr.contains("no cell has a name that matches"), "{}", judged.stderr);
     let shown = place.iodyno("show last");
     for line in ["a on a.img", "b on b.img", "c on b.img"] {
         assert!(shown.succeeds().stdout.contains(line), "{}", shown.stdout);

@@ -103,11 +103,14 @@ fn a_power_cut_ends_open_files() {
 fn mounts_of_other_servers_are_recognised() {
     let mut folder = Folder::of("exflash-200g");
     let again = "serve exflash-200g --no-floor --fuse folder";
-    folder.place.iodyno(again).fails(4, &["--fuse folder: another server has mounted there"]);
+    folder
+        .place
+        .iodyno(again)
+        .fails(4, &["--fuse folder: another server has mounted a volume there"]);
     let server = folder.server.take().unwrap();
     server.signal(libc::SIGKILL);
     server.finish();
-    folder.place.iodyno(again).fails(4, &["a server that was killed", "`fusermount3 -u folder`"]);
+    folder.place.iodyno(again).fails(4, &["a killed server", "`fusermount3 -u folder`"]);
     run("umount", &[folder.path("").to_str().unwrap()]);
     let mut server = folder.place.start(again);
     let status = folder.path("status.json");

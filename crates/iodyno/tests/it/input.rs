@@ -99,7 +99,7 @@ fn other_files_are_not_taken_for_workload_files() {
         ("missing.toml", &["no such file", "iodyno catalog"][..]),
         ("./missing", &["no such file"]),
         ("folder.toml", &["folder"]),
-        ("huge.toml", &["larger than 1 MiB"]),
+        ("huge.toml", &["larger than the limit of 1 MiB"]),
         ("binary.toml", &["UTF-8", "line 2"]),
         ("empty.toml", &["schema"]),
     ] {
@@ -219,7 +219,7 @@ fn a_notebook_that_can_t_be_used_ends_the_run_before_it_begins() {
     let damaged = [&foreign[..100], &[0; 4096 - 100][..]].concat();
     place.write("damaged", &damaged);
     for (notebook, words) in [
-        ("text", &["text", "not a notebook", "--notebook"][..]),
+        ("text", &["text", "not an iodyno notebook", "--notebook"][..]),
         ("foreign", &["foreign", "another program", "--notebook"]),
         ("damaged", &["damaged"]),
         ("folder", &["folder", "directory"]),

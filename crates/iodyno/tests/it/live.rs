@@ -59,7 +59,7 @@ fn live_writes_are_read_back() {
     let verdicts = cell["verdicts"].as_array().unwrap();
     let verified = verdicts.iter().find(|v| v["code"] == "VERIFIED").unwrap();
     let text = verified["text"].as_str().unwrap();
-    assert!(text.contains("were whole, of this cell, and each"), "{text}");
+    assert!(text.contains("were intact, written by this cell, and each"), "{text}");
 }
 
 /// Arrays keep and verify bytes too; their reads return bytes at completion.

@@ -82,7 +82,7 @@ fn stalls_of_a_controller_are_a_cause() {
         let spikes: Vec<&Value> = series.iter().filter(|i| whole(&i["max_ns"]) > 5 * p50).collect();
         let stalls = spikes.iter().filter(|spike| {
             let cause = spike["cause"].as_str().unwrap_or_default();
-            cause.ends_with("behind a stall of the controller")
+            cause.ends_with("during a stall of the controller")
         });
         let stalls = stalls.count();
         // Some end in the interval after the one in which they begin. In real time this machine may be slower than the device.

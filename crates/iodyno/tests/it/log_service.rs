@@ -102,7 +102,7 @@ fn targets_without_a_log_and_with_one_are_not_mixed_up() {
             .fails(2, &["there is no message log", "create"]);
     }
     assert_eq!(std::fs::read(place.path("text")).unwrap(), vec![b'x'; 8192]);
-    place.iodyno("log create null:").fails(4, &["keeps none"]);
+    place.iodyno("log create null:").fails(4, &["stores none"]);
     // Half of a log.
     let whole = std::fs::read(place.path("a.log")).unwrap();
     place.write("half", &whole[..512 << 10]);
@@ -529,7 +529,7 @@ fn tokens_and_tls_keep_others_out() {
     publish(&format!("--at localhost:{port} {tls} --token-file token")).succeeds();
     publish("--at unix:l.sock --token-file token").succeeds();
     publish("--at unix:l.sock").fails(2, &["requires a token"]);
-    publish("--at unix:l.sock --token-file other").fails(2, &["not the server's"]);
+    publish("--at unix:l.sock --token-file other").fails(2, &["does not match"]);
     publish(&format!("--at localhost:{port} {tls} --token-file other")).fails(2, &["token"]);
     // Without TLS, without a certificate of its own, and for another name.
     let plain = format!("--at {tcp} --token-file token");
@@ -543,11 +543,11 @@ fn tokens_and_tls_keep_others_out() {
     let to_plain = format!("--at unix:l.sock {tls} --tls-name localhost");
     for (words, says) in [
         (&plain, "the server requires TLS: give --tls"),
-        (&bare, "the other side refuses the TLS connection (alert CertificateRequired)"),
+        (&bare, "the peer refuses the TLS connection (alert CertificateRequired)"),
         (&named, "certificate is not accepted: certificate not valid for name"),
         (&alien, "signed by an authority that is not trusted here"),
-        (&unnamed, "not a name that a certificate could be for"),
-        (&to_plain, "what the other side sends is not TLS"),
+        (&unnamed, "not a valid host name for a certificate"),
+        (&to_plain, "the peer does not use TLS"),
     ] {
         publish(words).fails(4, &[says]);
         for command in ["status", "subscribe", "replay", "query"] {

@@ -152,7 +152,7 @@ fn uncached_io_is_proven_or_refused() {
         assert!(is_uncached || codes(cell).contains(&"PAGE_CACHE"), "{cell}");
     }
     let words = format!("run random-read --on {scratch} --engine mmap --depth 1");
-    place.iodyno(&words).exits(4).says(&["a mapping", "uncached=yes"]);
+    place.iodyno(&words).exits(4).says(&["mmap leaves", "uncached=yes"]);
     let buffered = "run random-read --on scratch:16MiB?direct=no --ops 500 --ramp 0s";
     let document = place.document(buffered);
     let cell = &cells(&document)[0];

@@ -158,10 +158,10 @@ fn an_export_that_holds_data_is_not_written_unconfirmed() {
     let write = format!("run random-write --on {uri} {SHORT}");
     place
         .iodyno(&write)
-        .fails(3, &["refusing to write to", "It holds data", "--destroy nbd+unix:"]);
+        .fails(3, &["refusing to write to", "The export holds data", "--destroy nbd+unix:"]);
     for wrong in ["s", "image", "nbd+unix:///other?socket=s", "nbd://localhost/", "yes"] {
         let output = place.iodyno(&format!("{write} --destroy {wrong}"));
-        output.fails(3, &[&format!("`--destroy {wrong}` names something else")]);
+        output.fails(3, &[&format!("`--destroy {wrong}` names a different target")]);
     }
     place.iodyno(&format!("check {uri}")).exits(3);
     place.document(&format!("run random-read --on {uri} {SHORT}"));
@@ -191,7 +191,7 @@ fn an_export_that_could_not_be_sampled_is_not_said_to_hold_data() {
     });
     let output = place.iodyno(&format!("check {}", server.uri("")));
     let said = &output.exits(3).stdout;
-    assert!(said.contains("It could not be read, so what it holds is unknown"), "{said}");
+    assert!(said.contains("so its content is unknown"), "{said}");
     assert!(!said.contains("holds data"), "{said}");
 }
 
@@ -205,7 +205,7 @@ fn an_export_is_empty_by_block_status_or_by_samples() {
         place.iodyno(&format!("check {uri}")).succeeds();
         let words = format!("run random-write --on {uri} --ops 8000 --ramp 0s -q");
         place.iodyno(&words).succeeds();
-        place.iodyno(&words).fails(3, &["It holds data"]);
+        place.iodyno(&words).fails(3, &["The export holds data"]);
     }
 }
 
@@ -227,7 +227,10 @@ fn a_read_only_export_is_read() {
     for flags in ["", &format!("--destroy {uri}")] {
         let output = place.iodyno(&format!("run oltp1 --on {uri} {flags} {SHORT}"));
         output.fails(3, &["exports it read-only", "--read-only"]);
-        assert!(!output.stderr.contains("confirm it by its own name"), "no name helps: {output:?}");
+        assert!(
+            !output.stderr.contains("confirm with the target's own name"),
+            "no name helps: {output:?}"
+        );
     }
     assert!(!place.notebook().exists(), "a run that was refused is none");
     let document = place.document(&format!("run random-read --read-only --on {uri} {SHORT}"));
@@ -294,7 +297,7 @@ fn missing_exports_and_servers() {
     let server = Server::ours("exflash-400g*2@x3850-x6 --speed native");
     let run = |uri: &str| place.iodyno(&format!("run random-read --on {uri} {SHORT}"));
     let output = run(&server.uri("nonesuch"));
-    output.fails(2, &["is not a target", "the server has"]);
+    output.fails(2, &["is not a target", "the server exports"]);
     let gone = server.socket();
     run(&format!("nbd+unix:///?socket={}.other", gone.display()))
         .fails(2, &["not found", "socket"]);

@@ -21,7 +21,7 @@ fn a_report_that_can_t_be_written_ends_the_run_before_it_begins() {
         ("/nope/x.html", "/nope: not found"),
         (".", "directory"),
         ("image", "not a text file"),
-        ("pipe", "nothing reads"),
+        ("pipe", "without a reader"),
         ("/dev/zero", "device"),
     ] {
         let output =
@@ -72,7 +72,7 @@ fn a_name_to_destroy_is_that_of_a_target() {
         "--on model:exflash-200g --destroy exflash-200g",
         "--on t?size=1MiB --on ram:1MiB --destroy t --destroy foo",
     ] {
-        run(words).fails(2, &["--destroy gives a name that none of the targets has"]);
+        run(words).fails(2, &["--destroy names none of the targets"]);
         assert_eq!(place.names(), [""; 0], "{words}");
     }
     run("--on t?size=1MiB --destroy t").succeeds();

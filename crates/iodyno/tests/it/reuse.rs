@@ -74,5 +74,8 @@ fn a_fill_is_reused_until_another_write() {
     let fourth = document(&format!("run ./m.toml {on} --reuse"));
     assert!(!was_reused(&fourth));
     let why = fourth["cells"][0]["facts"]["not reused"].as_str().unwrap();
-    assert!(why.contains("written or discarded since, by the kernel's count"), "{why}");
+    assert!(
+        why.contains("written or discarded since then, according to the kernel's count"),
+        "{why}"
+    );
 }

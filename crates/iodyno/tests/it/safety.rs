@@ -48,7 +48,10 @@ fn a_file_that_iodyno_did_not_make_is_refused() {
     for wrong in ["note", "notes2", "/notes", "../notes", "yes", "ALL", "*"] {
         let output =
             place.iodyno(&format!("run random-write --on notes --destroy {wrong} {SHORT}"));
-        output.fails(3, &[&format!("`--destroy {wrong}` names something else"), "--destroy notes"]);
+        output.fails(
+            3,
+            &[&format!("`--destroy {wrong}` names a different target"), "--destroy notes"],
+        );
     }
     // The confirmation of one target does not cover another.
     place.write("other", notes());
@@ -99,7 +102,7 @@ fn a_confirmation_of_an_earlier_run_counts_no_more() {
     let before = state(&file);
     let refused = place.iodyno("resume last -q");
     refused.fails(3, &["refusing to write to notes", "`--destroy notes`"]);
-    place.iodyno("resume last -q --destroy other").fails(3, &["names something else"]);
+    place.iodyno("resume last -q --destroy other").fails(3, &["names a different target"]);
 
     let others = "--notebook others.sqlite";
     place.iodyno(&format!("{others} import evil.html")).succeeds();

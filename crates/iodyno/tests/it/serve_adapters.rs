@@ -83,7 +83,7 @@ fn a_pair_serves_on_without_one() {
     for (words, message) in [
         ("lose adapter 2", "there is no adapter 2: there are 2"),
         ("link-down aa 1", "there is no link aa 1: there are 1"),
-        ("link-down 1", "say `link-down aa 0`"),
+        ("link-down 1", "use `link-down aa 0`"),
     ] {
         server.try_fault(words).exits(2).says(&[message]);
     }
@@ -129,7 +129,7 @@ fn a_server_ends_while_devices_are_lost() {
     server.fault("lose device 1");
     let (code, said) = server.end();
     assert!(
-        code == Some(4) && said.contains("bytes that the devices don't take"),
+        code == Some(4) && said.contains("dirty bytes that the devices do not accept"),
         "{code:?} {said}"
     );
     // The device is there again.
@@ -165,7 +165,7 @@ fn several_volumes_share_adapters_and_a_folder() {
     }
     server.fault("clear adapter 1");
     let refused = server.try_fault("access cleared volume 1 from adapter 1");
-    refused.exits(2).says(&["only from the primary, which is adapter 0"]);
+    refused.exits(2).says(&["only from the primary, adapter 0"]);
     let said = server.fault("access cleared volume 1");
     assert!(said.contains("adapter 0: serves volume 1") && said.contains("cleared"), "{said}");
     expected.check(&mut server.client(), false);

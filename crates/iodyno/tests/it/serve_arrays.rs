@@ -251,7 +251,7 @@ fn a_member_whose_file_is_gone_is_missing() {
     assert!(found == bytes);
     server.stop();
     for (words, message) in [
-        ("raid5(./device.toml*3) --backing array", "it holds raid1("),
+        ("raid5(./device.toml*3) --backing array", "the folder holds raid1("),
         ("raid1(./device.toml*2) --size 1MiB", "--size is for volumes of a single device"),
         ("raid1(./device.toml*2) --speed native", "--speed native is for volumes"),
         ("raid1(./device.toml*2) --image array/member-0", "--image is for volumes"),

@@ -47,7 +47,7 @@ fn an_array_of_arrays_is_served_from_a_folder() {
     assert!(expected.check(&mut server.client(), true) > 50);
     server.stop();
     let other = "raid1(raid1(./device.toml*2)*2) --no-floor --backing mirror --nbd unix:nbd.sock";
-    place.iodyno(&format!("serve {other}")).exits(4).says(&["it holds"]);
+    place.iodyno(&format!("serve {other}")).exits(4).says(&["the folder holds"]);
 }
 
 /// Verifiable content in real time, in this process.

@@ -332,20 +332,20 @@ fn invalid_commands_are_refused_with_the_right_form() {
     for (words, says) in [
         (
             "explode",
-            &["no fault `explode`", "say power-cut, power-off, power-on, lose, replace, hang"][..],
+            &["no fault `explode`", "use power-cut, power-off, power-on, lose, replace, hang"][..],
         ),
-        ("error 1", &["`1` lacks %: `1%`?"]),
+        ("error 1", &["`1` lacks a % sign: did you mean `1%`?"]),
         ("error 1% seeks", &["nor a kind of operation: reads, writes, flushes, trims or zeroes"]),
         ("delay 5ms reads 1", &["there is no volume 1"]),
         ("slow", &["needs a factor, such as x10"]),
         ("slow x0", &["use x1 to"]),
-        ("latent", &["needs a place, such as 1GiB..+64KiB"]),
+        ("latent", &["needs a range, such as 1GiB..+64KiB"]),
         ("latent 1GiB..+64KiB", &["beyond the end", "100663296 bytes"]),
         ("corrupt 96MiB", &["beyond the end"]),
         ("page 18446744073709551615", &["empty range"]),
         ("lose 1", &["there is no volume 1", "its number is 0"]),
         ("corrupt 0..+4KiB 7", &["there is no volume 7"]),
-        ("power-cut 0", &["say `power-cut` alone"]),
+        ("power-cut 0", &["use `power-cut` without a number"]),
     ] {
         server.try_fault(words).fails(2, says);
     }

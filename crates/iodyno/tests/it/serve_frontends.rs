@@ -33,7 +33,7 @@ fn sockets_belong_to_their_owner_and_stale_ones_are_replaced() {
             [("nbd.sock", "--nbd unix:nbd.sock"), ("ctl.sock", "--control ctl.sock --nbd unix:2")]
         {
             let output = place.iodyno(&format!("serve {NATIVE} {other}"));
-            output.fails(4, &[socket, "a server listens there already"]);
+            output.fails(4, &[socket, "another server already listens"]);
         }
         assert!(server.status()["volumes"].is_array());
         judge(&place, "nbdinfo", &["--size", URI]);
@@ -54,7 +54,7 @@ fn files_are_not_mistaken_for_stale_sockets() {
     place.write("mine", "precious");
     for words in ["--nbd unix:mine", "--control mine --nbd unix:nbd.sock"] {
         let output = place.iodyno(&format!("serve {NATIVE} {words}"));
-        output.fails(4, &["mine", "a file that is not a socket"]);
+        output.fails(4, &["mine", "is a file, not a socket"]);
         assert_eq!(std::fs::read_to_string(place.path("mine")).unwrap(), "precious");
     }
     // A server that can't start leaves no file that it made.
@@ -94,7 +94,7 @@ fn a_backing_file_has_one_server_and_one_size() {
     for speed in ["native", "model"] {
         let words = format!("./device.toml --speed {speed} --no-floor --backing image");
         let output = place.iodyno(&format!("serve {words} --nbd unix:2"));
-        output.fails(4, &["image", "another server has it open"]);
+        output.fails(4, &["image", "another server has this file open"]);
     }
     server.stop();
     // The file is the volume, byte for byte, for every reader.

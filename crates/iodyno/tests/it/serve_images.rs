@@ -127,7 +127,7 @@ fn an_image_is_written_in_place_where_that_is_asked_for() {
     compare(&place, "disk.img");
     place
         .iodyno("serve ./device.toml --image disk.img --nbd unix:2.sock")
-        .fails(4, &["another server has it open"]);
+        .fails(4, &["another server has this file open"]);
     server.kill();
     assert!(place.path("disk.img.sums").exists(), "they find what a killed server has cut");
     let server = Served::start(&place, words);
@@ -231,7 +231,7 @@ fn what_can_not_be_served_is_refused() {
         ("--image nbd+unix:///?socket=none.sock", 4, &["none.sock"]),
         ("--image nbd+unix:///?socket=none.sock --write-image", 2, &["is for files"]),
         ("--image nbd+unix:///", 2, &["--image nbd+unix:///"]),
-        ("--backing disk.img", 4, &["41943552 bytes", "by --image"]),
+        ("--backing disk.img", 4, &["41943552 bytes", "with --image"]),
         ("--size 1TiB", 2, &["device can have at most", "keeps 1 % for writes"]),
         ("--size 1000", 2, &["a multiple of 512 bytes"]),
     ] {
@@ -239,7 +239,7 @@ fn what_can_not_be_served_is_refused() {
         output.fails(code, says);
     }
     let output = place.iodyno("serve hdd-10k-300g --size 400GB --nbd unix:nbd.sock");
-    output.fails(2, &["at most 279 GiB (300000000000 bytes): a disk has no more tracks"]);
+    output.fails(2, &["at most 279 GiB (300000000000 bytes): a disk can't have more tracks"]);
     for flag in ["--size 1GiB", "--image disk.img"] {
         let output = place.iodyno(&format!("serve ram:64MiB {flag} --nbd unix:nbd.sock"));
         output.fails(2, &["is for emulated storage"]);

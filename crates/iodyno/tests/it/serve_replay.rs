@@ -88,7 +88,7 @@ fn a_record_gives_the_same_events_again() {
     place.write("other.rec", "something\n");
     place.iodyno("replay other.rec").fails(2, &["other.rec", "a record of `iodyno serve"]);
     place.write("broken.rec", record.replace(" w ", " q "));
-    place.iodyno("replay broken.rec").fails(2, &["broken.rec", "can't be read"]);
+    place.iodyno("replay broken.rec").fails(2, &["broken.rec", "is not valid"]);
     place.iodyno("replay nothing.rec").fails(2, &["nothing.rec"]);
 }
 
@@ -116,7 +116,7 @@ fn a_plan_is_checked_first() {
     for (plan, says) in [
         ("2s explode", &["plan:1", "no fault `explode`"][..]),
         ("# first\n\nsoon slow x10", &["plan:3", "soon"]),
-        ("2s", &["plan:1", "no fault is named"]),
+        ("2s", &["plan:1", "the fault is missing"]),
         ("1s clear\n2s lose 1", &["plan:2", "there is no volume 1"]),
         ("2s latent 1GiB", &["plan:1", "beyond the end"]),
         ("99999999999999999999s clear", &["plan:1", "is too long"]),
@@ -133,7 +133,7 @@ fn a_plan_is_checked_first() {
     // An existing record is not overwritten, and a server that did not start leaves none.
     place.write("it.rec", "mine");
     let serve = "serve ./device.toml --no-floor --nbd unix:nbd.sock --record";
-    place.iodyno(&format!("{serve} it.rec")).fails(2, &["it.rec", "is there already"]);
+    place.iodyno(&format!("{serve} it.rec")).fails(2, &["it.rec", "already exists"]);
     place.write("nbd.sock", "mine too");
     place.iodyno(&format!("{serve} new.rec")).fails(4, &["nbd.sock", "not a socket"]);
     assert_eq!(place.names(), ["device.toml", "it.rec", "nbd.sock"]);

@@ -280,7 +280,7 @@ fn a_runs_operations_are_recorded() {
     let again = place.document(&format!("replay a.trace {MODEL} --from 0s --record-trace b.trace"));
     assert!(sorted("b.trace") == ops, "its replay issues other operations");
     assert_eq!(counts(&again), counts(&document));
-    place.iodyno(&words).exits(2).says(&["a.trace", "it is there already"]);
+    place.iodyno(&words).exits(2).says(&["a.trace", "it already exists"]);
 }
 
 /// In closed loop the time is when an operation was issued: of a worker's first one not before its thread ran.

@@ -139,14 +139,16 @@ impl ArrayFolder {
                 if !missing.is_empty() && !is_redundant(layout) {
                     let level = layout.level();
                     return Err(failed(&format!(
-                        "a member is missing, and {level} can't do without"
+                        "a member is missing, and {level} has no redundancy"
                     )));
                 }
                 folder.follow(ArrayHealth { missing, ..folder.health })?;
             }
             Err(e) if e.is_missing() => {
                 if absent.len() < members {
-                    return Err(failed(&"it has files of members, and no array.json beside them"));
+                    return Err(failed(
+                        &"the folder has files of array members, but no array.json",
+                    ));
                 }
                 folder.is_new = true;
                 match std::fs::create_dir(path) {
@@ -223,8 +225,8 @@ impl ArrayFolder {
         let missing = self.health.missing;
         if !units.is_empty() && layout.copies() == 1 && !missing.is_empty() {
             return Err(
-                "it holds data for an array that lacks a member, and whose server did not end in order: its parity can't \
-                 be computed. Use another folder"
+                "the cache holds data for an array that lacks a member and whose server did not \
+                 shut down cleanly: the array's parity can't be computed. Use another folder"
                     .to_owned(),
             );
         }
@@ -297,11 +299,11 @@ impl ArrayFolder {
     }
 
     fn read(&self, text: &str) -> Result<ArrayHealth, String> {
-        let wrong = || "array.json can't be read".to_owned();
+        let wrong = || "array.json is not valid".to_owned();
         let found: Value = serde_json::from_str(text).map_err(|_| wrong())?;
         let name = found["array"].as_str().ok_or_else(wrong)?;
         if name != self.name || found["strip_bytes"].as_u64() != Some(self.strip_bytes) {
-            return Err(format!("it holds {name}, and not {}", self.name));
+            return Err(format!("the folder holds {name}, not {}", self.name));
         }
         let numbers = found["missing"].as_array().ok_or_else(wrong)?.iter().map(Value::as_u64);
         let missing = numbers
@@ -310,7 +312,7 @@ impl ArrayFolder {
         let lost = found["lost"].as_bool().ok_or_else(wrong)?;
         if lost {
             return Err(
-                "some data of this array was lost, and which is known to the server that ended alone: use another folder"
+                "some data of this array was lost, and only the server that ended knew which data: use another folder"
                     .to_owned(),
             );
         }
@@ -348,8 +350,9 @@ impl ArrayFolder {
         }
         if layout.copies() == 1 && !self.health.missing.is_empty() {
             return Err(format!(
-                "{}: the last server did not end in order, and a member was missing: its data can't be computed, since \
-                 parity may be of other data (the write hole). Use another folder",
+                "{}: the last server did not shut down cleanly, and a member was missing: the \
+                 member's data can't be computed, because parity may not match the data (the write \
+                 hole). Use another folder",
                 self.path.display()
             ));
         }

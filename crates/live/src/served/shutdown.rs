@@ -103,7 +103,7 @@ impl<S: Sink> Live<S> {
         let mut troubles = Vec::new();
         if cached_bytes > 0 {
             troubles.push(format!(
-                "the adapters' cache holds {cached_bytes} bytes that the devices don't take: they stay in its file, if it has one"
+                "the adapters' cache holds {cached_bytes} dirty bytes that the devices do not accept: these bytes stay in the cache's file, if it has a file"
             ));
         }
         for (volume, why) in unflushed {
@@ -113,7 +113,7 @@ impl<S: Sink> Live<S> {
             let lost: usize = stores.map(|store| store.volatile_units()).sum();
             if lost > 0 {
                 troubles.push(format!(
-                    "volume {volume} {why}: {lost} units of 4 KiB that its buffer held are lost, as in a power cut"
+                    "volume {volume} {why}: {lost} dirty units of 4 KiB in its write buffer are lost, as in a power cut"
                 ));
             }
         }
@@ -139,7 +139,7 @@ impl<S: Sink> Live<S> {
             let lost_bytes = store.stranded_bytes();
             if lost_bytes > 0 {
                 troubles.push(format!(
-                    "volume {volume}: what could not be written (about {lost_bytes} bytes) is lost"
+                    "volume {volume}: data that could not be written is lost (about {lost_bytes} bytes)"
                 ));
             }
         }

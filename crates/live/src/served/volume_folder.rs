@@ -97,7 +97,7 @@ impl VolumeFolder {
             }
             _ => (DescribedArray::of_device(name, capacity_bytes(part), cached_bytes), vec![part]),
         };
-        let described = described.ok_or("the device is larger than what a folder keeps")?;
+        let described = described.ok_or("the device is larger than a folder can store")?;
         let (folder, stores) = ArrayFolder::open(path, described, options)?;
         let parts = members.into_iter().chain(cached.map(|cached| cached.0));
         self.stores.extend(parts.zip(stores));

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     /// The range ends beyond the volume.
-    #[error("{offset_bytes} + {len_bytes} bytes end beyond the volume")]
+    #[error("{len_bytes} bytes at byte {offset_bytes} extend beyond the end of the volume")]
     OutOfRange {
         /// First byte of the range.
         offset_bytes: u64,
@@ -16,7 +16,7 @@ pub enum ReadError {
         len_bytes: u64,
     },
     /// The unit does not match its checksum.
-    #[error("4 KiB unit {unit} (byte {}) does not hold what was written: its sum differs", unit * 4096)]
+    #[error("4 KiB unit {unit} (byte {}) does not hold the data that was written: its checksum differs", unit * 4096)]
     Corrupt {
         /// Number of the unit.
         unit: u64,
@@ -35,7 +35,7 @@ pub enum ReadError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
     /// The range ends beyond the volume.
-    #[error("{offset_bytes} + {len_bytes} bytes end beyond the volume")]
+    #[error("{len_bytes} bytes at byte {offset_bytes} extend beyond the end of the volume")]
     OutOfRange {
         /// First byte of the range.
         offset_bytes: u64,
@@ -43,16 +43,14 @@ pub enum WriteError {
         len_bytes: u64,
     },
     /// A write to a part of a corrupt unit.
-    #[error(
-        "4 KiB unit {unit} can't be written in part: the rest of it does not hold what was written"
-    )]
+    #[error("4 KiB unit {unit} can't be written in part: the rest of the unit is corrupt")]
     Corrupt {
         /// Number of the unit.
         unit: u64,
     },
     /// The volume has reached its memory limit.
     #[error(
-        "the emulated volume holds as much as its memory may ({} bytes): allow it more, or keep it in a file",
+        "the emulated volume has reached its memory limit of {} bytes: raise the limit, or keep the volume in a file",
         memory_bytes_max
     )]
     Memory {
@@ -61,7 +59,7 @@ pub enum WriteError {
     },
     /// The file system of the volume's file is full.
     #[error(
-        "{doing}: no space is left where the volume's file lies: free some, and the volume goes on"
+        "{doing}: the file system of the volume's file is full: free some space, and the volume continues"
     )]
     NoSpace {
         /// Action that failed, in words.
@@ -133,7 +131,7 @@ impl From<ReadError> for WriteError {
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The path is not a plain file.
-    #[error("{}: {what}, not a plain file: name a file (a new one is made)", path.display())]
+    #[error("{}: this is {what}, not a plain file: name a plain file, or a new file", path.display())]
     NotAFile {
         /// Path of the file.
         path: PathBuf,
@@ -141,7 +139,7 @@ pub enum OpenError {
         what: &'static str,
     },
     /// The file is not an image that can be served.
-    #[error("{}: {what}: name a raw image in a plain file, or an NBD export (qemu-nbd serves other formats)", path.display())]
+    #[error("{}: this is {what}: name a raw image in a plain file, or an NBD export (qemu-nbd serves other formats)", path.display())]
     NotAnImage {
         /// Path of the file.
         path: PathBuf,
@@ -149,13 +147,13 @@ pub enum OpenError {
         what: &'static str,
     },
     /// Another server has it open.
-    #[error("{}: another server has it open; stop that one, or name another file", path.display())]
+    #[error("{}: another server has this file open; stop that server, or name another file", path.display())]
     Locked {
         /// Path of the file.
         path: PathBuf,
     },
     /// The file has another volume's size.
-    #[error("{}: {found_bytes} bytes, where the volume has {wanted_bytes}: it belongs to another device; name another file, or serve it as it is by --image", path.display())]
+    #[error("{}: the file has {found_bytes} bytes, but the volume has {wanted_bytes}: the file belongs to another device; name another file, or serve the file itself with --image", path.display())]
     Size {
         /// Path of the file.
         path: PathBuf,
@@ -166,7 +164,7 @@ pub enum OpenError {
     },
     /// The file system does not support files of that size.
     #[error(
-        "{}: the file system there holds no file of {wanted_bytes} bytes: name a file on another one (XFS and btrfs hold larger files than ext4)",
+        "{}: the file system can't hold a file of {wanted_bytes} bytes: name a file on another file system (XFS and btrfs hold larger files than ext4)",
         path.display()
     )]
     TooLarge {
@@ -176,7 +174,7 @@ pub enum OpenError {
         wanted_bytes: u64,
     },
     /// The file next to it does not hold its checksums.
-    #[error("{}: {why}: move it away, and the volume is taken as it is, unchecked until written", path.display())]
+    #[error("{}: {why}: if you move this file away, the volume is served without checksums until data is written", path.display())]
     Sums {
         /// The file of sums.
         path: PathBuf,

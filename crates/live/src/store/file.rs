@@ -39,8 +39,8 @@ const ENTRIES: usize = STRIPE_UNITS as usize * ENTRY_BYTES;
 
 const READING: &str = "reading the volume's file";
 const WRITING: &str = "writing the volume's file";
-const READING_SUMS: &str = "reading the volume's sums";
-const WRITING_SUMS: &str = "writing the volume's sums";
+const READING_SUMS: &str = "reading the volume's checksums";
+const WRITING_SUMS: &str = "writing the volume's checksums";
 
 /// Files of a volume; see the module's description.
 #[derive(Debug)]
@@ -408,7 +408,7 @@ impl File {
     pub(super) fn sync(&self, ended: bool) -> Result<(), WriteError> {
         self.data.sync().map_err(|e| WriteError::io("syncing the volume's file", &e))?;
         self.close_generation(ended)?;
-        self.sums.host().sync().map_err(|e| WriteError::io("syncing the volume's sums", &e))
+        self.sums.host().sync().map_err(|e| WriteError::io("syncing the volume's checksums", &e))
     }
 }
 
@@ -439,11 +439,11 @@ fn open_sums(
     generations.open();
     write_generations(&sums, &generations)
         .and_then(|()| sums.host().sync())
-        .map_err(|e| failed("writing its sums' generation", e))?;
+        .map_err(|e| failed("writing the generation of its checksums", e))?;
     if is_new {
         data.set_len(capacity_bytes).map_err(|source| match source.kind() {
             io::ErrorKind::FileTooLarge => too_large(),
-            _ => failed("giving it its size", source),
+            _ => failed("setting its size", source),
         })?;
     }
     Ok((sums, generations, was_ended))

@@ -128,7 +128,10 @@ fn open_or_make(path: &Path) -> Result<(File, bool), OpenError> {
     let file = File::from(file);
     let metadata = file.metadata().map_err(|e| failed("reading its metadata", e))?;
     if !metadata.is_file() {
-        return Err(OpenError::NotAFile { path: path.to_owned(), what: "something else by now" });
+        return Err(OpenError::NotAFile {
+            path: path.to_owned(),
+            what: "something else since it was checked",
+        });
     }
     Ok((file, !is_there))
 }

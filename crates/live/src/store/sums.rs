@@ -94,16 +94,16 @@ impl Sums {
             let mut found = vec![0; len_bytes.min(HEADER_BYTES) as usize];
             file.read_exact_at(&mut found, 0).map_err(|e| failed("reading it", e))?;
             if found.len() < FIXED_BYTES || !found.starts_with(MAGIC) {
-                return Err(refuse("it is not a file of iodyno's sums".to_owned()));
+                return Err(refuse("it is not a checksum file of iodyno".to_owned()));
             }
             if !image_is_new {
                 let version = u32::from_le_bytes([found[16], found[17], found[18], found[19]]);
                 if ![1, VERSION].contains(&version) {
-                    return Err(refuse("its version is not one that this iodyno reads".into()));
+                    return Err(refuse("this version of iodyno can't read its version".into()));
                 }
                 let wanted = fixed(version, capacity_bytes);
                 if found[24..32] != wanted[24..32] {
-                    return Err(refuse("it belongs to a volume of another size".to_owned()));
+                    return Err(refuse("it belongs to a volume with a different size".to_owned()));
                 }
                 // A server that was killed while creating the file may have left only the header.
                 let lengths = match version {
@@ -117,8 +117,9 @@ impl Sums {
                     file = convert(path, &file, capacity_bytes, wanted_bytes, made)?;
                     generations = Generations::converted();
                 } else {
-                    generations = Generations::read(&found)
-                        .ok_or_else(|| refuse("it is damaged: it names no generation".into()))?;
+                    generations = Generations::read(&found).ok_or_else(|| {
+                        refuse("it is damaged: it has no valid generation".into())
+                    })?;
                 }
             }
         }
@@ -127,7 +128,7 @@ impl Sums {
             let header = header(capacity_bytes, &generations);
             file.write_all_at(&header, 0).map_err(|e| failed("writing its header", e))?;
         }
-        file.set_len(wanted_bytes).map_err(|e| failed("giving it its size", e))?;
+        file.set_len(wanted_bytes).map_err(|e| failed("setting its size", e))?;
         Ok((Self { host: Host::new(file, HostFile::Sums, faults) }, generations))
     }
 
@@ -172,14 +173,14 @@ fn convert(
     let beside = Path::new(&name);
     let failed = |source| OpenError::Io {
         path: beside.to_owned(),
-        doing: "converting the sums of version 1 into it",
+        doing: "converting checksums of version 1 into it",
         source,
     };
     let file = open_plain(beside, made)?;
     let mut start = [0; MAGIC.len()];
     let len_bytes = file.metadata().map_err(failed)?.len();
     if len_bytes > 0 && (file.read_exact_at(&mut start, 0).is_err() || start != *MAGIC) {
-        let why = "it is not a file of iodyno's sums".to_owned();
+        let why = "it is not a checksum file of iodyno".to_owned();
         return Err(OpenError::Sums { path: beside.to_owned(), why });
     }
     file.set_len(0).map_err(failed)?;

@@ -64,12 +64,12 @@ fn only_its_own_plain_file_is_served() {
     };
     let foreign = b"my shopping list".repeat(300);
     for (bad, why) in [
-        (changed(3), "not a file of iodyno's sums"),
-        (foreign.clone(), "not a file of iodyno's sums"),
+        (changed(3), "not a checksum file of iodyno"),
+        (foreign.clone(), "not a checksum file of iodyno"),
         (changed(16), "version"),
-        (changed(24), "another size"),
+        (changed(24), "a different size"),
         (changed(32), "damaged"),
-        ([&sums[..512], &[0; 1024], &sums[1536..]].concat(), "names no generation"),
+        ([&sums[..512], &[0; 1024], &sums[1536..]].concat(), "no valid generation"),
         (sums[..5000].to_vec(), "damaged"),
     ] {
         fs::write(at("image.sums"), &bad).unwrap();

@@ -152,7 +152,7 @@ pub fn open_live(system: &System, capacity_bytes: u64, seed: u64) -> Result<Open
     Ok(OpenStorage {
         storage: Arc::new(storage),
         block_bytes: PAGE_BYTES as u32,
-        words: "emulated storage in real time, whose bytes are in memory: nothing survives this process"
+        words: "emulated storage in real time, with its data in memory: no message survives the end of the process"
             .to_owned(),
         lifted: Vec::new(),
         made_here: true,

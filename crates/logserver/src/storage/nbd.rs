@@ -94,12 +94,12 @@ pub(super) fn open(
     let storage = NbdStorage::connect(uri).map_err(|error| TargetError::Unsupported {
         path: name.to_string(),
         problem: format!("{error}."),
-        help: "see that its server runs and exports it.".to_owned(),
+        help: "check that the server is running and has this export.".to_owned(),
     })?;
     let words = if storage.flushes {
-        "an NBD export, made durable by its flush".to_owned()
+        "an NBD export, made durable by NBD flushes".to_owned()
     } else {
-        "an NBD export without a flush: what is persisted may be in the server's memory only"
+        "an NBD export without flush support: persisted messages may be only in the server's memory"
             .to_owned()
     };
     Ok(OpenStorage {

@@ -57,12 +57,14 @@ impl Histogram {
             return Err("the minimum of a histogram is above its maximum".to_owned());
         }
         if max_ns > KEPT_NS_MAX {
-            return Err(format!("a histogram has a value of {max_ns} ns"));
+            return Err(format!(
+                "a histogram's maximum is {max_ns} ns, above the largest latency that a histogram can hold"
+            ));
         }
         let (least, most) = (u128::from(min_ns), u128::from(max_ns));
         let count_wide = u128::from(count);
         if !(least * count_wide..=most * count_wide).contains(&sum_ns) {
-            return Err("the sum of a histogram is not that of its values".to_owned());
+            return Err("the sum of a histogram does not match its buckets".to_owned());
         }
         let of = |value_ns: u64| bucket(value_ns.min((1 << VALUE_BITS) - 1));
         self.widen(of(min_ns), of(max_ns) + 1);
@@ -71,7 +73,7 @@ impl Histogram {
             let Some((distance, n)) = take_bucket(&mut rest) else { return Err(damage(rest)) };
             let distance = distance as usize;
             if distance == 0 && !is_first {
-                return Err("a histogram bucket is there twice".to_owned());
+                return Err("a histogram bucket occurs twice".to_owned());
             }
             is_first = false;
             at = at.saturating_add(distance);
@@ -82,7 +84,9 @@ impl Histogram {
             *bucket = bucket.checked_add(n).ok_or("histogram counts overflow")?;
         }
         if total != count {
-            return Err(format!("histogram buckets hold {total} values, its count says {count}"));
+            return Err(format!(
+                "the buckets of a histogram hold {total} values, but its count is {count}"
+            ));
         }
         self.count = self.count.checked_add(count).ok_or("histogram counts overflow")?;
         self.sum_ns = self.sum_ns.checked_add(sum_ns).ok_or("histogram sums overflow")?;

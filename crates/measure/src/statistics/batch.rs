@@ -42,7 +42,7 @@ pub fn mean(series: &[f64], level: f64) -> Result<BatchMean, BadInput> {
     all_finite("a series", series)?;
     if series.len() < 2 * BATCHES_MIN {
         return Err(BadInput(format!(
-            "a series of {} values is too short for a confidence interval of its mean: {} needed",
+            "a series of {} values is too short for a confidence interval of its mean: at least {} are needed",
             series.len(),
             2 * BATCHES_MIN
         )));

@@ -106,7 +106,7 @@ pub fn compare(cells: &[Pair], criteria: &Criteria) -> Result<Vec<Comparison>, B
     let Criteria { threshold_share, alpha } = *criteria;
     if !(threshold_share > 0.0 && threshold_share.is_finite() && alpha > 0.0 && alpha < 0.5) {
         return Err(BadInput(format!(
-            "a threshold of {threshold_share} and a level of {alpha} can't be judged: use a share above 0 and a level between 0 and 0.5"
+            "a threshold of {threshold_share} and a significance level of {alpha} can't be used: use a threshold above 0 and a significance level between 0 and 0.5"
         )));
     }
     cells.iter().try_for_each(checked)?;
@@ -129,7 +129,7 @@ fn checked(cell: &Pair) -> Result<(), BadInput> {
         all_finite(&what, runs)?;
         if runs.is_empty() || runs.iter().any(|v| *v <= 0.0) {
             return Err(BadInput(format!(
-                "{what}: a comparison takes one value above 0 from each run; leave out cells that were not measured"
+                "{what}: a comparison needs one value above 0 from each run; leave out cells that were not measured"
             )));
         }
     }

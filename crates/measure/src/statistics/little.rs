@@ -48,7 +48,7 @@ pub fn little(flows: &[Flow], oio: f64) -> Result<Little, BadInput> {
     all_finite("Little's law", &figures)?;
     if oio <= 0.0 || figures.iter().any(|x| *x < 0.0) {
         return Err(BadInput(format!(
-            "{oio} outstanding I/Os can't be held against a throughput: give threads × queue depth, and times and rates that are not below 0"
+            "{oio} outstanding I/Os are not valid for Little's law: give threads × queue depth, and times and rates of 0 or more"
         )));
     }
     let in_flight: f64 = flows.iter().map(|f| f.iops * f.mean_ns / 1e9).sum();

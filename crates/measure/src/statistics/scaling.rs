@@ -52,7 +52,7 @@ fn checked(points: &[ScalePoint]) -> Result<(), BadInput> {
     match points.iter().find(|p| p.n == 0 || p.throughput <= 0.0) {
         None => Ok(()),
         Some(p) => Err(BadInput(format!(
-            "a point with {} at {} can't be scaled: both must be above 0",
+            "a scaling point with N = {} and a throughput of {} is not valid: both must be above 0",
             p.n, p.throughput
         ))),
     }
@@ -94,7 +94,7 @@ pub fn fit(points: &[ScalePoint]) -> Result<Scalability, BadInput> {
     different.dedup();
     if different.len() < 4 {
         return Err(BadInput(format!(
-            "{} different numbers can't support a scalability law: measure at least four",
+            "{} different scaling points are too few for a scalability law: measure at least four",
             different.len()
         )));
     }
@@ -115,7 +115,7 @@ pub fn fit(points: &[ScalePoint]) -> Result<Scalability, BadInput> {
         .filter(|c| c[0] > 0.0 && c[1] >= 0.0 && c[2] >= 0.0)
         .min_by(|a, b| misfit(&rows, a).total_cmp(&misfit(&rows, b)));
     let Some(c) = best else {
-        return Err(BadInput("no scalability law goes through these points".to_owned()));
+        return Err(BadInput("no scalability law fits these points".to_owned()));
     };
     let law = Scalability {
         alone: 1.0 / c[0],

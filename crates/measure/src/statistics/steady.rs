@@ -41,7 +41,7 @@ impl std::fmt::Display for SteadyLimits {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "range ≤ {} % of the mean and slope ≤ {} % of it over {} rounds, at most {} rounds ({})",
+            "range ≤ {} % and slope ≤ {} % of the mean over {} rounds, at most {} rounds ({})",
             self.range_share_max * 100.0,
             self.slope_share_max * 100.0,
             self.window_rounds,
@@ -147,13 +147,15 @@ impl SteadyState {
         }
         if limits.window_rounds < 2 || limits.rounds_max < limits.window_rounds {
             return refuse(format!(
-                "a window of {} rounds within {} can't be judged: use 2 rounds or more, and at least as many in all",
+                "a window of {} rounds with a maximum of {} rounds is not valid: use a window of 2 rounds or more, and a maximum of at least the window",
                 limits.window_rounds, limits.rounds_max
             ));
         }
         for share in [limits.range_share_max, limits.slope_share_max] {
             if !(share > 0.0 && share.is_finite()) {
-                return refuse(format!("a limit of {share} can't be met: use a share above 0"));
+                return refuse(format!(
+                    "a steady-state limit of {share} can't be met: use a share above 0"
+                ));
             }
         }
         Ok(Self { limits, variables, rounds: Vec::new(), progress: Progress::Running })
@@ -164,13 +166,13 @@ impl SteadyState {
     pub fn push_round(&mut self, values: &[f64]) -> Result<Progress, BadInput> {
         if self.progress != Progress::Running {
             return Err(BadInput(format!(
-                "the search ended after round {}; start another to go on",
+                "the search for a steady state ended after round {}; start a new search to add rounds",
                 self.rounds.len()
             )));
         }
         if values.len() != self.variables.len() {
             return Err(BadInput(format!(
-                "a round has a value for each of {} variables, not {}: judge it when all its cells are done",
+                "a round needs one value for each of {} tracking variables, and has {}: add a round when all its cells are finished",
                 self.variables.len(),
                 values.len()
             )));
@@ -307,7 +309,12 @@ mod tests {
         assert_eq!((report.rounds, report.windows_tried), (25, 21));
         assert_eq!(report.windows[0].1.first_round, 21);
         let mut s = SteadyState::new(SteadyLimits::PTS, vec!["a".into(), "b".into()]).unwrap();
-        assert!(s.push_round(&[1.0]).unwrap_err().to_string().contains("2 variables, not 1"));
+        assert!(
+            s.push_round(&[1.0])
+                .unwrap_err()
+                .to_string()
+                .contains("2 tracking variables, and has 1")
+        );
         assert!(s.push_round(&[1.0, f64::NAN]).is_err());
         assert_eq!(s.report().rounds, 0, "what is refused is not kept");
         assert!(search([1.0; 4]).windows.is_empty());

@@ -19,7 +19,7 @@ use crate::Histogram;
 use serde::{Deserialize, Serialize};
 
 /// Scope of these intervals, in words, to be shown with them.
-pub const COVERS: &str = "the sampling error of this window only, corrected for how unevenly its slow operations fell over time; differences between runs are seen by repeats only";
+pub const COVERS: &str = "covers only the sampling error of this window, corrected for slow operations that come in clusters; only repeats show the difference between runs";
 
 /// Confidence interval of a percentile within one window.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

@@ -28,7 +28,7 @@ fn censored(cell: &Cell, total: &Interval, say: &mut Say) {
             "WINDOW_TOO_SHORT",
             Level::Warning,
             format!(
-                "operations that had not completed at the end were {:.0} % of the time in flight, and are in no latency: the figures are of those that came back first; measure for at least {}, with a ramp of {}, or at a smaller depth",
+                "operations still in flight at the end of the window account for {:.0} % of all time in flight, and no latency includes them: the figures favour operations that completed early; measure for at least {}, with a ramp of {}, or at a smaller depth",
                 share * 100.0,
                 human::duration_ns(round_up_s(10.0 * latency_ns(cell, total))),
                 human::duration_ns(round_up_s(2.0 * latency_ns(cell, total)))
@@ -46,7 +46,7 @@ fn censored(cell: &Cell, total: &Interval, say: &mut Say) {
             "FEW_OPERATIONS",
             Level::Warning,
             format!(
-                "{} and up to {slots} in flight at once: the rate is that of a queue that fills and empties; use --time, or at least --ops {}",
+                "only {} completed, with up to {slots} in flight at once: the rate is mostly that of the queue filling and emptying; use --time, or at least --ops {}",
                 if total.ops() == 1 {
                     "1 operation".to_owned()
                 } else {
@@ -82,7 +82,7 @@ pub(super) fn accounting(cell: &Cell, total: &Interval, say: &mut Say) {
                 "LITTLES_LAW_BROKEN",
                 Level::Invalid,
                 format!(
-                    "throughput × latency gives {:.2} I/Os in flight, {:.2} were counted: this is a fault of iodyno, please report it",
+                    "throughput × latency gives {:.2} I/Os in flight, but {:.2} were counted: this is a bug in iodyno, please report it",
                     balanced_ns / cell.window_ns.max(1) as f64,
                     cell.oio_mean()
                 ),
@@ -98,7 +98,7 @@ pub(super) fn accounting(cell: &Cell, total: &Interval, say: &mut Say) {
             "CLOCK",
             Level::Warning,
             format!(
-                "the fast clock was off by {ppm:.0} parts in a million from the system's; use --system-clock"
+                "the processor's time counter differed by {ppm:.0} parts per million from the system clock; use --system-clock"
             ),
         );
     }

@@ -34,7 +34,7 @@ pub(super) fn conditions(cell: &Cell, total: &Interval, say: &mut Say) {
             "CONDITIONS_CHANGED",
             Level::Warning,
             format!(
-                "set otherwise after the cell than before: {}; find the program that changes it, and measure again",
+                "settings of the machine changed during the cell: {}; find the program that changes them, and measure again",
                 found.changed.join("; ")
             ),
         );
@@ -44,7 +44,7 @@ pub(super) fn conditions(cell: &Cell, total: &Interval, say: &mut Say) {
             "SWAPPING",
             Level::Warning,
             format!(
-                "the machine swapped {} meanwhile: processors waited for that, and so did the device if it lies there; free memory first",
+                "the machine swapped {} during the cell: processors waited for swap I/O, and so did the device if the swap space is on it; free memory, and measure again",
                 human::size(pages * 4096)
             ),
         );
@@ -56,7 +56,7 @@ pub(super) fn conditions(cell: &Cell, total: &Interval, say: &mut Say) {
             "MAJOR_FAULTS",
             Level::Note,
             format!(
-                "{faults} page faults of iodyno itself waited for storage: memory is short; free some"
+                "{faults} page faults of iodyno itself waited for storage: memory is short; free memory"
             ),
         );
     }
@@ -72,7 +72,7 @@ fn processors(found: &Conditions, total: &Interval, cell: &Cell, say: &mut Say) 
             "THROTTLED",
             Level::Warning,
             format!(
-                "processors were slowed down for heat {times} times meanwhile: the generator and the kernel took longer than they would; cool the machine"
+                "processors were throttled {times} times during the cell because of heat: the generator and the kernel were slower than usual; cool the machine"
             ),
         );
     }
@@ -87,7 +87,7 @@ fn processors(found: &Conditions, total: &Interval, cell: &Cell, say: &mut Say) 
             "GOVERNOR",
             Level::Note,
             format!(
-                "the processors' clock follows the load (governor {governor}{turbo}): short I/Os at low depth are slower and less alike; set the governor to performance for comparisons"
+                "the processors' frequency follows the load (governor {governor}{turbo}): short I/Os at low depth are slower and vary more; set the governor to performance for comparisons"
             ),
         );
     }
@@ -98,7 +98,7 @@ fn processors(found: &Conditions, total: &Interval, cell: &Cell, say: &mut Say) 
             "CLOCK_SOURCE",
             Level::Note,
             format!(
-                "the kernel's clock source is {source}: each stamp costs more than by the processor's own counter, which the kernel does not trust here; see its log for why"
+                "the kernel's clock source is {source}: each timestamp takes longer than with the processor's own counter, which the kernel does not trust on this machine; the kernel's log says why"
             ),
         );
     }
@@ -106,7 +106,7 @@ fn processors(found: &Conditions, total: &Interval, cell: &Cell, say: &mut Say) 
         say(
             "VIRTUAL_MACHINE",
             Level::Note,
-            "this machine is virtual: its processors, its clock and what looks like a device are shared with others, and limits or bursts may be set from outside; compare only with the same kind of machine".to_owned(),
+            "this machine is virtual: its processors, clock and devices may be shared with other machines, and the host may impose limits or burst credits; compare only with the same kind of machine".to_owned(),
         );
     }
     let median = total.iter().filter_map(|(_, class)| class.service.quantile_ns(0.5)).min();
@@ -117,7 +117,7 @@ fn processors(found: &Conditions, total: &Interval, cell: &Cell, say: &mut Say) 
             "MITIGATIONS",
             Level::Note,
             format!(
-                "the kernel guards against {n} flaws of the processor, which makes each entry slower; at these latencies that counts, so compare only with machines that do the same"
+                "the kernel mitigates {n} processor vulnerabilities, which makes each system call slower and matters at these latencies; compare only with machines that have the same mitigations"
             ),
         );
     }
@@ -133,7 +133,7 @@ fn device(found: &Conditions, total: &Interval, cell: &Cell, say: &mut Say) {
             "HOT",
             Level::Warning,
             format!(
-                "the device is at {now:.0} °C and warns from {limit:.0} °C on: it may have slowed itself down; cool it, or rest between cells"
+                "the device is at {now:.0} °C, and its warning threshold is {limit:.0} °C: the device may have throttled itself; cool it, or pause between cells"
             ),
         );
     }
@@ -142,7 +142,7 @@ fn device(found: &Conditions, total: &Interval, cell: &Cell, say: &mut Say) {
             "LINK_BELOW_CAPABILITY",
             Level::Warning,
             format!(
-                "the device's PCIe link runs at {link}: its throughput is limited by that; look at slot, riser, cable and firmware settings"
+                "the device's PCIe link runs at {link}, which limits the throughput; check the slot, riser, cable and firmware settings"
             ),
         );
     }
@@ -151,7 +151,7 @@ fn device(found: &Conditions, total: &Interval, cell: &Cell, say: &mut Say) {
             "RAID_AT_WORK",
             Level::Warning,
             format!(
-                "a RAID set of the target was at work for itself ({}): wait for its end, or stop it",
+                "a RAID set below the target was doing background work ({}); wait until it ends, or stop it, and measure again",
                 found.raid_at_work.join(", ")
             ),
         );
@@ -161,7 +161,7 @@ fn device(found: &Conditions, total: &Interval, cell: &Cell, say: &mut Say) {
             "BUSY_BEFORE",
             Level::Note,
             format!(
-                "{} of others in flight on the device just before the cell; find the program that uses it",
+                "other programs had {} in flight on the device just before the cell; find the program that uses the device",
                 if n == 1 { "1 I/O".to_owned() } else { format!("{n} I/Os") }
             ),
         );
@@ -177,7 +177,7 @@ fn device(found: &Conditions, total: &Interval, cell: &Cell, say: &mut Say) {
                 "FOREIGN_TRIM",
                 level,
                 format!(
-                    "other programs discarded {} on the device during the cell ({:.0} % of what it moved): the device had other work, and may be in another state now; see fstrim and mounts with discard",
+                    "other programs discarded {} on the device during the cell ({:.0} % of the bytes that the cell moved): the discards disturbed the cell, and may have changed the device's state; check for fstrim and for mounts with the option discard",
                     human::size(bytes),
                     share * 100.0
                 ),
@@ -195,7 +195,7 @@ fn device(found: &Conditions, total: &Interval, cell: &Cell, say: &mut Say) {
             "BELOW_PHYSICAL_BLOCK",
             Level::Note,
             format!(
-                "writes of {} are not whole physical blocks of {}: the device reads before it writes; use multiples of that",
+                "writes of {} are not a multiple of the physical block of {}: the device reads before it writes; use a multiple of the physical block",
                 human::size(u64::from(*bytes)),
                 human::size(physical)
             ),
@@ -208,7 +208,7 @@ fn device(found: &Conditions, total: &Interval, cell: &Cell, say: &mut Say) {
         say(
             "VOLATILE_CACHE",
             Level::Note,
-            "writes were acknowledged with a volatile cache in use, and none was flushed: these are not the times of durable writes; use a workload that flushes for those, such as redo-log".to_owned(),
+            "the device acknowledged writes from a volatile cache, and no flush was issued: the latencies are not those of durable writes; for durable writes use a workload that flushes, such as redo-log".to_owned(),
         );
     }
     if let Some(used) = found.file_system_used.filter(|used| *used > FILE_SYSTEM_USED_MAX) {
@@ -216,7 +216,7 @@ fn device(found: &Conditions, total: &Interval, cell: &Cell, say: &mut Say) {
             "FILE_SYSTEM_FULL",
             Level::Warning,
             format!(
-                "the file system is {:.0} % full: it fragments what it writes and looks for space; free some, or measure the device itself",
+                "the file system is {:.0} % full: it searches longer for free space and fragments new data; free some space, or measure the device itself",
                 used * 100.0
             ),
         );
@@ -231,7 +231,7 @@ fn device(found: &Conditions, total: &Interval, cell: &Cell, say: &mut Say) {
             "INTERRUPTS_ON_ONE_CPU",
             Level::Note,
             format!(
-                "{:.0} % of the device's {} interrupts went to one processor: it can be the limit; spread them (irqbalance, smp_affinity)",
+                "{:.0} % of the device's {} interrupts went to one processor, which may limit the rate; spread the interrupts (irqbalance, smp_affinity)",
                 share * 100.0,
                 human::whole(n)
             ),

@@ -15,14 +15,14 @@ pub(super) fn emulated(cell: &Cell, say: &mut Say) {
         say(
             "EMULATED",
             Level::Note,
-            "emulated, in virtual time: the result of a storage model, not a measurement; valid means that the run was sound, not that the model is".to_owned(),
+            "emulated, in virtual time: the result of a storage model, not a measurement; VALID means that the run was sound, not that the model is accurate".to_owned(),
         );
     }
     if cell.evidence.emulated_live {
         say(
             "EMULATED",
             Level::Note,
-            "emulated, in real time: the result of a storage model driven by this machine's clock; valid means that the run was sound, not that the model is like the device".to_owned(),
+            "emulated, in real time: the result of a storage model driven by this machine's clock; VALID means that the run was sound, not that the model is accurate".to_owned(),
         );
     }
     driver_threads(cell, say);
@@ -31,7 +31,7 @@ pub(super) fn emulated(cell: &Cell, say: &mut Say) {
     {
         let away = cell.evidence.late_away_share.map_or(String::new(), |away| {
             format!(
-                ", {:.0} % of these because the thread that spun for them had lost its core meanwhile, to the kernel, another program or the hypervisor",
+                ", {:.0} % of these because the thread that waited for them had lost its core to the kernel, another program or the hypervisor",
                 away / late * 100.0
             )
         });
@@ -39,7 +39,7 @@ pub(super) fn emulated(cell: &Cell, say: &mut Say) {
             "LATE",
             Level::Warning,
             format!(
-                "{:.1} % of completions came more than 10 µs later than in the model{away}: this machine is too busy or too small to keep the model's times; stop what else runs, or use model:",
+                "{:.1} % of completions were more than 10 µs later than the model's time{away}: this machine is too busy or too small to emulate in real time; stop other programs, or use model:",
                 late * 100.0
             ),
         );
@@ -55,7 +55,7 @@ fn driver_threads(cell: &Cell, say: &mut Say) {
         "DRIVER_THREAD",
         Level::Note,
         format!(
-            "the driver thread is {:.0} % busy and limits the rate: {modules} modules share one, the vendor's default; ?occupancy=max gives each its own",
+            "the driver thread is {:.0} % busy and limits the rate: {modules} modules share one thread, the vendor's default; ?occupancy=max gives each module its own",
             busy.share * 100.0
         ),
     );

@@ -25,17 +25,14 @@ pub(super) fn completeness(cell: &Cell, total: &Interval, say: &mut Say) {
             "INTERRUPTED",
             Level::Warning,
             format!(
-                "stopped after {:.1} s of measuring; what had completed is kept",
+                "the run was stopped after {:.1} s of measuring; the results up to then are kept",
                 cell.seconds()
             ),
         ),
         Ended::Crashed => say(
             "CRASHED",
             Level::Warning,
-            format!(
-                "the process died; {:.1} s had reached the notebook and are kept",
-                cell.seconds()
-            ),
+            format!("the process died; the notebook keeps the first {:.1} s", cell.seconds()),
         ),
         Ended::Errors => say(
             "STOPPED_BY_ERRORS",
@@ -50,7 +47,7 @@ pub(super) fn completeness(cell: &Cell, total: &Interval, say: &mut Say) {
             "RUNNING",
             Level::Warning,
             format!(
-                "still being measured: these are the figures of the first {:.1} s",
+                "the cell is still being measured: these are the figures of the first {:.1} s",
                 cell.seconds()
             ),
         ),
@@ -58,8 +55,8 @@ pub(super) fn completeness(cell: &Cell, total: &Interval, say: &mut Say) {
             "SETTLED",
             Level::Note,
             match &cell.evidence.settled {
-                Some(how) => format!("ended early: {how}"),
-                None => "ended early: its steady state was proven".to_owned(),
+                Some(how) => format!("the cell ended early: {how}"),
+                None => "the cell ended early: its steady state was proven".to_owned(),
             },
         ),
         Ended::Time | Ended::Ops | Ended::Bytes => {}
@@ -77,7 +74,7 @@ pub(super) fn completeness(cell: &Cell, total: &Interval, say: &mut Say) {
         // of failures is unknown.
         let share = errors.total() as f64 / (errors.total() + total.ops()) as f64;
         let share = if total.ops() == 0 {
-            ", those of the ramp included".to_owned()
+            ", including those during the ramp".to_owned()
         } else {
             format!(" ({:.3} %)", share * 100.0)
         };
@@ -103,12 +100,12 @@ pub(super) fn completeness(cell: &Cell, total: &Interval, say: &mut Say) {
                 "no operation completed in the measured window: the target did not answer"
             }
             Ended::Interrupted | Ended::Crashed => {
-                "no operation completed in the measured window before it was cut short"
+                "no operation completed in the measured window before the run was stopped"
             }
             _ if cell.ended == Ended::Errors || errors.total() > 0 => {
-                "no operation completed in the measured window: what was tried failed"
+                "no operation completed in the measured window: all operations failed"
             }
-            _ => "no operation completed in the measured window; give it more time",
+            _ => "no operation completed in the measured window; allow more time (--time)",
         };
         say("NOTHING_COMPLETED", Level::Invalid, text.to_owned());
     }
@@ -122,15 +119,13 @@ fn hung(cell: &Cell) -> String {
     let operations = if hung.ops == 1 { "operation" } else { "operations" };
     let (at_least, stuck) = match hung.stuck_workers {
         0 => ("", String::new()),
-        1 => {
-            ("at least ", ", but for the last interval of a worker stuck in the kernel".to_owned())
-        }
+        1 => ("at least ", ", except the last interval of a worker stuck in the kernel".to_owned()),
         n => {
-            ("at least ", format!(", but for the last interval of {n} workers stuck in the kernel"))
+            ("at least ", format!(", except the last interval of {n} workers stuck in the kernel"))
         }
     };
     format!(
-        "the target stopped answering: {at_least}{} {operations} in flight did not complete, the oldest within {:.1} s, and the run was ended; what had completed until then is counted{stuck}; see the device's or the server's own log",
+        "the target stopped answering: {at_least}{} {operations} in flight did not complete, the oldest for {:.1} s, and the run was ended; operations that completed before are counted{stuck}; see the log of the device or the server",
         hung.ops,
         hung.oldest_ns as f64 / 1e9
     )

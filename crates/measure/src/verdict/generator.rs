@@ -35,7 +35,7 @@ fn messages(cell: &Cell, say: &mut Say) {
     if achieved_per_s < RATE_SHARE_MIN * rate_per_s || waiting || log.dropped > 0 {
         let lost = match log.dropped {
             0 => format!(
-                "{} were due and not persisted at the end",
+                "{} were due but not persisted at the end",
                 human::count(log.backlog_end as f64)
             ),
             n => format!("publishers dropped {}", human::count(n as f64)),
@@ -82,14 +82,14 @@ pub(super) fn generator(cell: &Cell, total: &Interval, say: &mut Say) {
                 "RATE_MISSED",
                 Level::Warning,
                 format!(
-                    "{}/s of the {}/s offered were completed and {} operations were due at the end: the target does not sustain this rate, so response times grow with the length of the run; {}",
+                    "{}/s of the {}/s offered were completed, and {} operations were overdue at the end: the target does not sustain this rate, so response times grow with the length of the run; {}",
                     human::count(iops),
                     human::count(offered),
                     cell.backlog_ops,
                     if cell.evidence.trace.is_some() {
                         "replay the trace more slowly, such as with --speed 0.5"
                     } else {
-                        "lower --rate or look for the knee"
+                        "lower --rate, or search the highest sustained rate with --find-rate"
                     }
                 ),
             );
@@ -99,7 +99,7 @@ pub(super) fn generator(cell: &Cell, total: &Interval, say: &mut Say) {
                 .map_or(String::new(), |v| format!("; response p99 {}", human::time_ns(v as f64)));
             let by_chance = if is_short {
                 format!(
-                    " (arrivals are random: {}/s were due, and all were completed)",
+                    " (arrivals are random: only {}/s were due, and all were completed)",
                     human::count(iops)
                 )
             } else {
@@ -111,7 +111,7 @@ pub(super) fn generator(cell: &Cell, total: &Interval, say: &mut Say) {
                 if cell.evidence.trace.is_some() {
                     let late = late_words(cell);
                     format!(
-                        "the times of the trace were kept, {}/s on average{late}{p99}",
+                        "the trace was replayed at its original times, {}/s on average{late}{p99}",
                         human::count(offered)
                     )
                 } else {
@@ -132,13 +132,13 @@ pub(super) fn generator(cell: &Cell, total: &Interval, say: &mut Say) {
             level,
             if iops > ceiling {
                 format!(
-                    "{}/s is more than the {}/s that iodyno itself reached on the null engine just before, which was disturbed: this may be the generator's speed, not the target's; use more --threads, on a quieter machine",
+                    "{}/s is more than the {}/s that iodyno itself reached on the null engine just before, so the null engine's run was disturbed: the generator, not the target, may limit the rate; use more --threads, on a quieter machine",
                     human::count(iops),
                     human::count(ceiling)
                 )
             } else {
                 format!(
-                    "{}/s is {:.0} % of what iodyno itself reaches on the null engine ({}/s): this is the generator's speed, not the target's; use more --threads",
+                    "{}/s is {:.0} % of the rate that iodyno itself reaches on the null engine ({}/s): the generator limits the rate, not the target; use more --threads",
                     human::count(iops),
                     100.0 * iops / ceiling,
                     human::count(ceiling)
@@ -152,7 +152,7 @@ pub(super) fn generator(cell: &Cell, total: &Interval, say: &mut Say) {
             "CPU_BOUND",
             Level::Note,
             format!(
-                "a worker used {:.0} % of its core: latencies include waiting for that core; more --threads may go faster",
+                "a worker used {:.0} % of its core: latencies include waiting for that core; more --threads may be faster",
                 busiest * 100.0
             ),
         );
@@ -184,7 +184,7 @@ fn late_words(cell: &Cell) -> String {
         Some(format!("{name} {}", time(lateness.supported_quantile_ns(q)?)))
     });
     let max = lateness.max_ns().map(|ns| format!("at most {}", time(ns)));
-    format!("; submitted late by {}", quantiles.chain(max).collect::<Vec<_>>().join(", "))
+    format!("; submission lateness {}", quantiles.chain(max).collect::<Vec<_>>().join(", "))
 }
 
 /// Number of late operations. They are counted, because a percentile needs more operations than a slow rate yields in
@@ -211,7 +211,7 @@ fn coarse_stamps(cell: &Cell, total: &Interval, say: &mut Say) {
             "COARSE_STAMPS",
             Level::Note,
             format!(
-                "completions were reaped {:.1} at a time; their stamps are up to {} late (mean), {} at most",
+                "completions were reaped {:.1} at a time, so their timestamps are late by up to {} on average and {} at most",
                 cell.stamps.completions as f64 / cell.stamps.reaps.max(1) as f64,
                 human::time_ns(span),
                 human::time_ns(cell.stamps.span_max_ns as f64)

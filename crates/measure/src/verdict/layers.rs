@@ -26,11 +26,11 @@ pub(super) fn layers(cell: &Cell, total: &Interval, say: &mut Say) {
         say(
             "LAYER",
             at_most(Level::Warning),
-            format!("{all}: these figures are not the device's; measure the device beneath"),
+            format!("{all}: these figures are not the device's; measure the device below"),
         );
     }
     if !noted.is_empty() {
-        say("LAYER", Level::Note, format!("{}: part of these figures", noted.join("; ")));
+        say("LAYER", Level::Note, format!("{}: the figures include this effect", noted.join("; ")));
     }
     for set in storage.effects.iter().filter(|of| of.effect == Effect::Degraded) {
         let missing = set.amount.as_deref().unwrap_or("members");
@@ -38,7 +38,7 @@ pub(super) fn layers(cell: &Cell, total: &Interval, say: &mut Say) {
             "RAID_DEGRADED",
             at_most(Level::Warning),
             format!(
-                "{} ({}) lacks {missing}: reads and writes are those of the others; replace what failed, wait for the rebuild, and measure again",
+                "{} ({}) lacks {missing}: the remaining members serve all reads and writes; replace the failed members, wait for the rebuild, and measure again",
                 set.layer, set.driver
             ),
         );
@@ -49,7 +49,7 @@ pub(super) fn layers(cell: &Cell, total: &Interval, say: &mut Say) {
             "CHECKSUMMED",
             Level::Note,
             format!(
-                "{} passes direct writes through the page cache, since it keeps checksums, and waits for each: they are slower than the device; a file made after chattr +C in its folder has none",
+                "{} passes direct writes through the page cache because it keeps checksums, and waits for each write: writes are slower than on the device; a file created after chattr +C on its folder has no checksums",
                 file_system.layer
             ),
         );
@@ -66,7 +66,7 @@ fn of(found: &LayerEffect, writes: bool) -> Option<(Level, String)> {
         Effect::Delays => (Level::Warning, format!("delays operations{}", by(" by "))),
         Effect::Fails => (Level::Warning, format!("fails operations on purpose{}", by(" "))),
         Effect::Caches => {
-            (Level::Warning, "answers from a second, faster device what that holds".to_owned())
+            (Level::Warning, "answers some reads from a second, faster device".to_owned())
         }
         Effect::CachesWrites => {
             (where_writes(Level::Warning), "holds writes on a second, faster device".to_owned())
@@ -78,13 +78,13 @@ fn of(found: &LayerEffect, writes: bool) -> Option<(Level, String)> {
         Effect::RecordsWrites => {
             (where_writes(Level::Warning), "writes all data to a second device too".to_owned())
         }
-        Effect::Resyncs => (Level::Warning, format!("was at work for itself{}", by(": "))),
+        Effect::Resyncs => (Level::Warning, format!("was doing background work{}", by(": "))),
         Effect::Allocates => (
             Level::Note,
-            "allocates blocks at their first write, and reads of others touch no medium".to_owned(),
+            "allocates blocks at their first write, and reads of unallocated blocks touch no medium".to_owned(),
         ),
         Effect::Reduces => (Level::Note, "compresses and deduplicates".to_owned()),
-        Effect::Encrypts => (Level::Note, "encrypts by this machine's processors".to_owned()),
+        Effect::Encrypts => (Level::Note, "encrypts on this machine's processors".to_owned()),
         Effect::Verifies => (Level::Note, "keeps and verifies checksums".to_owned()),
         Effect::Degraded | Effect::BuffersWrites | Effect::Unknown => return None,
     };

@@ -98,7 +98,7 @@ pub(super) fn limit(cell: &Cell, say: &mut Say) {
             "LIMITED",
             Level::Warning,
             format!(
-                "the rate is that of a limit, not of the device: {words}; latencies are waits for it; lift the limit, or measure outside of this control group"
+                "a limit determines the rate, not the device: {words}; latencies are mostly waits for the limit; lift the limit, or measure outside this control group"
             ),
         );
     } else if cell.key.place.is_none() && cell.key.offered_iops.is_none() {
@@ -107,7 +107,7 @@ pub(super) fn limit(cell: &Cell, say: &mut Say) {
             "LIMITED",
             Level::Warning,
             format!(
-                "the rate looks like a limit above the device, such as a hypervisor's or a volume's: {words}; look for the limit of the volume, the virtual disk or the server"
+                "a limit above the device, such as a hypervisor's or a volume's, seems to determine the rate: {words}; check the limits of the volume, the virtual disk or the server"
             ),
         );
     }
@@ -168,10 +168,10 @@ fn fingerprint(cell: &Cell, total: &Interval) -> Option<String> {
     let factor = mean_ns / fastest_ns.max(1.0);
     let (oio, even) = (cell.oio_mean(), 100.0 * deviation / mean);
     let (chance_max, waits) = if factor >= WAIT_FACTOR_MIN {
-        let waits = format!("operations took {factor:.0} times as long as the fastest on average");
+        let waits = format!("operations took on average {factor:.0} times as long as the fastest");
         (CHANCE_MAX_WAITS, waits)
     } else if factor >= ALIKE_FACTOR_MIN && oio >= QUEUE_OIO_MIN {
-        (CHANCE_MAX_ALIKE, format!("{oio:.0} operations waited for it in a queue"))
+        (CHANCE_MAX_ALIKE, format!("{oio:.0} operations waited in a queue"))
     } else {
         return None;
     };
@@ -179,7 +179,7 @@ fn fingerprint(cell: &Cell, total: &Interval) -> Option<String> {
     let nearest = round_rate(mean, total.bytes() as f64 / total.ops().max(1) as f64, ops);
     let (words, chance) = nearest.filter(|(_, chance)| *chance <= chance_max)?;
     Some(format!(
-        "{words}, even to {even:.1} % and as near to a round number as one in {:.0} rates is by chance, while {waits}",
+        "{words}, constant to within {even:.1} % and as close to a round number as only one in {:.0} rates is by chance, while {waits}",
         1.0 / chance
     ))
 }

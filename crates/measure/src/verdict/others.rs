@@ -25,12 +25,12 @@ pub(super) fn others(cell: &Cell, total: &Interval, say: &mut Say) {
         let (level, words) = if share > STALLED_SHARE_MAX {
             let percent = share * 100.0;
             let words = format!(
-                "{percent:.0} % of all latency is of operations on memory that took up to {longest}: this process was not running then, so the mean and the rate are the machine's load as much as the memory's; measure again on a quiet machine"
+                "operations on memory that took up to {longest} make up {percent:.0} % of all latency: this process was not running for that time, so the mean and the rate depend on the machine's load as much as on the memory; measure again on a quiet machine"
             );
             (Level::Warning, words)
         } else {
             let words = format!(
-                "an operation on memory took {longest}: this process was not running then, and tails of cells on storage here hold such stalls too"
+                "an operation on memory took {longest}: this process was not running for that time, and tail latencies of storage measured on this machine include such stalls too"
             );
             (Level::Note, words)
         };
@@ -43,7 +43,7 @@ pub(super) fn others(cell: &Cell, total: &Interval, say: &mut Say) {
             "FOREIGN_IO",
             Level::Warning,
             format!(
-                "other processes did I/O on the device during the run: {:.0} % on top of ours",
+                "other processes did I/O on the device during the run: their I/O was {:.0} % of iodyno's; stop them, and measure again",
                 share * 100.0
             ),
         );
@@ -55,7 +55,7 @@ pub(super) fn others(cell: &Cell, total: &Interval, say: &mut Say) {
             "STOLEN_CPU",
             Level::Note,
             format!(
-                "the hypervisor took {:.0} % of the processors' time for others: expect tails that are not the storage's",
+                "the hypervisor gave {:.0} % of the processors' time to other machines: tail latencies include these waits",
                 share * 100.0
             ),
         );
@@ -65,7 +65,7 @@ pub(super) fn others(cell: &Cell, total: &Interval, say: &mut Say) {
             "NOTHING_RECENT",
             Level::Note,
             format!(
-                "{} draws needed a recently used block before there was one, and were drawn at random",
+                "{} operations needed a recently used block before any block had been used, and used a random block",
                 e.recent_misses
             ),
         );
@@ -75,7 +75,7 @@ pub(super) fn others(cell: &Cell, total: &Interval, say: &mut Say) {
             "OVERLAPS_SKIPPED",
             Level::Note,
             format!(
-                "{} operations met a block that was in flight and were replaced by the next draw: verified content allows one writer at a time",
+                "{} operations fell on a block that was being written and were replaced by operations on other blocks: verified content allows one writer per block at a time",
                 e.overlaps_skipped
             ),
         );

@@ -34,19 +34,19 @@ fn starved(cell: &Cell, worker: usize, share: f64, say: &mut Say) {
     let (level, spoils) = match (share >= limit, is_open) {
         (true, false) => (
             Level::Warning,
-            "the rate and all percentiles are this machine's as much as the storage's",
+            "the rate and all percentiles depend on this machine as much as on the storage",
         ),
         (true, true) => (
             Level::Warning,
-            "response times and percentiles are this machine's as much as the storage's",
+            "response times and percentiles depend on this machine as much as on the storage",
         ),
-        (false, _) => (Level::Note, "the highest percentiles may hold these waits"),
+        (false, _) => (Level::Note, "the highest percentiles may include these waits"),
     };
     // On memory (MEMORY), no other verdict is above a note.
     let level = if cell.evidence.is_memory() { Level::Note } else { level };
     let workers = cell.resources.run_delay.len();
     let who = if workers > 1 {
-        format!("worker {} of {workers}, the worst,", worker + 1)
+        format!("worker {} of {workers} (the worst)", worker + 1)
     } else {
         "the worker".to_owned()
     };
@@ -54,7 +54,7 @@ fn starved(cell: &Cell, worker: usize, share: f64, say: &mut Say) {
     let pressure = cell.evidence.conditions.as_ref().and_then(|c| c.processor_pressure);
     let pressure = pressure.filter(|pressure| *pressure > 0.1).map_or(String::new(), |pressure| {
         format!(
-            "; on this machine something waited for a processor {:.0} % of the time",
+            "; some program on this machine waited for a processor {:.0} % of the time",
             pressure * 100.0
         )
     });
@@ -62,7 +62,7 @@ fn starved(cell: &Cell, worker: usize, share: f64, say: &mut Say) {
         "STARVED",
         level,
         format!(
-            "{who} could have run for {} of {} and had no processor ({:.1} %){}{pressure}: {spoils}; stop other programs, or use fewer --threads or other --cpus",
+            "{who} waited for a processor for {} of {} ({:.1} %){}{pressure}: {spoils}; stop other programs, or use fewer --threads or other --cpus",
             human::time_ns(waited_ns as f64),
             human::duration_ns(cell.window_ns),
             share * 100.0,
@@ -81,7 +81,7 @@ fn worst_interval(cell: &Cell) -> String {
         Some((index, ns)) if intervals > 4 && 3 * total_ns < intervals * ns => {
             let at = |index: usize| index as f64 * cell.interval_ns as f64 / 1e9;
             format!(
-                ", {:.0} % of that from {:.1} to {:.1} s",
+                ", {:.0} % of the wait from {:.1} to {:.1} s",
                 100.0 * *ns as f64 / total_ns.max(1) as f64,
                 at(index),
                 at(index + 1)
@@ -112,7 +112,7 @@ fn late_submission(cell: &Cell, starved_share: f64, say: &mut Say) {
         "LATE_SUBMISSION",
         Level::Note,
         format!(
-            "{:.0} % of the operations were submitted over 1 ms after their intended start, at most {}: {why}; response times count from the intended start and include it",
+            "{:.0} % of the operations were submitted over 1 ms after their intended start, at most {}: {why}; response times count from the intended start and include the delay",
             share * 100.0,
             human::time_ns(lateness.max_ns().unwrap_or(0) as f64)
         ),

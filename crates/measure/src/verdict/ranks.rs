@@ -23,7 +23,7 @@ pub(super) fn ranks(cell: &Cell, say: &mut Say) {
     let apart_ns = ranks.iter().map(apart_ns).max().unwrap_or(0);
     if is_apart(apart_ns, cell) {
         let words = format!(
-            "ranks started up to {} apart, more than {:.0} % of the window: the rates of ranks are added, though they are of different times; measure longer, with no more ranks than processors on a host",
+            "ranks started up to {} apart, more than {:.0} % of the window: the total adds rates from different times; measure longer, with at most one rank per processor of a host",
             human::time_ns(apart_ns as f64),
             APART_SHARE_MAX * 100.0
         );
@@ -33,7 +33,7 @@ pub(super) fn ranks(cell: &Cell, say: &mut Say) {
     let busy = ranks.iter().filter(|rank| is_busy(rank)).count();
     if busy > 0 && busy * 2 >= ranks.len() && !cell.evidence.in_process {
         let words = format!(
-            "{busy} of {} ranks used {:.0} % or more of their processors, or of what their generators reach: more or faster clients would reach more, so this is not a limit of the storage",
+            "{busy} of {} ranks used {:.0} % or more of their processors, or of their generators' highest rate: the clients limit the rate, not the storage; use more or faster clients",
             ranks.len(),
             BUSY_SHARE * 100.0
         );
@@ -61,7 +61,7 @@ pub fn of_each_rank(cell: &Cell) -> Vec<Vec<Verdict>> {
         if is_busy(rank) && !cell.evidence.in_process {
             say(
                 "CLIENT_BOUND",
-                "it used up its processors, or reached what its generator can".to_owned(),
+                "it used up its processors, or reached its generator's highest rate".to_owned(),
             );
         }
         all
@@ -100,7 +100,8 @@ fn stragglers(ranks: &[RankFigures], say: &mut Say) {
     let Some(slowest) = behind.first() else { return };
     let others = match behind.len() - 1 {
         0 => String::new(),
-        n => format!("; {n} more are below {:.0} %", LAGS_BELOW * 100.0),
+        1 => format!("; 1 more rank is below {:.0} %", LAGS_BELOW * 100.0),
+        n => format!("; {n} more ranks are below {:.0} %", LAGS_BELOW * 100.0),
     };
     let words = format!(
         "rank {} on {} had {:.0} % of the median rank's rate{others}. {}",
@@ -120,32 +121,37 @@ fn why(rank: &RankFigures) -> String {
             .push(format!("its workers used {:.0} % of their processors", rank.cpu_share * 100.0));
     }
     if let Some(share) = rank.steal_share.filter(|share| *share > 0.02) {
-        reasons.push(format!("its hypervisor took {:.0} % of its processors", share * 100.0));
+        reasons.push(format!("its hypervisor took {:.0} % of its processors' time", share * 100.0));
     }
     if let Some(share) = rank.foreign_share.filter(|share| *share > 0.05) {
-        reasons.push(format!("others used its device, {:.0} % on top", share * 100.0));
+        reasons.push(format!(
+            "other programs used its device, with {:.0} % of the rank's I/O",
+            share * 100.0
+        ));
     }
     if let Some(share) = rank.late_share.filter(|share| *share > LATE_SHARE) {
         let share = share * 100.0;
         reasons.push(format!("{share:.0} % of its operations were submitted over 1 ms late"));
     }
     if let Some(times) = rank.processor_throttles.filter(|times| *times > 0) {
-        reasons.push(format!("its processors were slowed down for heat {times} times"));
+        reasons.push(format!("its processors were throttled {times} times because of heat"));
     }
     if let (Some(now), Some(limit)) = (rank.temperature_c, rank.temperature_warning_c)
         && now >= limit
     {
-        reasons.push(format!("its device is at {now:.0} °C and warns from {limit:.0} °C on"));
+        reasons.push(format!(
+            "its device is at {now:.0} °C, and the warning threshold is {limit:.0} °C"
+        ));
     }
     if rank.start_late_ns as f64 > 0.1 * rank.window_ns as f64 {
         let late = human::time_ns(rank.start_late_ns as f64);
         reasons.push(format!("it started {late} late"));
     }
     if reasons.is_empty() {
-        "Its workers' processor time, its hypervisor, I/O of other programs, late submission and heat do not explain that: look at other programs on its host, at its device, and at its path to the storage"
+        "Its workers' processor time, its hypervisor, I/O of other programs, late submission and heat do not explain the low rate: check other programs on its host, its device, and its path to the storage"
             .to_owned()
     } else {
-        format!("What was seen there: {}", reasons.join("; "))
+        format!("Possible causes on that rank: {}", reasons.join("; "))
     }
 }
 
@@ -204,11 +210,13 @@ mod tests {
             words.starts_with("rank 3 on h3 had 30 % of the median rank's rate; 1 more"),
             "{words}"
         );
-        assert!(words.contains("do not explain that"), "{words}");
+        assert!(words.contains("do not explain the low rate"), "{words}");
         let busy = RankFigures { cpu_share: 0.97, foreign_share: Some(0.5), ..rank(3, 300) };
         let all = found(vec![rank(0, 1000), rank(1, 1000), rank(2, 1000), busy]);
         assert!(
-            all[0].1.contains("used 97 % of their processors; others used its device, 50 %"),
+            all[0].1.contains(
+                "used 97 % of their processors; other programs used its device, with 50 %"
+            ),
             "{all:?}"
         );
         let hot = RankFigures {
@@ -219,7 +227,7 @@ mod tests {
             ..rank(3, 300)
         };
         let all = found(vec![rank(0, 1000), rank(1, 1000), rank(2, 1000), hot]);
-        let words = "25 % of its operations were submitted over 1 ms late; its processors were slowed down for heat 3 times; its device is at 81 °C and warns from 80 °C on";
+        let words = "25 % of its operations were submitted over 1 ms late; its processors were throttled 3 times because of heat; its device is at 81 °C, and the warning threshold is 80 °C";
         assert!(all[0].1.contains(words), "{all:?}");
     }
 

@@ -35,7 +35,7 @@ pub(super) fn samples(cell: &Cell, total: &Interval, say: &mut Say) {
             "SHORT",
             Level::Note,
             format!(
-                "measured for only {}: background work of a device is slower than that",
+                "the window is only {}: background work of a device takes longer; use a longer --time",
                 human::duration_ns(cell.window_ns)
             ),
         );

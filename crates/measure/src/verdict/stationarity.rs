@@ -58,7 +58,7 @@ fn stalls(cell: &Cell, found: &Stationarity, say: &mut Say) {
     };
     let what = if count == 1 {
         format!(
-            "next to nothing completed for {} of {whole} ({} of the window, {})",
+            "throughput was almost zero for {} of {whole} ({} of the window, {})",
             human::duration_ns(longest.length_ns()),
             percent(share),
             span(longest)
@@ -67,7 +67,7 @@ fn stalls(cell: &Cell, found: &Stationarity, say: &mut Say) {
         let period = found.stall_period_ns();
         let every = period.map_or(String::new(), |ns| format!(" every {}", human::duration_ns(ns)));
         format!(
-            "next to nothing completed in {count} stalls{every}, {} of {whole} ({}), the longest {} ({})",
+            "throughput was almost zero in {count} stalls{every}, in total {} of {whole} ({}), the longest {} ({})",
             human::duration_ns(found.stalled_ns()),
             percent(share),
             human::duration_ns(longest.length_ns()),
@@ -75,17 +75,21 @@ fn stalls(cell: &Cell, found: &Stationarity, say: &mut Say) {
         )
     };
     let rate = cell.iops() / (1.0 - share).max(0.01);
-    let own = if is_starved(cell, longest) { "; the workers had no processor then" } else { "" };
+    let own = if is_starved(cell, longest) {
+        "; the workers had no processor during the longest stall"
+    } else {
+        ""
+    };
     say(
         "STALL",
         level,
         format!(
-            "{what}{own}; {}/s without; percentiles hide this, see max and the series; {}",
+            "{what}{own}; throughput without stalls is {}/s; percentiles hide stalls: look at max and the series; {}",
             human::count(rate),
             if level == Level::Warning {
                 "find the cause (kernel log, other load, limits), or measure longer"
             } else {
-                "too short to change the mean"
+                "the stalled time is too short to change the mean"
             }
         ),
     );
@@ -111,7 +115,7 @@ fn trend(cell: &Cell, shift: &Shift) -> String {
     };
     let settles = if cell.evidence.virtual_time { "a longer --ramp" } else { "--ramp and --time" };
     format!(
-        "throughput {verb} from {before}/s to {after}/s {when}: the mean is of no one state; measure longer, after a warm-up ({settles}), and look for a burst that ends, heat or other load"
+        "throughput {verb} from {before}/s to {after}/s {when}: the mean mixes two states; measure longer, after a warm-up ({settles}), and check for burst credits that ran out, heat or other load"
     )
 }
 
@@ -122,10 +126,11 @@ fn periodic(swing: &Swing, level: Level) -> String {
             human::duration_ns(20 * swing.period_ns)
         )
     } else {
-        "the mean covers whole periods, and percentiles mix both phases".to_owned()
+        "the window covers enough periods for the mean, but percentiles mix fast and slow phases"
+            .to_owned()
     };
     format!(
-        "throughput swings by ± {} with a period of {} ({:.0} in the window); {remedy}",
+        "throughput oscillates by ± {} with a period of {} ({:.0} periods in the window); {remedy}",
         percent(swing.amplitude_share),
         human::duration_ns(swing.period_ns),
         swing.periods

@@ -34,20 +34,21 @@ fn uncached(cell: &Cell, say: &mut Say) {
     let Some(of) = &cell.evidence.uncached else { return };
     let counts = match (of.before_bytes, of.after_bytes, of.unwritten_bytes) {
         (Some(before), Some(after), Some(unwritten)) => format!(
-            "of {} it held {} before the cell and {} after it, {} of that still to be written",
+            "of the cell's {}, the page cache held {} before the cell and {} after it, {} of that dirty",
             human::size(of.bytes),
             human::size(before),
             human::size(after),
             human::size(unwritten)
         ),
-        _ => "what it held is not known, for the kernel does not count it".to_owned(),
+        _ => "how much the page cache held is not known, because this kernel does not report it"
+            .to_owned(),
     };
     let (level, found) = if is_uncached(cell) {
         (Level::Note, "that leaves nothing in the page cache (RWF_DONTCACHE)")
     } else {
         (
             Level::Warning,
-            "was to leave nothing in the page cache (RWF_DONTCACHE), and is not known to",
+            "was meant to leave nothing in the page cache (RWF_DONTCACHE), but left data there or may have left data there",
         )
     };
     say(
@@ -74,7 +75,7 @@ pub(super) fn storage(cell: &Cell, total: &Interval, say: &mut Say) {
             "MEMORY",
             Level::Warning,
             format!(
-                "{name} is memory{counts}; this is the speed of memory and of this machine's processors: name a target on a disk, such as scratch:@/var/tmp, or let this stand where memory is what you compare"
+                "{name} is memory{counts}; the figures show the speed of memory and of this machine's processors, not of storage: name a target on a disk, such as scratch:@/var/tmp, unless you mean to measure memory"
             ),
         );
     } else if let Some(why) = why_cached(cell, total, storage, reached.as_ref()) {
@@ -116,12 +117,12 @@ fn why_cached(
     if e.direct == Some(false) && !is_uncached(cell) {
         let why = e.why_not_direct.as_deref().unwrap_or("asked for").trim_end_matches('.');
         return Some(format!(
-            "buffered I/O ({why}): the page cache answers for the storage, and writes are durable only after a flush"
+            "buffered I/O ({why}): the page cache answers instead of the storage, and writes are durable only after a flush"
         ));
     }
     if !storage.page_cache.is_empty() {
         let layers = storage.page_cache.join(" and ");
-        return Some(format!("{layers}: the page cache answers for the storage"));
+        return Some(format!("{layers}: the page cache answers instead of the storage"));
     }
     let reached = reached?;
     let reads_short =
@@ -141,16 +142,13 @@ fn why_cached(
     let who = who.map_or(cell.key.target.as_str(), |layer| layer.name.as_str());
     Some(if storage.end == StorageEnd::Served {
         format!(
-            "{who} answered {what} from memory of this machine, such as its page cache, and not from a device: have the server open its storage with direct I/O (qemu-nbd --cache=none), or measure the storage beneath it"
+            "{who} answered {what} from memory of this machine, such as its page cache, and not from a device: have the server open its storage with direct I/O (qemu-nbd --cache=none), or measure the storage below it"
         )
     } else {
-        let holes = if reads_short {
-            ", or for holes (never-written blocks) of a file beneath"
-        } else {
-            ""
-        };
+        let holes =
+            if reads_short { ", or read holes (never-written blocks) of a file below" } else { "" };
         format!(
-            "{what} did not all reach a device: a layer above answered from memory, such as the page cache{holes}, or stores fewer bytes than it is sent; {fill}measure the device beneath {who}, or a file system that does direct I/O",
+            "not all {what} reached a device: a layer above the device answered from memory, such as the page cache{holes}, or stores fewer bytes than it receives; {fill}measure the device below {who}, or a file system that does direct I/O",
             fill = if reads_short { "write the whole range once, " } else { "" },
         )
     })
@@ -170,7 +168,7 @@ fn counts(cell: &Cell, r: &Reached) -> String {
         (issued > 0).then(|| {
             let (of_device, own) = (human::size(device), human::size(issued));
             if device > issued {
-                return format!("{own} {what} here and {of_device} in all");
+                return format!("{own} {what} by this run and {of_device} by all programs");
             }
             let percent = (100.0 * device as f64 / issued as f64).floor();
             format!("{of_device} of {own} {what} ({percent} %)")
@@ -181,7 +179,7 @@ fn counts(cell: &Cell, r: &Reached) -> String {
     let parts = [part("read", read.0, read.1), part("written", written.0, written.1)];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     if parts.is_empty() {
-        return "no bytes were moved".to_owned();
+        return "no data was moved".to_owned();
     }
     let parts = parts.join(" and ");
     let is_more = |(device, issued): (u64, u64)| issued > 0 && device > issued;
@@ -195,7 +193,7 @@ fn counts(cell: &Cell, r: &Reached) -> String {
         (true, true) => "read and wrote",
     };
     format!(
-        "{parts} reached a device, so other programs {others} too, or a layer beneath read ahead or kept copies: how much of this run is in it is not known"
+        "{parts} reached a device, so other programs {others} too, or a lower layer read ahead or kept copies: how much of this run's I/O reached the device is not known"
     )
 }
 
@@ -235,7 +233,7 @@ fn unpreconditioned(cell: &Cell, total: &Interval, storage: &Storage, say: &mut 
             "UNPRECONDITIONED",
             Level::Note,
             format!(
-                "{} was written in {}, after {} since this machine was started, to {} of {}: a flash device writes faster until it has been written over, so this is not a steady state; fill it first, run a method that does, or write for longer",
+                "this run wrote {} in {}, after {} of other writes since the machine's start, to {} with a capacity of {}: a flash device writes faster until its whole capacity has been written, so this is not a steady state; fill the device first, run a method that fills it, or write for longer",
                 human::size(written),
                 human::time_ns(cell.window_ns as f64),
                 human::size(before),

@@ -27,11 +27,14 @@ pub(super) fn target(cell: &Cell, total: &Interval, say: &mut Say) {
                 format!("{} of {} sampled blocks hold only zeroes", e.blocks_zero, e.blocks_sampled)
             }
         };
-        let mend = if e.virtual_time { "take another ?state= or ?fill=" } else { "fill it first" };
+        let mend =
+            if e.virtual_time { "choose another ?state= or ?fill=" } else { "fill it first" };
         say(
             "NEVER_WRITTEN",
             Level::Warning,
-            format!("{seen}: a device answers such reads without touching its medium; {mend}"),
+            format!(
+                "{seen}: a device answers reads of such blocks without touching its medium; {mend}"
+            ),
         );
     }
     let trimmed_bytes = [OpKind::Trim, OpKind::WriteZeroes]
@@ -44,20 +47,20 @@ pub(super) fn target(cell: &Cell, total: &Interval, say: &mut Say) {
             "READS_OF_TRIMMED",
             Level::Note,
             format!(
-                "this run trimmed or zeroed {} of the target that it reads: such reads may not touch the medium; read after a fill",
+                "this run trimmed or zeroed {} of the target that it reads: reads of trimmed blocks may not touch the medium; fill the target before reading",
                 human::size(trimmed_bytes)
             ),
         );
     }
     if let Some(fill) = e.fill.filter(FillProof::is_short) {
-        let at = fill.first_gap_bytes.map_or(String::new(), |b| format!(", first at byte {b}"));
+        let at = fill.first_gap_bytes.map_or(String::new(), |b| format!(", first gap at byte {b}"));
         let n = fill.times;
         let times = if n == 1 { "once".to_owned() } else { format!("{n} times") };
         say(
             "PRECONDITIONING_SHORT",
             Level::Warning,
             format!(
-                "only {:.2} % of the active range was written {times} as it should have been ({:.2} % at least once, {} in all{at}): what is measured next finds a device in an unknown state; let the fill run to its end",
+                "only {:.2} % of the active range was written {times} as intended ({:.2} % at least once, {} in all{at}): later cells find the device in an unknown state; let the fill run to its end",
                 floor_percent(fill.times_share),
                 floor_percent(fill.once_share),
                 human::size(fill.written_bytes)
@@ -68,7 +71,7 @@ pub(super) fn target(cell: &Cell, total: &Interval, say: &mut Say) {
         say(
             "REDUCIBLE_CONTENT",
             Level::Note,
-            "the content written can be compressed or deduplicated, as requested; a device that does so writes less than was sent".to_owned(),
+            "the content written can be compressed or deduplicated, as requested; a device that compresses or deduplicates writes less than it receives".to_owned(),
         );
     }
     kernel_workers(cell, say);
@@ -86,7 +89,7 @@ pub(super) fn target(cell: &Cell, total: &Interval, say: &mut Say) {
             "SMALL_TARGET",
             Level::Warning,
             format!(
-                "the active range of {} is under twice the memory ({}): most of it fits in the page cache",
+                "the active range of {} is less than twice the memory of {}: most of the range fits in the page cache; use a larger ?size=",
                 human::size(e.active_bytes),
                 human::size(e.ram_bytes.unwrap_or(0))
             ),
@@ -96,7 +99,7 @@ pub(super) fn target(cell: &Cell, total: &Interval, say: &mut Say) {
             "SMALL_TARGET",
             Level::Note,
             format!(
-                "{} may fit in a cache of the device or of its host; use a larger ?size=",
+                "the active range of {} may fit in a cache of the device or of its host; use a larger ?size=",
                 human::size(e.active_bytes)
             ),
         );

@@ -43,9 +43,10 @@ pub(super) fn transient(cell: &Cell, say: &mut Say) {
     }
 }
 
-const SKEWED: &str = "writes are skewed, but the flash started in the steady state of uniform writes. In the long run (days of \
-    writing) garbage collection copies another amount of data. Uniform writes in a part of the device (--active) start in \
-    their own steady state";
+const SKEWED: &str = "writes are skewed, but the flash started in the steady state of uniform \
+                      writes. After days of skewed writing, garbage collection would copy a \
+                      different amount of data. To start in the right steady state, use uniform \
+                      writes in a part of the device (--active)";
 
 /// Whether a full store worked through its choice less than [`TURNS_MIN`] times. A store that is not full keeps up,
 /// and its own rate has no effect on hosts.
@@ -57,7 +58,7 @@ fn is_short_for(level: &StoreLevel) -> bool {
 fn swings(level: &StoreLevel, window_ns: u64) -> String {
     let needed = TURNS_MIN * level.choice_bytes as f64 / level.taken_bytes.max(1) as f64;
     format!(
-        "the {} is full and chooses the shortest way among {} of writes; {} were written during the window. The rate swings while it works through them: measure for {} or longer",
+        "the {} is full and reorders {} of pending writes to shorten seeks; {} were written during the window. The rate varies until the pending writes have turned over several times: measure for {} or longer",
         level.store,
         human::size(level.choice_bytes),
         human::size(level.taken_bytes),
@@ -77,9 +78,9 @@ fn net_share(level: &StoreLevel) -> f64 {
 
 fn gave_up(warm_up: &WarmUp, store: &str) -> String {
     let net_share = warm_up.net_share.unwrap_or(0.0);
-    let does = if net_share < 0.0 { "emptied" } else { "filled" };
+    let does = if net_share < 0.0 { "draining" } else { "filling" };
     format!(
-        "the {store} still {does} after a warm-up of {}: it kept {} of what it took in. The rate and the latency of the long run are others: add a longer --ramp, or use a smaller --active range",
+        "the {store} was still {does} after a warm-up of {}, by {} of its intake. Long-run rate and latency differ from these figures: use a longer --ramp, or a smaller --active range",
         human::duration_ns(warm_up.took_ns),
         human::percent(net_share.abs(), 1),
     )
@@ -96,7 +97,7 @@ fn moved(level: &StoreLevel, window_ns: u64) -> String {
     };
     let left_ns = left_bytes as f64 / per_ns.max(1e-18);
     format!(
-        "the {} went from {} to {} of {} during the window, and would be {does} {} later: the figures are those of the transient; add --ramp {}, or leave out state=fresh",
+        "the {} went from {} to {} of {} during the window, and would be {does} {} later: the figures show the transient, not the steady state; add --ramp {}, or leave out state=fresh",
         level.store,
         share(level.start_bytes),
         share(level.end_bytes),

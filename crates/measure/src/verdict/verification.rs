@@ -15,7 +15,7 @@ pub(super) fn verification(cell: &Cell, say: &mut Say) {
         say(
             "UNVERIFIED_READS",
             Level::Warning,
-            "no read was verified, for the target keeps no content: name one that holds bytes, such as a file, ram: or an export".to_owned(),
+            "no read was verified, because the target stores no content: name a target that stores content, such as a file, ram: or an export".to_owned(),
         );
         return;
     }
@@ -24,7 +24,7 @@ pub(super) fn verification(cell: &Cell, say: &mut Say) {
             "WRONG_CONTENT",
             Level::Invalid,
             format!(
-                "{} of {} reads of {} blocks did not give what had been written; different blocks: {}",
+                "{} of {} reads of {} blocks did not return the content that had been written; blocks affected: {}",
                 v.wrong_reads(),
                 v.checked,
                 human::size(v.unit_bytes.into()),
@@ -37,7 +37,7 @@ pub(super) fn verification(cell: &Cell, say: &mut Say) {
             "UNFLUSHED_LOST",
             Level::Warning,
             format!(
-                "blocks hold older content than was acknowledged, in writes that had not been flushed: {}; a power cut may take them, and nothing else",
+                "blocks hold older content than the last acknowledged write, which had not been flushed: {}; only a power cut may lose such writes",
                 findings(v, |of| of == Finding::Unflushed)
             ),
         );
@@ -61,19 +61,23 @@ pub(super) fn verification(cell: &Cell, say: &mut Say) {
 /// Describes the verified units. `is_new`: the target was created empty for this cell.
 fn verified(v: &Verification, is_new: bool) -> String {
     let latest = if v.whole == 0 {
-        ", and each of the latest write".to_owned()
+        ", and each held its latest write".to_owned()
     } else {
         let why = match v.kept_map {
             KeptMap::None => {
-                "no earlier run of this notebook left a map of the target in this size"
+                "no earlier run in this notebook left a map of the target in its present size"
             }
-            KeptMap::Whole => "the map that the latest run left does not have them",
-            KeptMap::Unfinished => "the latest run that wrote did not come to its end",
+            KeptMap::Whole => "the map of the latest run does not include these blocks",
+            KeptMap::Unfinished => "the latest run that wrote did not finish",
         };
-        format!("; whether {} of them are of the latest write can't be determined: {why}", v.whole)
+        format!("; whether {} of them hold their latest write can't be determined: {why}", v.whole)
     };
     let writers = writers(&v.writers, v.other_writers, is_new);
-    format!("{} of {} blocks read were whole, of {writers}{latest}", v.verified(), v.checked)
+    format!(
+        "{} of {} blocks read were intact, written by {writers}{latest}",
+        v.verified(),
+        v.checked
+    )
 }
 
 fn unverified(v: &Verification) -> String {
@@ -83,7 +87,7 @@ fn unverified(v: &Verification) -> String {
         n => format!(", {n} of them zeroes"),
     };
     format!(
-        "{:.2} % of the blocks read ({} of {}{zeroes}) hold no verifiable content that can be checked, and nothing could be verified of them; write the range with --content verifiable first",
+        "{:.2} % of the blocks read ({} of {}{zeroes}) hold no verifiable content and could not be checked; write the range with --content verifiable first",
         (v.unverified_share() * 1e4).ceil() / 1e2,
         v.unverified,
         v.checked

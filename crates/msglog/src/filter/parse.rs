@@ -36,9 +36,10 @@ type Input<'a> = Stateful<LocatingSlice<&'a str>, u32>;
 type Parsed<T> = ModalResult<T, Fault>;
 
 pub(super) fn condition(text: &str) -> Result<Condition, Problem> {
-    let (name, remedy) = ("filter", "filter by fewer values, or split the subscription");
+    let (name, remedy) = ("filter", "use fewer values, or split the subscription");
     if text.len() > FILTER_BYTES_MAX {
-        let message = format!("the filter has {} bytes: at most {FILTER_BYTES_MAX}", text.len());
+        let message =
+            format!("the filter has {} bytes, but the limit is {FILTER_BYTES_MAX}", text.len());
         return Err(Problem::new(name, message).with_help(remedy));
     }
     let mut input = Stateful { input: LocatingSlice::new(text), state: 0 };
@@ -94,8 +95,8 @@ impl Fault {
         let word = rest.find(|c: char| !is_of_word(c)).unwrap_or(rest.len());
         let length = word.max(rest.chars().next().map_or(0, char::len_utf8));
         let message = match &rest[..length] {
-            "" => format!("the filter ends, and {expected} is expected"),
-            found => format!("`{found}` stands where {expected} is expected"),
+            "" => format!("the filter ends where {expected} is expected"),
+            found => format!("`{found}` was found where {expected} is expected"),
         };
         ErrMode::Cut(Self { span: at..at + length, message, help: None })
     }
@@ -176,12 +177,11 @@ fn nested<'a>(
 ) -> Parsed<Condition> {
     if input.state == FILTER_NESTING_MAX {
         let end = input.previous_token_end();
-        let message =
-            format!("more than {FILTER_NESTING_MAX} parentheses and NOT within one another");
+        let message = format!("parentheses and NOT are nested more than {FILTER_NESTING_MAX} deep");
         return Err(Fault::at(
             end.saturating_sub(1)..end,
             message,
-            "leave out those that are not needed",
+            "remove parentheses that are not needed",
         ));
     }
     input.state += 1;
@@ -252,7 +252,7 @@ fn compared_with(other: &Operand, literal: Literal, span: Range<usize>) -> Parse
     match header {
         Header::Time => {
             let time = text.parse::<jiff::Timestamp>().map_err(|_| {
-                let help = "as '2026-11-23T09:30:00Z', or in ns since 1970";
+                let help = "write a time as '2026-11-23T09:30:00Z', or in ns since 1970";
                 Fault::at(span, "this is not a time", help)
             });
             Ok(Literal::Number(Number::Whole(time?.as_nanosecond())))
@@ -260,11 +260,12 @@ fn compared_with(other: &Operand, literal: Literal, span: Range<usize>) -> Parse
         Header::Number | Header::Publisher | Header::Sequence
             if Number::of_text(text).is_none() =>
         {
-            let help = "messages, publishers and sequences are compared by number, such as `publisher = 7`";
+            let help =
+                "compare messages, publishers and sequences with a number, such as `publisher = 7`";
             Err(Fault::at(span, "this is not a number", help))
         }
         Header::Kind if text != "publish" && text != "delete" => {
-            Err(Fault::at(span, "there is no such kind", "it is 'publish' or 'delete'"))
+            Err(Fault::at(span, "this kind does not exist", "the kinds are 'publish' and 'delete'"))
         }
         _ => Ok(literal),
     }
@@ -286,13 +287,17 @@ fn header(input: &mut Input<'_>) -> Parsed<Operand> {
             ("a comparison with NULL is never true".to_owned(), "write `/field IS NULL`".to_owned())
         }
         () if KEYWORDS.iter().any(is_named) => {
-            let message = format!("`{found}` stands where a header, a path or a value is expected");
-            (message, format!("a field of that name is `/{found}`, a text `'{found}'`"))
+            let message =
+                format!("`{found}` was found where a header, a path or a value is expected");
+            (
+                message,
+                format!("write a field of that name as `/{found}`, and a text as `'{found}'`"),
+            )
         }
         () => {
             let names: Vec<_> = Header::NAMES.iter().map(|(name, _)| *name).collect();
             let help = format!(
-                "a field of the body is `/{found}`, a text `'{found}'`; headers are {}",
+                "write a field of the body as `/{found}`, and a text as `'{found}'`; the headers are {}",
                 names.join(", ")
             );
             (format!("there is no header `{found}`"), help)
@@ -305,8 +310,10 @@ const KEYWORDS: [&str; 7] = ["AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "IS"];
 
 fn path(input: &mut Input<'_>) -> Parsed<Vec<Step>> {
     let name = alt((quoted, take_while(1.., is_plain).map(str::to_owned)));
-    let name =
-        expect("a name, in quotes if it has other signs than letters, digits and _-.@:$#", name);
+    let name = expect(
+        "a name, in quotes if it has characters other than letters, digits and _-.@:$#",
+        name,
+    );
     repeat(1.., preceded('/', name.map(Step::new))).parse_next(input)
 }
 
@@ -325,7 +332,7 @@ fn quoted(input: &mut Input<'_>) -> Parsed<String> {
     loop {
         text.push_str(take_till(0.., quote).parse_next(input)?);
         if opt(quote).parse_next(input)?.is_none() {
-            let help = format!("close it by {quote}; within it, {quote} is written twice");
+            let help = format!("close the text with {quote}; write {quote} twice inside the text");
             return Err(Fault::at(span, "the text does not end", help));
         }
         if opt(quote).parse_next(input)?.is_none() {
@@ -347,14 +354,14 @@ fn number(input: &mut Input<'_>) -> Parsed<Number> {
     );
     let (text, span) = number.take().with_span().parse_next(input)?;
     Number::of_text(text).ok_or_else(|| {
-        let help = "numbers are as in JSON, up to 1.8e308; a text is in quotes";
+        let help = "write numbers as in JSON, up to 1.8e308; write a text in quotes";
         Fault::at(span, "this is not a number", help)
     })
 }
 
 fn pattern(text: &str, span: Range<usize>) -> Parsed<Pattern> {
     Pattern::parse(text).map_err(|_| {
-        let help = "a backslash itself is written twice";
-        Fault::at(span, "the pattern ends in a backslash", help)
+        let help = "write a literal backslash as two backslashes";
+        Fault::at(span, "the pattern ends in a single backslash", help)
     })
 }

@@ -6,7 +6,7 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Malformed {
     /// The length is 0 or too large.
-    #[error("a frame of {length} bytes: 1 to {bytes_max} are allowed")]
+    #[error("a frame has {length} bytes, but 1 to {bytes_max} are allowed")]
     Length {
         /// Length as stated.
         length: usize,
@@ -14,7 +14,7 @@ pub enum Malformed {
         bytes_max: usize,
     },
     /// The kind is unknown.
-    #[error("a frame of the unknown kind {0}")]
+    #[error("a frame has the unknown kind {0}")]
     Kind(u8),
     /// The frame ends within a field.
     #[error("a frame of kind {kind} ends within `{field}`")]
@@ -25,7 +25,7 @@ pub enum Malformed {
         field: &'static str,
     },
     /// Bytes follow the last field.
-    #[error("a frame of kind {kind} has {bytes} bytes behind its last field")]
+    #[error("a frame of kind {kind} has {bytes} bytes after its last field")]
     Long {
         /// The frame's kind.
         kind: u8,
@@ -33,7 +33,7 @@ pub enum Malformed {
         bytes: usize,
     },
     /// A field has an invalid value.
-    #[error("in a frame of kind {kind}, `{field}` is {found}")]
+    #[error("in a frame of kind {kind}, `{field}` has the invalid value {found}")]
     Value {
         /// The frame's kind.
         kind: u8,

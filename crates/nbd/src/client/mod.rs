@@ -78,7 +78,7 @@ pub enum ClientError {
     Tls(#[from] TlsError),
     /// TLS was requested without certificates.
     #[error(
-        "TLS needs the authorities that the server's certificate may be signed by; add tls-certificates=FOLDER with a ca-cert.pem"
+        "TLS needs the certificates of the authorities that may sign the server's certificate; add tls-certificates=FOLDER, where FOLDER has a ca-cert.pem"
     )]
     NoCertificates,
     /// The negotiation failed.
@@ -89,7 +89,7 @@ pub enum ClientError {
     Broken(String, io::Error),
     /// The server does not announce multi_conn.
     #[error(
-        "{0} does not promise that several connections see each other's writes (multi_conn); use one"
+        "{0} does not offer multi_conn, so writes of one connection may be invisible to another; use one connection"
     )]
     NoMultiConn(String),
 }
@@ -149,7 +149,7 @@ fn open_socket(address: &Address, deadline: Instant) -> io::Result<OwnedFd> {
             Ok(socket)
         }
         Address::Tcp(host, port) => {
-            let mut last = io::Error::new(io::ErrorKind::NotFound, "no address of that name");
+            let mut last = io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
             for address in (&**host, *port).to_socket_addrs()? {
                 let left = deadline.saturating_duration_since(Instant::now());
                 match TcpStream::connect_timeout(&address, left.max(Duration::from_millis(1))) {

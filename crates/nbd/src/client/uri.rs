@@ -70,13 +70,15 @@ pub enum UriError {
     #[error("`{0}` is not percent-encoded UTF-8; a percent sign itself is written %25")]
     Encoding(String),
     /// An unknown parameter.
-    #[error("`{0}` is not understood here; socket, tls-certificates and tls-hostname are")]
+    #[error(
+        "the option `{0}` is not understood; the options are socket, tls-certificates and tls-hostname"
+    )]
     Parameter(String),
     /// A name that is too long or contains NUL.
-    #[error("an export's name has at most 4,096 bytes and no NUL")]
+    #[error("an export's name can have at most 4,096 bytes, and no NUL")]
     Name,
     /// A TLS parameter in a URI without TLS.
-    #[error("`{0}` is for TLS; use nbds:// or nbds+unix://")]
+    #[error("`{0}` requires TLS; use nbds:// or nbds+unix://")]
     NotTls(String),
 }
 

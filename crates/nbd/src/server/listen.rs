@@ -45,10 +45,10 @@ pub enum ListenError {
     )]
     Open(SocketAddr),
     /// The path holds something other than a socket.
-    #[error("{}: there is a file that is not a socket; name another path", .0.display())]
+    #[error("{}: this path is a file, not a socket; name another path", .0.display())]
     NoSocket(PathBuf),
     /// Another server listens at the path.
-    #[error("{}: a server listens there already; stop it or name another path", .0.display())]
+    #[error("{}: another server already listens on this socket; stop that server, or name another path", .0.display())]
     InUse(PathBuf),
     /// The system refuses.
     #[error("cannot listen on {0}: {1}")]

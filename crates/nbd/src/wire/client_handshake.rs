@@ -70,19 +70,21 @@ pub enum DialError {
         said: String,
     },
     /// TLS is required, but the server has none.
-    #[error("the server has no TLS; without it, use nbd:// in place of nbds://")]
+    #[error("the server has no TLS; to connect without TLS, use nbd:// in place of nbds://")]
     NoTls,
     /// The export's name is too long or contains NUL.
-    #[error("an export's name has at most 4,096 bytes and no NUL")]
+    #[error("an export's name can have at most 4,096 bytes, and no NUL")]
     Name,
     /// The peer is not an NBD server.
-    #[error("this is not an NBD server: it does not begin with NBDMAGIC")]
+    #[error("this is not an NBD server: its first bytes are not NBDMAGIC")]
     NotNbd,
     /// Oldstyle, or non-fixed newstyle.
-    #[error("the server speaks an NBD from before fixed newstyle (2010), which is not supported")]
+    #[error(
+        "the server speaks an NBD version older than fixed newstyle (2010), which is not supported"
+    )]
     TooOld,
     /// A reply that is not allowed at this point.
-    #[error("the server answers {0} in the wrong way")]
+    #[error("the server's answer to {0} breaks the protocol")]
     Reply(&'static str),
     /// Invalid size or block sizes of the export.
     #[error("the server offers {0}")]

@@ -93,7 +93,7 @@ impl Covered {
     fn add(&mut self, at: u32, len: u32) -> Result<(), ServerFault> {
         let end = at + len;
         if at < self.next {
-            return Err(ServerFault("it sends the same bytes twice"));
+            return Err(ServerFault("it sent the same bytes of a read twice"));
         }
         if at == self.next && self.ahead.is_empty() {
             self.next = end;
@@ -103,10 +103,10 @@ impl Covered {
         let clear = place.checked_sub(1).is_none_or(|p| self.ahead[p].1 <= at)
             && self.ahead.get(place).is_none_or(|&(start, _)| end <= start);
         if !clear {
-            return Err(ServerFault("it sends the same bytes twice"));
+            return Err(ServerFault("it sent the same bytes of a read twice"));
         }
         if self.ahead.len() == PIECES_MAX {
-            return Err(ServerFault("it sends a read in too many pieces out of order"));
+            return Err(ServerFault("it sent a read in too many pieces out of order"));
         }
         self.ahead.insert(place, (at, end));
         let in_order = self
@@ -270,7 +270,7 @@ impl Calls {
         let call = self.slots.get(slot as usize);
         let call = call.filter(|c| c.in_flight && u64::from(c.generation) == cookie >> 32);
         call.map(|call| (slot, call.kind))
-            .ok_or(ServerFault("it answers a request that is not in flight"))
+            .ok_or(ServerFault("it answered a request that is not in flight"))
     }
 
     #[inline]
@@ -283,10 +283,12 @@ impl Calls {
             return Ok(CallEvent::Done(slot, Err(errno)));
         }
         if call.kind == Kind::Read && call.covered.next != call.len_bytes {
-            return Err(ServerFault("it claims a read's success without all of its bytes"));
+            return Err(ServerFault("it ended a read without an error before all bytes were sent"));
         }
         if call.kind == Kind::BlockStatus && !call.has_extents {
-            return Err(ServerFault("it claims a block status' success without an extent"));
+            return Err(ServerFault(
+                "it ended a block status without an error before any extent was sent",
+            ));
         }
         Ok(CallEvent::Done(slot, Ok(())))
     }
@@ -298,8 +300,10 @@ impl Calls {
             None => Ok((0, CallEvent::More)),
             Some(SIMPLE_MAGIC) => self.simple(r),
             Some(CHUNK_MAGIC) if self.structured => self.chunk(r, input.len()),
-            Some(CHUNK_MAGIC) => Err(ServerFault("a chunk, and structured replies are not agreed")),
-            Some(_) => Err(ServerFault("a reply without its magic number")),
+            Some(CHUNK_MAGIC) => {
+                Err(ServerFault("it sent a chunk, but structured replies were not negotiated"))
+            }
+            Some(_) => Err(ServerFault("it sent a reply without the magic number")),
         }
     }
 
@@ -310,7 +314,9 @@ impl Calls {
         };
         let (slot, kind) = self.find(cookie)?;
         if self.structured && kind == Kind::Read {
-            return Err(ServerFault("a simple reply to a read, and structured replies are agreed"));
+            return Err(ServerFault(
+                "it sent a simple reply to a read, but structured replies were negotiated",
+            ));
         }
         let call = &mut self.slots[slot as usize];
         call.error = Errno::from_wire(code);
@@ -338,13 +344,15 @@ impl Calls {
         match (kind_of_chunk, kind) {
             (CHUNK_NONE, _) => {
                 if len != 0 || !done {
-                    return Err(ServerFault("an empty chunk that has data or is not the last"));
+                    return Err(ServerFault(
+                        "it sent a chunk of type NONE that has data or is not the last chunk",
+                    ));
                 }
                 self.finish(slot).map(|event| (20, event))
             }
             (CHUNK_OFFSET_DATA, Kind::Read) => {
                 if len < 9 {
-                    return Err(ServerFault("a chunk of data without data"));
+                    return Err(ServerFault("it sent a data chunk without data"));
                 }
                 let Some(offset) = r.u64() else { return Ok((0, CallEvent::More)) };
                 let len = len - 8;
@@ -354,13 +362,13 @@ impl Calls {
             }
             (CHUNK_OFFSET_HOLE, Kind::Read) => {
                 if len != 12 {
-                    return Err(ServerFault("a hole that is not 12 bytes long"));
+                    return Err(ServerFault("it sent a hole chunk whose length is not 12 bytes"));
                 }
                 let (Some(offset), Some(len)) = (r.u64(), r.u32()) else {
                     return Ok((0, CallEvent::More));
                 };
                 if len == 0 {
-                    return Err(ServerFault("a hole of no bytes"));
+                    return Err(ServerFault("it sent a hole of 0 bytes"));
                 }
                 let at = self.content(slot, offset, len)?;
                 self.end_chunk(slot, done);
@@ -369,15 +377,15 @@ impl Calls {
             (CHUNK_BLOCK_STATUS, Kind::BlockStatus) => {
                 let count = len.wrapping_sub(4) / 8;
                 if len < 12 || len % 8 != 4 || count > EXTENTS_MAX {
-                    return Err(ServerFault("a block status of an impossible length"));
+                    return Err(ServerFault("it sent a block-status chunk of an invalid length"));
                 }
                 let Some(id) = r.u32() else { return Ok((0, CallEvent::More)) };
                 let call = &mut self.slots[slot as usize];
                 if Some(id) != self.meta_id || call.has_extents {
-                    return Err(ServerFault("a block status that was not requested"));
+                    return Err(ServerFault("it sent a block status that was not requested"));
                 }
                 if call.flags.has(CmdFlags::REQ_ONE) && count != 1 {
-                    return Err(ServerFault("several extents, and one was requested"));
+                    return Err(ServerFault("it sent several extents, but one was requested"));
                 }
                 call.has_extents = true;
                 self.state = State::Extents { slot, left: count, sum: 0, done };
@@ -386,7 +394,7 @@ impl Calls {
             (k, _) if k & CHUNK_ERROR_BIT != 0 => {
                 self.error_chunk(slot, k, done, len, r, input_len)
             }
-            _ => Err(ServerFault("a chunk of a kind that does not belong to the request")),
+            _ => Err(ServerFault("it sent a chunk of a kind that does not fit the request")),
         }
     }
 
@@ -403,10 +411,10 @@ impl Calls {
         let at = at.filter(|at| {
             at.checked_add(u64::from(len)).is_some_and(|end| end <= u64::from(call.len_bytes))
         });
-        let at = at.ok_or(ServerFault("bytes outside of the request"))? as u32;
+        let at = at.ok_or(ServerFault("it sent bytes outside the requested range"))? as u32;
         call.covered.chunks += 1;
         if call.covered.chunks > 1 && call.flags.has(CmdFlags::DF) {
-            return Err(ServerFault("several chunks, and one was requested"));
+            return Err(ServerFault("it sent several chunks, but one was requested"));
         }
         call.covered.add(at, len)?;
         Ok(at)
@@ -421,7 +429,7 @@ impl Calls {
         mut r: Reader<'_>,
         input_len: usize,
     ) -> Result<(usize, CallEvent), ServerFault> {
-        const LENGTH: ServerFault = ServerFault("an error of an impossible length");
+        const LENGTH: ServerFault = ServerFault("it sent an error chunk of an invalid length");
         let fixed = if kind_of_chunk == CHUNK_ERROR_OFFSET { 14 } else { 6 };
         if len < fixed || len > ERROR_CHUNK_MAX {
             return Err(LENGTH);
@@ -439,13 +447,15 @@ impl Calls {
             let offset = r.u64().ok_or(LENGTH)?;
             let beyond = offset.checked_sub(call.offset_bytes);
             if beyond.is_none_or(|at| at > u64::from(call.len_bytes)) {
-                return Err(ServerFault("an error outside of the request"));
+                return Err(ServerFault(
+                    "it sent an error for an offset outside the requested range",
+                ));
             }
         }
         let Some(errno) = Errno::from_wire(code) else {
             let known = kind_of_chunk == CHUNK_ERROR || kind_of_chunk == CHUNK_ERROR_OFFSET;
             if known {
-                return Err(ServerFault("an error chunk without an error"));
+                return Err(ServerFault("it sent an error chunk with error number 0"));
             }
             return Ok(self.failed(slot, Errno::Inval, said, done, len));
         };
@@ -484,10 +494,10 @@ impl Calls {
         let limit = u64::from(call.len_bytes);
         let sum = sum + u64::from(len_bytes);
         if len_bytes == 0 {
-            return Err(ServerFault("an extent of no bytes"));
+            return Err(ServerFault("it sent an extent of 0 bytes"));
         }
         if (left > 1 && sum >= limit) || (call.flags.has(CmdFlags::REQ_ONE) && sum > limit) {
-            return Err(ServerFault("extents beyond the request"));
+            return Err(ServerFault("it sent extents beyond the requested range"));
         }
         if left > 1 {
             self.state = State::Extents { slot, left: left - 1, sum, done };

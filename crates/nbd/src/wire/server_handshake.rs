@@ -216,8 +216,8 @@ impl Handshake {
             _ => Some((REP_ERR_UNSUP, "this server does not support the option")),
         };
         let too_long = len as usize > OPTION_DATA_MAX;
-        if let Some((reply, why)) = skipped
-            .or(too_long.then_some((REP_ERR_TOO_BIG, "more option data than this server parses")))
+        if let Some((reply, why)) = skipped.or(too_long
+            .then_some((REP_ERR_TOO_BIG, "the option's data is longer than this server accepts")))
         {
             if len > OPTION_SKIP_MAX {
                 return self.end(16, Step::Drop(Violation::OptionLength));
@@ -271,7 +271,7 @@ impl Handshake {
             return Err((REP_ERR_POLICY, "this server has no TLS"));
         }
         if self.secure {
-            return Err((REP_ERR_INVALID, "TLS is on already"));
+            return Err((REP_ERR_INVALID, "TLS is already on"));
         }
         put_reply(out, OPT_STARTTLS, REP_ACK, &[]);
         self.state = State::Securing;
@@ -295,7 +295,7 @@ impl Handshake {
         directory: &dyn Directory,
         out: &mut Vec<u8>,
     ) -> Result<Option<String>, (u32, &'static str)> {
-        const BAD: (u32, &str) = (REP_ERR_INVALID, "the option's lengths do not add up");
+        const BAD: (u32, &str) = (REP_ERR_INVALID, "the lengths in the option are not consistent");
         let mut r = Reader(data);
         let name = export_name(&mut r)?;
         let count = r.u16().ok_or(BAD)?;
@@ -328,14 +328,14 @@ impl Handshake {
         directory: &dyn Directory,
         out: &mut Vec<u8>,
     ) -> Result<(), (u32, &'static str)> {
-        const BAD: (u32, &str) = (REP_ERR_INVALID, "the queries' lengths do not add up");
+        const BAD: (u32, &str) = (REP_ERR_INVALID, "the lengths in the queries are not consistent");
         let sets = option == OPT_SET_META_CONTEXT;
         if sets {
             // Even a failed attempt ends an earlier choice.
             self.meta = None;
         }
         if !self.structured {
-            return Err((REP_ERR_INVALID, "structured replies have to be agreed first"));
+            return Err((REP_ERR_INVALID, "structured replies must be negotiated first"));
         }
         let mut r = Reader(data);
         let name = export_name(&mut r)?;
@@ -345,7 +345,7 @@ impl Handshake {
         for _ in 0..count {
             let query = r.counted().ok_or(BAD)?;
             if query.len() > NAME_MAX {
-                return Err((REP_ERR_INVALID, "a query of more than 4,096 bytes"));
+                return Err((REP_ERR_INVALID, "a query has more than 4,096 bytes"));
             }
             found |= query == BASE_ALLOCATION.as_bytes() || (!sets && query == b"base:");
         }
@@ -430,7 +430,7 @@ fn text(bytes: &[u8]) -> Option<&str> {
 
 fn export_name<'a>(r: &mut Reader<'a>) -> Result<&'a str, (u32, &'static str)> {
     let bytes = r.counted().ok_or((REP_ERR_INVALID, "the name is longer than the option"))?;
-    text(bytes).ok_or((REP_ERR_INVALID, "a name is UTF-8 of at most 4,096 bytes"))
+    text(bytes).ok_or((REP_ERR_INVALID, "the name must be UTF-8 of at most 4,096 bytes"))
 }
 
 fn no_data(data: &[u8]) -> Result<(), (u32, &'static str)> {

@@ -173,7 +173,7 @@ impl Errno {
             Self::NoMem => "out of memory",
             Self::Inval => "invalid request",
             Self::NoSpace => "no space left on the export",
-            Self::Overflow => "longer than is served at once",
+            Self::Overflow => "larger than the limit for one request",
             Self::NotSup => "not supported",
             Self::Shutdown => "the server is shutting down",
         }
@@ -271,7 +271,7 @@ pub enum InfoError {
     #[error("a description of more than 4,096 bytes")]
     Description,
     /// The bit that marks flags as present is not set.
-    #[error("transmission flags without the bit that says that there are any")]
+    #[error("transmission flags without the bit NBD_FLAG_HAS_FLAGS")]
     Flags,
 }
 

@@ -69,12 +69,18 @@ fn find_openers(relatives: &[Relative], explained: &BTreeSet<DevNo>) -> Vec<Refu
         let openers = processes_with(&[node.dev], Openers::All);
         let by = match openers.first() {
             Some((_, process)) => format!("by {process}"),
-            None => "by the kernel: it may be mounted where no process shows it".to_owned(),
+            None => {
+                "by the kernel: it may be mounted in a mount namespace that no visible process uses"
+                    .to_owned()
+            }
         };
         refusals.push(Refusal {
             code: RefusalCode::Held,
             found: format!("{} is held open exclusively {by}.", relative.subject()),
-            mend: format!("End what holds it; `lsof {}` shows processes.", node.node_path()),
+            mend: format!(
+                "End the program that holds it; `lsof {}` shows processes.",
+                node.node_path()
+            ),
         });
     }
     let numbers: Vec<DevNo> = used.clone().map(|relative| relative.node.dev).collect();
@@ -117,7 +123,7 @@ fn backing_file_use(path: &str, identity: Option<Identity>) -> Vec<Refusal> {
     if file.as_ref().is_some_and(is_locked) {
         found.push(Refusal {
             code: RefusalCode::Held,
-            found: "Another process has it locked.".to_owned(),
+            found: "Another process has locked it.".to_owned(),
             mend: format!("End that process first; `lsof {path}` shows it."),
         });
     }
@@ -190,9 +196,9 @@ pub(crate) fn locked(path: &Path) -> Refusal {
     let path = path.display();
     Refusal {
         code: RefusalCode::Locked,
-        found: "Another run, a log's server, or another target of this run has it locked."
+        found: "Another run, a message-log server, or another target of this run has locked it."
             .to_owned(),
-        mend: format!("Wait until that has ended, or end it; `lsof {path}` shows the process."),
+        mend: format!("Wait until that process ends, or end it; `lsof {path}` shows the process."),
     }
 }
 

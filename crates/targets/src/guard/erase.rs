@@ -37,7 +37,7 @@ pub(crate) fn allow_purge(
 ) -> Result<Vec<Refusal>, TargetError> {
     for refusal in &mut refusals {
         if CONTENT.contains(&refusal.code) {
-            "The purge would erase it.".clone_into(&mut refusal.mend);
+            "The purge would erase this data.".clone_into(&mut refusal.mend);
         }
     }
     if refusals.iter().any(|refusal| IN_USE.contains(&refusal.code)) {
@@ -51,8 +51,9 @@ pub(crate) fn allow_purge(
     if matches!(inspection.kind, Kind::Block | Kind::Nbd) {
         refusals.push(Refusal {
             code: RefusalCode::Purge,
-            found: "A purge erases all that it holds, also data of unknown kinds.".to_owned(),
-            mend: "Make sure that it is the right one.".to_owned(),
+            found: "A purge erases all data on the target, including data of unknown kinds."
+                .to_owned(),
+            mend: "Make sure that this is the right target.".to_owned(),
         });
     }
     confirm(inspection, refusals, given)

@@ -91,7 +91,7 @@ impl<'a> Uses<'a> {
         if let Some(system) = points.iter().find(|point| SYSTEM_MOUNTS.contains(point)) {
             return Some(Refusal {
                 code: RefusalCode::SystemDisk,
-                found: format!("{who} is mounted at {system}: the running system is on it."),
+                found: format!("{who} is mounted at {system} and holds the running system."),
                 mend: "Choose another device.".to_owned(),
             });
         }
@@ -106,7 +106,7 @@ impl<'a> Uses<'a> {
             let point = &mount.point;
             (
                 format!("is mounted at {point} in another mount namespace, that of {by}."),
-                "Unmount it there, or end the container or service that has it.".to_owned(),
+                "Unmount it there, or end the container or service that uses it.".to_owned(),
             )
         } else {
             let (_, fs) = self.members.iter().find(|(dev, _)| *dev == node.dev)?;
@@ -171,7 +171,7 @@ impl<'a> Uses<'a> {
         };
         Refusal {
             code: RefusalCode::Member,
-            found: format!("{who} is in use below {}{mounted}.", holder.describe()),
+            found: format!("{who} is in use by {}{mounted}.", holder.describe()),
             mend: if holder.is_loop() {
                 format!(
                     "Detach it with `losetup -d {}`, or measure that device itself.",
@@ -266,7 +266,8 @@ impl<'a> Uses<'a> {
             }
         }
         for refusal in &mut found {
-            refusal.found = format!("Its blocks lie in {path}, for which holds: {}", refusal.found);
+            refusal.found =
+                format!("Its blocks are stored in {path}. For that file: {}", refusal.found);
         }
         refusals.append(&mut found);
     }

@@ -129,7 +129,7 @@ fn lvm_on_a_partition_is_found_from_the_disk() {
     let found = refusals(&tree, "8:0");
     let volume = "the LVM volume vg0-home (dm-0)";
     let mounted = format!("The device built on it, {volume} (on sda2), is mounted at /home.");
-    let member = format!("Its partition sda2 is in use below {volume}, mounted at /home.");
+    let member = format!("Its partition sda2 is in use by {volume}, mounted at /home.");
     assert_eq!(found, [(RefusalCode::Mounted, mounted), (RefusalCode::Member, member)]);
     assert_eq!(codes(&tree, "8:2"), [RefusalCode::Mounted, RefusalCode::Member]);
     assert_eq!(codes(&tree, "8:1"), []);
@@ -219,7 +219,7 @@ fn a_loop_device_on_a_device_that_is_in_use() {
     // The partition carries the loop device.
     assert_eq!(
         refusals(&tree, "8:1"),
-        [(RefusalCode::Member, "It is in use below the loop device loop3.".to_owned())]
+        [(RefusalCode::Member, "It is in use by the loop device loop3.".to_owned())]
     );
     assert_eq!(codes(&tree, "7:3"), []);
 }
@@ -278,13 +278,13 @@ fn devices_on_a_loop_device_are_in_use() {
         found[0].1,
         "The device built on it, the loop device loop4 (on loop3), is mounted at /m."
     );
-    assert_eq!(found[1].1, "It is in use below the loop device loop3.");
+    assert_eq!(found[1].1, "It is in use by the loop device loop3.");
     // The other users of the partition count, the target itself does not.
     assert_eq!(codes(&tree, "252:0"), []);
     tree.mounts(&[("8:1", "/m", "ext4", "-")]);
     let found = refusals(&tree, "7:4");
-    let text = "Its blocks lie in /dev/loop3, for which holds: Its blocks lie in /dev/sda1, for which \
-                holds: It is mounted at /m.";
+    let text = "Its blocks are stored in /dev/loop3. For that file: Its blocks are stored in /dev/sda1. For \
+                that file: It is mounted at /m.";
     assert_eq!(found[0], (RefusalCode::Mounted, text.to_owned()));
 }
 
@@ -386,9 +386,9 @@ fn only_the_device_s_own_names_confirm() {
     assert_eq!(error.exit_code(), 3);
     let text = error.to_string();
     for part in [
-        "sda2 is in use below dm-0",
+        "sda2 is in use by dm-0",
         "Stop dm-0 first",
-        "`--destroy sdb` names something else",
+        "`--destroy sdb` names a different target",
         "--destroy sda",
         "--destroy S3R14L",
     ] {
@@ -451,7 +451,8 @@ fn a_purge_has_remedies_of_its_own() {
     assert!(write.contains("Choose a target that is empty."), "{write}");
     let purge = text(allow_purge(&disk, found, &Confirm::default()));
     assert!(!purge.contains("Choose") && !purge.contains("--read-only"), "{purge}");
-    let said = "It holds a file system (ext4, found at byte 1024). The purge would erase it.";
+    let said =
+        "It holds a file system (ext4, found at byte 1024). The purge would erase this data.";
     assert!(purge.contains(said) && purge.contains("`--destroy sda`"), "{purge}");
 }
 
@@ -481,7 +482,8 @@ fn a_file_that_would_have_to_grow() {
         check_writable(&file, &tree.root())[0].to_string()
     };
     let grown = text(4 << 30);
-    let said = "It has 16 MiB, and would have to grow to the 4 GiB that were requested. Leave the size out";
+    let said =
+        "The file has 16 MiB, and would have to grow to the requested 4 GiB. Leave the size out";
     assert!(grown.contains(said), "{grown}");
     assert!(!text(16 << 20).contains("grow"));
 }

@@ -68,9 +68,9 @@ impl Health {
     pub fn warnings(&self) -> Vec<String> {
         const CRITICAL: [(u64, &str); 6] = [
             (0x01, "Its spare capacity is below the threshold."),
-            (0x02, "Its temperature is beyond a threshold."),
+            (0x02, "Its temperature is outside its thresholds."),
             (0x04, "Its reliability is degraded."),
-            (0x08, "Its medium has gone read-only."),
+            (0x08, "Its medium has become read-only."),
             (0x10, "The backup of its volatile memory has failed."),
             (0x20, "Its persistent memory region has become unreliable."),
         ];
@@ -81,9 +81,7 @@ impl Health {
             warnings.push(format!("It has used {used} % of its rated life."));
         }
         if let Some(errors) = self.media_errors.filter(|&errors| errors > 0) {
-            warnings.push(format!(
-                "It counts {errors} errors of its medium that it could not correct."
-            ));
+            warnings.push(format!("Its health log counts {errors} uncorrectable media errors."));
         }
         warnings
     }
@@ -100,8 +98,8 @@ pub fn health(device: &BlockDevice) -> Result<Health, TargetError> {
     if !is_nvme && !device.kernel_name.starts_with("sd") {
         return Err(TargetError::Unsupported {
             path: path.display().to_string(),
-            problem: "it keeps no health log that iodyno can read.".to_owned(),
-            help: "NVMe and ATA devices do.".to_owned(),
+            problem: "it has no health log that iodyno can read.".to_owned(),
+            help: "name an NVMe or ATA device.".to_owned(),
         });
     }
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
@@ -138,7 +136,7 @@ mod tests {
             ..Health::default()
         };
         let warnings = health.warnings().join(" ");
-        for word in ["temperature", "read-only", "101 %", "3 errors"] {
+        for word in ["temperature", "read-only", "101 %", "3 uncorrectable media errors"] {
             assert!(warnings.contains(word), "{warnings}");
         }
         assert!(Health::default().warnings().is_empty());

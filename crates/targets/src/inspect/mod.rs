@@ -247,7 +247,7 @@ fn note_stack(inspection: &mut Inspection) {
     }
     if stack.end == End::Memory {
         let bottom = stack.bottom_in_words();
-        notes.push(format!("It lies on {bottom}: memory is measured, not a device."));
+        notes.push(format!("It is stored on {bottom}: memory is measured, not a device."));
     }
     inspection.notes.extend(notes);
 }
@@ -292,7 +292,7 @@ fn ram(name: &TargetName, size_bytes: u64, root: &SysRoot) -> Result<Inspection,
             path: name.to_string(),
             wanted_bytes: size_bytes,
             free_bytes,
-            help: "name a smaller size; memory that is not there would be swapped, or end the \
+            help: "name a smaller size; with too little memory, the kernel would swap, or end the \
                    program."
                 .to_owned(),
         });

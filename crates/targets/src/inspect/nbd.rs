@@ -84,7 +84,10 @@ pub(super) fn export(name: &TargetName, uri: &Uri) -> Result<Inspection, TargetE
     if size_bytes == 0 {
         return Err(TargetError::Unsupported {
             path: name.to_string(),
-            problem: format!("the export has {} bytes: nothing to measure.", info.size_bytes),
+            problem: format!(
+                "the export has {} bytes, so nothing can be measured.",
+                info.size_bytes
+            ),
             help: "name an export with a capacity.".to_owned(),
         });
     }
@@ -130,7 +133,7 @@ pub(super) fn export(name: &TargetName, uri: &Uri) -> Result<Inspection, TargetE
     if holds_data == Some(true)
         && inspection.content.as_ref().is_some_and(|content| content.signatures.is_empty())
     {
-        inspection.note("It is not all zeroes, yet nothing in it is recognised.");
+        inspection.note("The export is not all zeroes, and its content is of an unknown kind.");
     }
     let key = uri.tls_certificates.as_ref().map(|folder| folder.join("client-key.pem"));
     if let Some(problem) = key.and_then(|key| shared_secret(&key)) {
@@ -238,14 +241,16 @@ fn failure(name: &TargetName, uri: &Uri, error: &ClientError) -> TargetError {
         {
             TargetError::NotFound {
                 path: path.clone(),
-                help: "no NBD server has made a socket of that name; start it, or check the \
+                help: "the server's socket does not exist; start the NBD server, or check the \
                        spelling."
                     .to_owned(),
             }
         }
-        ClientError::Connect(..) => unreachable("is the server running, and is this its address?"),
+        ClientError::Connect(..) => {
+            unreachable("check that the server is running, and that the address is correct.")
+        }
         ClientError::Dial(_, DialError::Refused { .. }) => match offered(uri) {
-            Some(names) => bad(problem, &format!("the server has {names}.")),
+            Some(names) => bad(problem, &format!("the server exports {names}.")),
             None => {
                 bad(problem, "ask the administrator of the server for the names of its exports.")
             }
@@ -254,7 +259,7 @@ fn failure(name: &TargetName, uri: &Uri, error: &ClientError) -> TargetError {
         | ClientError::Tls(_)
         | ClientError::NoCertificates
         | ClientError::Dial(_, DialError::NoTls | DialError::Name) => {
-            bad(problem, "the options of TLS are tls-certificates=FOLDER and tls-hostname=NAME.")
+            bad(problem, "the TLS options are tls-certificates=FOLDER and tls-hostname=NAME.")
         }
         ClientError::Dial(..) | ClientError::Broken(..) | ClientError::NoMultiConn(_) => {
             unreachable("see the server's own log.")
@@ -267,7 +272,7 @@ fn silent(name: &TargetName) -> TargetError {
     TargetError::Unreachable {
         target: name.to_string(),
         problem: format!(
-            "the server agreed to the export, and then timed out: it did not answer within {} s.",
+            "the server agreed to the export, but its first answer timed out after {} s.",
             REQUEST_TIMEOUT.as_secs()
         ),
         help: "see the server's own log.".to_owned(),

@@ -44,10 +44,9 @@ pub(super) fn block_device(
     let none = |problem: String| TargetError::Unsupported {
         path: path.display().to_string(),
         problem,
-        help:
-            "iodyno finds out by the block device what is on a namespace and whether it is in use; \
-               use one that has both."
-                .to_owned(),
+        help: "iodyno needs the namespace's block device to check its content and users; name a \
+             namespace that has a block device."
+            .to_owned(),
     };
     let block = format!("nvme{rest}");
     let of_block = root.path(format!("sys/class/block/{block}"));
@@ -62,7 +61,7 @@ pub(super) fn block_device(
         meta.file_type().is_block_device() && number == Some(format!("{major}:{minor}"))
     });
     if !is_same {
-        return Err(none(format!("{} is not its block device.", file.display())));
+        return Err(none(format!("{} is not the namespace's block device.", file.display())));
     }
     let limit = format!("sys/class/block/{block}/queue/max_hw_sectors_kb");
     let generic = NvmeGeneric {

@@ -38,7 +38,7 @@ pub(super) fn scratch(
     if !canonical.is_dir() {
         return Err(TargetError::Unsupported {
             path: text(dir),
-            problem: "a scratch file needs a directory to lie in, and this is none.".to_owned(),
+            problem: "a scratch file needs a directory, and this is not a directory.".to_owned(),
             help: "name a directory, such as scratch:1GiB@/mnt/disk.".to_owned(),
         });
     }
@@ -62,8 +62,8 @@ pub(super) fn missing(
     let not_found = |help: &str| TargetError::NotFound { path: text(path), help: help.to_owned() };
     if fs::symlink_metadata(path).is_ok() {
         return Err(not_found(
-            "it is a symbolic link to something that is not there; iodyno makes files only under \
-             their own name.",
+            "it is a symbolic link to a file that does not exist; iodyno does not make files \
+             through symbolic links.",
         ));
     }
     let parent = match path.parent() {
@@ -71,9 +71,7 @@ pub(super) fn missing(
         _ => Path::new("."),
     };
     let (Ok(dir), Some(file_name)) = (parent.canonicalize(), path.file_name()) else {
-        return Err(not_found(
-            "the folder that it would lie in is not there either; check the spelling.",
-        ));
+        return Err(not_found("its folder does not exist either; check the spelling."));
     };
     let mut inspection = Inspection::empty(name, Kind::File);
     inspection.exists = false;
@@ -82,7 +80,7 @@ pub(super) fn missing(
     on_file_system(&mut inspection, &dir, root)?;
     let Some(size_bytes) = size_bytes else {
         return Err(not_found(&format!(
-            "check the spelling; to have iodyno make a file there, say how large: {}?size=8GiB",
+            "check the spelling; to have iodyno make the file, give its size: {}?size=8GiB",
             text(path)
         )));
     };
@@ -102,7 +100,7 @@ fn on_file_system(
         return Err(TargetError::NotFound {
             path: inspection.canonical_path.clone().unwrap_or_else(|| text(path)),
             help: format!(
-                "{} is not a place for files; check the spelling of the device's name.",
+                "no file can be made on {}; check the spelling of the device's name.",
                 fs.fs_type
             ),
         });
@@ -191,7 +189,7 @@ pub(super) fn existing(
         let mut inspection = existing(name, &block, &meta, requested_bytes, root)?;
         inspection.path = Some(text(path));
         inspection.note(format!(
-            "NVMe commands go to it by {}, past the block layer of {}.",
+            "iodyno sends NVMe commands by {}, bypassing the block layer of {}.",
             generic.path,
             text(&block)
         ));
@@ -242,7 +240,7 @@ fn regular_file(
         && extents.written_share < 1.0
     {
         inspection.note(format!(
-            "Only {:.1} % of it was ever written; reads of the rest never reach the device.",
+            "Only {:.1} % of the file was ever written; reads of the rest never reach the device.",
             100.0 * extents.written_share
         ));
     }
@@ -287,20 +285,20 @@ fn block_device(
         return Err(TargetError::Unsupported {
             path: text(canonical),
             problem: format!(
-                "it has {}, and {} were requested.",
+                "its size is {}, and {} were requested.",
                 human::size(whole),
                 human::size(requested)
             ),
-            help: "leave the size out to use all of it, or name a smaller one.".to_owned(),
+            help: "leave the size out to use the whole target, or name a smaller size.".to_owned(),
         });
     }
     if whole == Some(0) {
-        inspection.note("It has no capacity: no medium, or a device that was not set up.");
+        inspection.note("It has no capacity: the medium is missing, or the device was not set up.");
     }
     if let Some(file) =
         inspection.device.as_ref().and_then(|device| device.loop_backing_file.clone())
     {
-        inspection.note(format!("It is a loop device; its blocks lie in {file}."));
+        inspection.note(format!("It is a loop device; its blocks are stored in {file}."));
     }
     note_container(inspection);
     if inspection.content.as_ref().is_some_and(|content| content.empty_boot_sector) {
@@ -310,8 +308,8 @@ fn block_device(
         && sampled.foreign == 0
     {
         let what =
-            if sampled.own > 0 { "blank space and content of iodyno's" } else { "blank space" };
-        let text = format!("It holds {what} only, as far as it was read: {}.", sampled.scope());
+            if sampled.own > 0 { "blank space and iodyno's own test data" } else { "blank space" };
+        let text = format!("It holds only {what}, as far as it was read: {}.", sampled.scope());
         inspection.note(text);
     }
     Ok(())
@@ -323,7 +321,7 @@ fn note_container(inspection: &mut Inspection) {
     if let Some(Signature { kind, name, .. }) = container {
         let what = kind.noun();
         inspection.note(format!(
-            "It holds {what} ({name}); reads return the bytes of that file, not of the disk or files within."
+            "It holds {what} ({name}); reads return the bytes of the file itself, not of the disk or files inside."
         ));
     }
 }

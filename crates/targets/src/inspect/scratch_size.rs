@@ -43,14 +43,14 @@ pub(crate) fn size(
         };
         return Err(TargetError::Unsupported {
             problem: format!(
-                "by default a scratch file has {part} of the {of}, which is {} of {} here, and \
-                 less than {} is too small to measure.",
+                "by default a scratch file takes {part} of the {of}, here {} of {}; a file of less \
+                 than {} is too small to measure.",
                 human::size(chosen),
                 human::size(bytes.unwrap_or(0)),
                 human::size(LEAST_BYTES)
             ),
             help: format!(
-                "give it a size, such as scratch:{}@{path}, or another place with scratch:@DIR.",
+                "give the scratch file a size, such as scratch:{}@{path}, or another directory with scratch:@DIR.",
                 human::size(LEAST_BYTES).replace(' ', "")
             ),
             path,

@@ -8,8 +8,8 @@ use iodyno_units::parse_size;
 
 use super::{MODEL_COUNT_MAX, TargetError, bad};
 
-const FORMS: &str = "write raid5(exflash-400g*8), or raid6(exflash-400g*8,strip=64KiB): the levels are raid0, \
-                     raid1, raid5, raid6, raid10 and jbod. (A shell wants quotes around it.)";
+const FORMS: &str = "write raid5(exflash-400g*8), or raid6(exflash-400g*8,strip=64KiB): the levels \
+                     are raid0, raid1, raid5, raid6, raid10 and jbod. (Quote the name in a shell.)";
 
 /// Maximum depth of nested arrays.
 pub const ARRAY_DEPTH_MAX: usize = 4;
@@ -57,7 +57,7 @@ impl ArrayName {
             return bad(name, format!("`{word}` is not a level of an array."), FORMS);
         };
         if depth_max == 0 {
-            let problem = format!("more than {ARRAY_DEPTH_MAX} arrays are below one another.");
+            let problem = format!("arrays are nested more than {ARRAY_DEPTH_MAX} deep.");
             return bad(name, problem, FORMS);
         }
         let Some((inside, after)) = rest.rsplit_once(')') else {
@@ -70,12 +70,12 @@ impl ArrayName {
         let Taken { mut arrays, device, after: options } = below;
         let mut words = options.split(',');
         let Some(members) = words.next().and_then(|word| word.strip_prefix('*')) else {
-            return bad(name, format!("`{inside}` does not say how many devices."), FORMS);
+            return bad(name, format!("`{inside}` lacks the number of devices."), FORMS);
         };
         let members = match members.parse() {
             Ok(members) if (1..=MAX_MEMBERS).contains(&(members as usize)) => members,
             _ => {
-                let problem = format!("`*{members}` does not say how many devices.");
+                let problem = format!("`*{members}` is not a number of devices.");
                 return bad(name, problem, format!("an array has at most {MAX_MEMBERS}: {FORMS}"));
             }
         };
@@ -87,7 +87,7 @@ impl ArrayName {
         arrays.push(array);
         let devices = Self::devices(&arrays);
         if devices > MODEL_COUNT_MAX {
-            let problem = format!("such an array has {devices} devices.");
+            let problem = format!("the array would have {devices} devices.");
             return bad(name, problem, format!("a system has at most {MODEL_COUNT_MAX}."));
         }
         Ok(Some(Taken { arrays, device, after }))
@@ -113,7 +113,7 @@ impl ArrayName {
                     );
                 }
                 _ => {
-                    let problem = format!("`{word}` is not a size of a strip.");
+                    let problem = format!("`{word}` is not a strip size.");
                     return bad(name, problem, "write a multiple of 4KiB, such as strip=64KiB.");
                 }
             },

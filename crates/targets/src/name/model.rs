@@ -72,10 +72,10 @@ impl ModelName {
         let count = match count.strip_prefix('*') {
             Some(count) => parse_count(name, count)?,
             None if count.is_empty() => 1,
-            None => return bad(name, format!("`{count}` follows the array."), FORMS),
+            None => return bad(name, format!("`{count}` after the array is not valid."), FORMS),
         };
         if what.is_empty() {
-            return bad(name, "it names no device and no system.", FORMS);
+            return bad(name, "the name of the device or system is missing.", FORMS);
         }
         if system == Some("") {
             return bad(name, "no system follows the `@`.", FORMS);
@@ -86,7 +86,7 @@ impl ModelName {
                     name,
                     format!("`{part}` can't hold `{}`.", c.escape_debug()),
                     format!(
-                        "{FORMS} A file whose path has such a character can be reached through a link."
+                        "{FORMS} To use a file whose path has such a character, name a symbolic link to it."
                     ),
                 );
             }
@@ -126,7 +126,7 @@ impl ModelName {
                 Ok(state) => self.state = state,
             },
             ("fill", _) => match parse_percent(value) {
-                Err(error) => return bad(name, "its fill can't be read.", format!("{error}.")),
+                Err(error) => return bad(name, "its fill is not valid.", format!("{error}.")),
                 Ok(share) => {
                     self.fill_ppm = (share * f64::from(FILL_ALL_PPM)).round() as u32;
                     if self.fill_ppm == 0 {
@@ -143,23 +143,23 @@ impl ModelName {
             ("occupancy", _) => {
                 return bad(
                     name,
-                    format!("`{pair}` is not a choice."),
+                    format!("`{pair}` is not a valid option."),
                     "write occupancy=max for a driver thread on each flash DIMM, or \
-                     occupancy=shared for as many as the device's file says.",
+                     occupancy=shared for the number in the device's file.",
                 );
             }
             ("cache", _) => {
                 return bad(
                     name,
-                    format!("`{pair}` is not a choice."),
+                    format!("`{pair}` is not a valid option."),
                     "write cache=off to turn the write cache of the system's adapters off, or cache=on.",
                 );
             }
             ("workers", _) => {
                 return bad(
                     name,
-                    format!("`{pair}` is not a choice."),
-                    "write workers=near to run them on their device's socket, or workers=anywhere.",
+                    format!("`{pair}` is not a valid option."),
+                    "write workers=near to run the workers on their device's socket, or workers=anywhere.",
                 );
             }
             _ => {
@@ -232,7 +232,7 @@ fn parse_count(name: &str, text: &str) -> Result<u32, TargetError> {
         Ok(count @ 1..=MODEL_COUNT_MAX) => Ok(count),
         _ => bad(
             name,
-            format!("`*{text}` does not say how many devices."),
+            format!("`*{text}` is not a number of devices."),
             format!("write a number from 1 to {MODEL_COUNT_MAX}, such as model:exflash-400g*32."),
         ),
     }

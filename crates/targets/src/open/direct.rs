@@ -49,8 +49,7 @@ pub(super) fn refused(path: &Path, why: &str) -> TargetError {
     TargetError::Unsupported {
         path: path.display().to_string(),
         problem: format!("direct I/O was required, but {why}"),
-        help: "leave direct=yes out to go through the page cache where nothing else works, or \
-               choose another place."
+        help: "leave direct=yes out to fall back to the page cache, or choose another place."
             .to_owned(),
     }
 }
@@ -59,8 +58,9 @@ pub(super) fn refused_uncached(path: &Path, why: &str) -> TargetError {
     TargetError::Unsupported {
         path: path.display().to_string(),
         problem: format!("uncached I/O was required, but {why}"),
-        help: "it needs Linux 6.14 and a file system that takes part, such as XFS, or ext4 or btrfs \
-               of later kernels: write direct=no for buffered I/O, or leave both out for direct I/O."
+        help: "uncached I/O needs Linux 6.14 and a file system that supports it (XFS; ext4 and \
+               btrfs in later kernels): write direct=no for buffered I/O, or leave both options \
+               out for direct I/O."
             .to_owned(),
     }
 }
@@ -107,7 +107,7 @@ pub(super) fn set(
     inspection.alignment.read_fd(fd);
     let stated = stated_bytes(inspection, options);
     let outcome = match (stated, set_flag(fd, true)) {
-        (Some(0), _) => Err("reports that it has no direct I/O"),
+        (Some(0), _) => Err("reports that it does not support direct I/O"),
         (_, Err(_)) => Err("refuses O_DIRECT"),
         (stated, Ok(())) => {
             let from = stated.unwrap_or(FALLBACK_ALIGN_BYTES);

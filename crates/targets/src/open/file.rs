@@ -47,18 +47,18 @@ pub(super) fn existing(
         return Err(TargetError::Unsupported {
             path: path.display().to_string(),
             problem: format!(
-                "it has {}, {} were requested, and --read-only does not grow it.",
+                "its size is {}, {} were requested, and --read-only does not grow a file.",
                 human::size(len_bytes),
                 human::size(wanted_bytes)
             ),
-            help: "leave the size out to use all of it.".to_owned(),
+            help: "leave the size out to use the whole file.".to_owned(),
         });
     }
     if wanted_bytes < cache.align_bytes {
         return Err(TargetError::TooSmall {
             path: path.display().to_string(),
             have_bytes: wanted_bytes,
-            help: format!("say how large it should be: {}?size=8GiB", path.display()),
+            help: format!("give its size: {}?size=8GiB", path.display()),
         });
     }
     let is_ours = inspection.marker.is_some_and(|marker| marker.fits(len_bytes));

@@ -59,7 +59,7 @@ pub(super) fn open(
         return Err(TargetError::Unsupported {
             path: generic.path.clone(),
             problem: format!("its blocks have {metadata_bytes} bytes of metadata."),
-            help: "iodyno sends no metadata: measure the block device, whose driver does."
+            help: "iodyno sends no metadata: measure the block device, whose driver adds the metadata."
                 .to_owned(),
         });
     }

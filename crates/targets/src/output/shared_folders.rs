@@ -87,7 +87,7 @@ fn strangers_link(path: &Path, link: &Path, owner: u32) -> TargetError {
     TargetError::BadOutput {
         path: path.display().to_string(),
         problem: format!(
-            "{} is a symbolic link of another user (number {owner}) in a folder that others write to",
+            "{} is a symbolic link that another user (uid {owner}) owns, in a folder that other users can write to",
             link.display()
         ),
         help: "name another file, or the one that the link leads to.".to_owned(),
@@ -122,7 +122,7 @@ pub(super) fn check_owner(
         return Err(TargetError::BadOutput {
             path: shown.display().to_string(),
             problem: format!(
-                "it belongs to another user (number {}), in a folder that others write to",
+                "it belongs to another user (uid {}), in a folder that other users can write to",
                 found.st_uid
             ),
             help: "name another file.".to_owned(),

@@ -57,8 +57,8 @@ impl Security {
              start; suspend the machine to memory and wake it (`rtcwake -m mem -s 10`), or pull the \
              drive's power and plug it in again while the machine runs, then try again"
         } else if self.locked || self.enabled {
-            "the drive has a password already, which is not iodyno's to remove; remove it with \
-             `hdparm --security-disable`, then try again"
+            "the drive already has a password, which iodyno did not set and does not remove; \
+             remove it with `hdparm --security-disable`, then try again"
         } else if self.expired {
             "the drive counts too many wrong passwords; switch its power off and on, then try again"
         } else if enhanced && !self.enhanced {
@@ -161,7 +161,7 @@ pub(super) fn carry_out(port: &mut dyn Port, enhanced: bool) -> Carried {
     }
     let page = password_page(0);
     port.command(&set_password(), ScsiData::ToDevice(&page), SHORT_MS)
-        .map_err(|errno| Setback::Refused(format!("it took no password ({errno}).")))?;
+        .map_err(|errno| Setback::Refused(format!("the drive refused the password ({errno}).")))?;
     let estimate = if enhanced { security.enhanced_minutes } else { security.erase_minutes };
     let timeout_ms = estimate.map_or(UNKNOWN_MINUTES, |minutes| 2 * minutes + 10) * 60_000;
     let erase = password_page(u16::from(enhanced) << 1);
@@ -172,17 +172,17 @@ pub(super) fn carry_out(port: &mut dyn Port, enhanced: bool) -> Carried {
     let mode = if enhanced { "enhanced" } else { "normal" };
     match (erased, after) {
         (Ok(()), Ok(after)) if !after.enabled => Ok(vec![format!(
-            "SECURITY ERASE UNIT ({mode} mode) was completed, and the drive took its password off."
+            "SECURITY ERASE UNIT ({mode} mode) was completed, and the drive removed its password."
         )]),
         (Ok(()), _) => Err(Setback::Failed(format!(
-            "SECURITY ERASE UNIT was completed, and yet the drive keeps its password: remove it with \
-             `hdparm --user-master u --security-disable {PASSWORD}`."
+            "SECURITY ERASE UNIT was completed, but the drive still has its password: remove it \
+             with `hdparm --user-master u --security-disable {PASSWORD}`."
         ))),
         (Err(errno), _) => {
             let removed =
                 port.command(&disable_password(), ScsiData::ToDevice(&page), SHORT_MS).is_ok();
             let state = if removed {
-                "the password was taken off again".to_owned()
+                "the password was removed again".to_owned()
             } else {
                 format!(
                     "the password `{PASSWORD}` is still set: erase it again with `hdparm \

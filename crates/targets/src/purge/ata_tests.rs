@@ -128,7 +128,7 @@ fn a_drive_is_erased_under_a_password_that_is_gone_afterwards() {
     for (enhanced, control, minutes) in [(false, 0, 8), (true, 2, 600)] {
         let mut drive = Fake::with(SUPPORTED | 1 << 5);
         let words = carry_out(&mut drive, enhanced).unwrap();
-        assert!(words[0].contains("took its password off"), "{words:?}");
+        assert!(words[0].contains("removed its password"), "{words:?}");
         assert_eq!(drive.commands(), [0xEC, 0xF1, 0xF3, 0xF4, 0xEC]);
         let (_, page, timeout_ms) = &drive.sent[3];
         let (word, password) = page.as_ref().unwrap();
@@ -142,8 +142,8 @@ fn a_drive_is_erased_under_a_password_that_is_gone_afterwards() {
 fn a_drive_that_is_frozen_or_has_a_password_is_left_alone() {
     for (status, enhanced, word) in [
         (SUPPORTED | 1 << 3, false, "rtcwake"),
-        (SUPPORTED | ENABLED, false, "password already"),
-        (SUPPORTED | ENABLED | 1 << 2, false, "password already"),
+        (SUPPORTED | ENABLED, false, "already has a password"),
+        (SUPPORTED | ENABLED | 1 << 2, false, "already has a password"),
         (SUPPORTED | 1 << 4, false, "power off"),
         (SUPPORTED, true, "enhanced mode"),
         (0, false, "does not have"),
@@ -162,7 +162,7 @@ fn a_failed_erase_takes_the_password_off_again() {
     for fails in [0xF3, 0xF4] {
         let mut drive = Fake { fails: Some(fails), ..Fake::with(SUPPORTED) };
         match carry_out(&mut drive, false) {
-            Err(Setback::Failed(why)) => assert!(why.contains("taken off again"), "{why}"),
+            Err(Setback::Failed(why)) => assert!(why.contains("removed again"), "{why}"),
             other => panic!("{other:?}"),
         }
         assert_eq!(drive.status, SUPPORTED);

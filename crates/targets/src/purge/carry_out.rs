@@ -183,7 +183,7 @@ fn try_methods<B: Blocks>(
         record.evidence.push(words);
     } else {
         record.evidence.push(
-            "Some blocks were overwritten with a pattern, which would have shown whether it worked."
+            "Some blocks were overwritten with a test pattern before the purge, to show whether the purge erases."
                 .to_owned(),
         );
     }
@@ -253,19 +253,20 @@ fn kept(record: &PurgeRecord, kind: Kind) -> Option<String> {
     let method = record.method.filter(|_| record.verified == Verified::No)?;
     let text = match (method, kind) {
         (Method::Discard, Kind::Nbd) => {
-            "The server answers trims and keeps the data: have it pass them on (`qemu-nbd \
-             --discard=unmap`), or make its storage anew."
+            "The server accepts trims but keeps the data: have the server pass trims on (`qemu-nbd \
+             --discard=unmap`), or re-create its storage."
         }
         (Method::Discard, Kind::Block) => {
-            "A discard is a hint, and this device keeps the data: take a method that erases, where \
-             it has one, or make what lies behind it (an image, a volume) pass discards on."
+            "A discard is only a hint, and this device keeps the data: use a method that erases, \
+             if the device has one, or configure the layer below (an image, a volume) to pass \
+             discards on."
         }
         (Method::Discard, _) => {
-            "The file system gives the blocks back as they were: remove the file, and make it anew."
+            "The file system returns the old data: remove the file, and make it again."
         }
         _ => {
-            "The device reports an erase of data that it still holds: try another `--method`, or the \
-             program of its maker."
+            "The device reports an erase, but still holds the data: try another `--method`, or the \
+             manufacturer's tool."
         }
     };
     Some(text.to_owned())
@@ -292,8 +293,8 @@ fn wear(before: Option<&Health>, after: Option<&Health>) -> Option<String> {
         |health: &Health| health.percentage_used.map_or_else(unknown, |p| format!("{p} %"));
     let errors = |health: &Health| health.media_errors.map_or_else(unknown, |n| n.to_string());
     Some(format!(
-        "By its own log, {} of its life was used before and {} after; errors of the medium: {} before, \
-         {} after.",
+        "According to the device's health log, {} of its rated life was used before the purge and \
+         {} after it; media errors: {} before, {} after.",
         percent(before),
         percent(after),
         errors(before),

@@ -99,7 +99,7 @@ fn a_foreign_file_is_left_alone_until_it_is_named() {
         PurgeOptions { method: Some(Method::NvmeSanitizeBlock), confirm: confirm.clone() };
     let record = purge(of(&path, ""), &options, &mut go_on).unwrap();
     assert!(
-        matches!(&record.outcome, PurgeOutcome::NotPossible(why) if why.contains("not a device"))
+        matches!(&record.outcome, PurgeOutcome::NotPossible(why) if why.contains("not a whole device"))
     );
     assert!(!record.is_purged() && record.method.is_none());
     assert!(std::fs::read(&path).unwrap() == text, "not even proof blocks are written");

@@ -73,20 +73,22 @@ pub(super) fn query(inspection: &Inspection) -> Found {
 /// error names what else would be affected.
 fn is_whole(inspection: &Inspection) -> Result<(), String> {
     let Some(device) = inspection.device.as_ref().filter(|_| inspection.kind == Kind::Block) else {
-        return Err("it is not a device of its own, and the command erases a whole one.".to_owned());
+        return Err(
+            "it is not a whole device, and the command erases whole devices only.".to_owned()
+        );
     };
     if let Some(disk) = &device.partition_of {
         return Err(format!("it is a partition, and the command would erase all of {disk}."));
     }
     if !device.slaves.is_empty() {
         return Err(format!(
-            "it is built on {}, and the command would go to these.",
+            "it is built on {}, and the command would erase those devices.",
             device.slaves.join(" and ")
         ));
     }
     if inspection.size_bytes != inspection.whole_bytes {
         return Err(format!(
-            "only its first {} are the target (?size=), and the command would erase all of it.",
+            "only the first {} of the device are the target (?size=), and the command would erase the whole device.",
             human::size(inspection.size_bytes.unwrap_or(0))
         ));
     }
@@ -112,7 +114,7 @@ pub(super) fn decide(
     let chosen = chosen.map(|choice| choice.method);
     let why_not = chosen.is_none().then(|| match choices.iter().find(wanted) {
         Some(Choice { method, remark, .. }) if requested.is_some() => format!("{method}: {remark}"),
-        _ if choices.is_empty() => "it keeps nothing that could be erased.".to_owned(),
+        _ if choices.is_empty() => "it stores no data that could be erased.".to_owned(),
         _ => {
             let all = choices.iter().map(|c| format!("{}: {}", c.method, c.remark));
             all.collect::<Vec<_>>().join(" ")
@@ -163,8 +165,8 @@ fn possible(method: Method, inspection: &Inspection, found: &Found) -> Result<St
             let enhanced = method == Method::AtaEraseEnhanced;
             if inspection.device.as_ref().is_some_and(|d| d.transport.as_deref() == Some("usb")) {
                 return Err(
-                    "it is behind a USB bridge, and bridges have been known to lose drives \
-                            in the middle of this; attach the drive itself."
+                    "it is attached through a USB bridge, and some bridges lose the drive during \
+                     an erase; attach the drive directly."
                         .to_owned(),
                 );
             }
@@ -180,19 +182,22 @@ fn possible(method: Method, inspection: &Inspection, found: &Found) -> Result<St
         }
         Method::Discard => discard(inspection),
         Method::Anew if inspection.kind == Kind::Ram => {
-            Ok("memory is mapped anew by each run, and reads as zeroes.".to_owned())
+            Ok("each run maps new memory, which reads as zeroes.".to_owned())
         }
         Method::Anew if is_anew(inspection) => {
-            Ok("it is not there yet: the run that makes it begins with an empty one.".to_owned())
+            Ok("the file does not exist yet: the run that makes it begins with an empty file."
+                .to_owned())
         }
-        Method::Anew => Err("it is there already.".to_owned()),
+        Method::Anew => Err("it already exists.".to_owned()),
     }
 }
 
 fn answer_of<T>(answer: Option<&Result<T, String>>) -> Result<&T, String> {
     match answer {
         Some(Ok(found)) => Ok(found),
-        Some(Err(why)) => Err(format!("the device could not be queried ({why}); are you root?")),
+        Some(Err(why)) => {
+            Err(format!("the device could not be queried ({why}); this usually needs root."))
+        }
         None => Err("it is not a device of this kind.".to_owned()),
     }
 }
@@ -204,18 +209,19 @@ fn sanitize(found: &nvme::Identified, crypto: bool) -> Result<String, String> {
     }
     only_namespace(found, "Sanitize")?;
     let Some(status) = &found.sanitize else {
-        return Err("its sanitize log can't be read, so its end could not be detected.".to_owned());
+        return Err(
+            "its sanitize log can't be read, so the end of a sanitize could not be detected."
+                .to_owned(),
+        );
     };
     if status.state == nvme::SanitizeState::InProgress {
         return Err("a sanitize is in progress already; wait until it is done.".to_owned());
     }
     let estimate = if crypto { status.crypto_erase_s } else { status.block_erase_s };
-    let time = estimate.map_or("it gives no estimate of its time".to_owned(), |seconds| {
-        format!("it estimates {}", human::duration_ns(u64::from(seconds) * 1_000_000_000))
+    let time = estimate.map_or("the device gives no estimate of the time".to_owned(), |seconds| {
+        format!("the device estimates {}", human::duration_ns(u64::from(seconds) * 1_000_000_000))
     });
-    Ok(format!(
-        "erases the whole device, which goes on through a reset or a loss of power; {time}."
-    ))
+    Ok(format!("erases the whole device, and continues after a reset or a loss of power; {time}."))
 }
 
 fn format(found: &nvme::Identified, crypto: bool) -> Result<String, String> {
@@ -224,7 +230,7 @@ fn format(found: &nvme::Identified, crypto: bool) -> Result<String, String> {
         return Err("the controller does not offer it.".to_owned());
     }
     if found.format_hits_all {
-        only_namespace(found, "a format here")?;
+        only_namespace(found, "Format NVM of one namespace")?;
     }
     let ses = if crypto { "SES=2" } else { "SES=1" };
     Ok(format!("erases namespace {} and keeps its block size ({ses}).", found.nsid))
@@ -236,10 +242,7 @@ fn only_namespace(found: &nvme::Identified, what: &str) -> Result<(), String> {
         return Ok(());
     }
     let list: Vec<String> = others.iter().map(ToString::to_string).collect();
-    Err(format!(
-        "{what} erases all namespaces of the device, and there is another: {}.",
-        list.join(", ")
-    ))
+    Err(format!("{what} erases all namespaces of the device, which also has: {}.", list.join(", ")))
 }
 
 fn discard(inspection: &Inspection) -> Result<String, String> {
@@ -248,25 +251,29 @@ fn discard(inspection: &Inspection) -> Result<String, String> {
     match (inspection.kind, inspection.capabilities.trim) {
         // A discard leaves the write pointers unchanged.
         (Kind::Block, _) if zoned.is_some_and(|model| model != "none") => Err(
-            "it is a zoned device, whose zones begin anew by a reset and not by a discard: `blkzone \
-             reset` (util-linux) does that."
+            "it is a zoned device, whose zones are emptied by a zone reset, not by a discard: use \
+             `blkzone reset` (util-linux)."
                 .to_owned(),
         ),
-        (Kind::Block, Some(true)) => {
-            Ok(format!("tells the device that its {size} are not needed; it may or may not erase."))
-        }
-        (Kind::Nbd, Some(true)) => {
-            Ok(format!("tells the server that its {size} are not needed; it may or may not erase."))
-        }
+        (Kind::Block, Some(true)) => Ok(format!(
+            "tells the device that its {size} are not needed; the device may or may not erase them."
+        )),
+        (Kind::Nbd, Some(true)) => Ok(format!(
+            "tells the server that its {size} are not needed; the server may or may not erase them."
+        )),
         (Kind::File, Some(true) | None) if is_kept_file(inspection) => {
-            Ok(format!("gives the blocks of {size} back to the file system; the length stays."))
+            Ok(format!("returns the blocks of {size} to the file system; the file's length stays."))
         }
-        (Kind::Block, _) => Err("the kernel reports that the device takes no discard.".to_owned()),
-        (Kind::Nbd, _) => Err("the server does not offer TRIM; `qemu-nbd --discard=unmap`, `iodyno serve` and \
+        (Kind::Block, _) => {
+            Err("the kernel reports that the device does not support discard.".to_owned())
+        }
+        (Kind::Nbd, _) => {
+            Err("the server does not offer TRIM; `qemu-nbd --discard=unmap`, `iodyno serve` and \
                            nbdkit's memory and file plugins do."
-            .to_owned()),
+                .to_owned())
+        }
         (Kind::File, Some(false)) => Err("its file system can't punch holes.".to_owned()),
-        _ => Err("there is nothing to discard.".to_owned()),
+        _ => Err("it stores no data that could be discarded.".to_owned()),
     }
 }
 

@@ -139,7 +139,7 @@ fn targets_that_keep_nothing_and_impossible_methods() {
     for name in ["null:", "/dev/null?size=1MiB", "model:exflash-400g"] {
         let plan = plan(&of(name), None);
         assert_eq!((plan.chosen, plan.choices.len()), (None, 0), "{name}");
-        assert!(plan.why_not.unwrap().contains("keeps nothing"));
+        assert!(plan.why_not.unwrap().contains("stores no data"));
     }
     let mut disk = block("8:0");
     disk.capabilities.trim = Some(false);

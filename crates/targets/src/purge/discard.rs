@@ -32,7 +32,7 @@ pub(super) fn opened(opened: &Opened, range_bytes: u64, progress: &mut Progress<
         };
         done.map_err(|errno: Errno| (errno.to_string(), errno == Errno::OPNOTSUPP))
     })?;
-    let mut words = vec![format!("Discards of {} were answered.", human::size(range_bytes))];
+    let mut words = vec![format!("Discards of {} were completed.", human::size(range_bytes))];
     if opened.inspection.kind == Kind::File
         && let Some(extents) = inspect::extents_of(&opened.fd, range_bytes)
     {
@@ -56,7 +56,7 @@ pub(super) fn export(
             .command(Request::Trim, CmdFlags::NONE, at, len as u32)
             .map_err(|error| (error.to_string(), error.raw_os_error() == Some(libc::EOPNOTSUPP)))
     })?;
-    Ok(vec![format!("Trims of {} were answered.", human::size(range_bytes))])
+    Ok(vec![format!("Trims of {} were completed.", human::size(range_bytes))])
 }
 
 /// Discards a range piece by piece. `one` discards a piece; the flag in its error means that discards are unsupported.
@@ -74,19 +74,19 @@ fn in_pieces(
         match one(at, len) {
             Ok(()) => {}
             Err((why, true)) if at == 0 => {
-                return Err(Setback::Refused(format!("it takes no {what} ({why}).")));
+                return Err(Setback::Refused(format!("it does not support {what} ({why}).")));
             }
             Err((why, _)) => {
                 return Err(Setback::Failed(format!(
-                    "a {what} at byte {at} failed ({why}), and nothing from there on was erased: \
-                     see {log}, then purge it again."
+                    "a {what} at byte {at} failed ({why}), and nothing from that byte on was \
+                     erased: check {log}, then purge again."
                 )));
             }
         }
         at += len;
         if progress(Some(at as f64 / range_bytes as f64)).is_break() && at < range_bytes {
             return Err(Setback::Failed(format!(
-                "it was broken off after {} of {}.",
+                "the purge was stopped after {} of {}.",
                 human::size(at),
                 human::size(range_bytes)
             )));

@@ -191,9 +191,9 @@ impl Findings {
         let few = all == 0 || 2 * (all as usize) < wanted;
         let mut words = Vec::new();
         for (count, what) in [
-            (self.kept, "still hold what was written to them before"),
+            (self.kept, "still hold their old data"),
             (self.zero, "read as zeroes"),
-            (self.changed, "read as something else than before"),
+            (self.changed, "read as other data"),
             (self.unreadable, "could not be read"),
         ] {
             if count > 0 {
@@ -208,11 +208,12 @@ impl Findings {
             Verified::Yes
         };
         let text = if all == 0 {
-            "No block could be sampled before, so nothing could be compared after.".to_owned()
+            "No block could be sampled before the purge, so nothing could be compared after it."
+                .to_owned()
         } else if few {
             format!(
-                "Only {all} of {wanted} blocks took a pattern before, too few to prove anything; of \
-                 these {}.",
+                "Only {all} of {wanted} blocks could be written with a test pattern before the \
+                 purge, too few to prove an erase; of these {}.",
                 words.join(", ")
             )
         } else {

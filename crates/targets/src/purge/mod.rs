@@ -99,7 +99,7 @@ impl FromStr for Method {
     fn from_str(text: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|method| method.name() == text).ok_or_else(|| {
             let names: Vec<&str> = Self::ALL.iter().map(|method| method.name()).collect();
-            format!("there is no purge method `{text}`; take one of {}", names.join(", "))
+            format!("there is no purge method `{text}`; use one of {}", names.join(", "))
         })
     }
 }
@@ -185,4 +185,4 @@ enum Setback {
 /// Findings of a successful method, as sentences.
 type Carried = Result<Vec<String>, Setback>;
 
-const STOPPED: &str = "it was broken off; what the device has begun, it ends by itself.";
+const STOPPED: &str = "the purge was stopped; an erase that has begun continues in the device.";

@@ -226,7 +226,7 @@ fn words(failure: NvmeFailure) -> String {
                 0x10A => "invalid format",
                 0x10B => "firmware activation requires a reset",
                 0x123 => "prohibited while a persistent memory region is enabled",
-                0x371 => "the host gave it up",
+                0x371 => "the host aborted the command",
                 _ => return format!("status {:#05x}", status & 0x7FF),
             };
             format!("status {:#05x}, {known}", status & 0x7FF)
@@ -308,8 +308,8 @@ fn run_format(port: &mut dyn Port, found: &Identified, crypto: bool) -> Carried 
             words(failure)
         ))),
         Err(failure) => Err(Setback::Failed(format!(
-            "Format NVM ended with {}, and part of it may be erased: see the kernel's log \
-             (`dmesg`), then purge it again, or with another `--method`.",
+            "Format NVM ended with {}, and part of the namespace may be erased: check the kernel's \
+             log (`dmesg`), then purge again, or with another `--method`.",
             words(failure)
         ))),
     }
@@ -325,8 +325,8 @@ fn run_sanitize(port: &mut dyn Port, crypto: bool, progress: &mut Progress<'_>) 
         }
         Err(failure) => {
             return Err(Setback::Failed(format!(
-                "Sanitize ended with {}, and may have begun: see the kernel's log (`dmesg`) and \
-                 at `nvme sanitize-log`, then purge it again.",
+                "Sanitize ended with {}, and may have begun: check the kernel's log (`dmesg`) and \
+                 `nvme sanitize-log`, then purge again.",
                 words(failure)
             )));
         }
@@ -347,8 +347,8 @@ fn run_sanitize(port: &mut dyn Port, crypto: bool, progress: &mut Progress<'_>) 
                     }
                     SanitizeState::Never => {
                         return Err(Setback::Failed(
-                            "the controller accepted Sanitize, and its log reports that there never \
-                             was one."
+                            "the controller accepted Sanitize, but its log reports that no \
+                             sanitize ever started."
                                 .to_owned(),
                         ));
                     }

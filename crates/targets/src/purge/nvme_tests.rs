@@ -207,7 +207,7 @@ fn a_sanitize_that_fails_is_no_purge() {
         other => panic!("{other:?}"),
     };
     failed(run(vec![Some((0, 2)), Some((0xFFFF, 3))], None), "log reports that it failed");
-    failed(run(vec![Some((0xFFFF, 0))], None), "never was one");
+    failed(run(vec![Some((0xFFFF, 0))], None), "no sanitize ever started");
     failed(run(vec![None], None), "log can't be read");
     failed(run(vec![], Some((0x84, NvmeFailure::System(Errno::TIMEDOUT)))), "timed out");
     // After a refusal the next method is tried.
@@ -218,7 +218,7 @@ fn a_sanitize_that_fails_is_no_purge() {
     let mut fake = Fake { log: vec![Some((9, 2))], ..Fake::able() };
     let mut stop = |_| ControlFlow::Break(());
     let stopped = carry_out(&mut fake, Method::NvmeSanitizeBlock, &found, &mut stop);
-    failed(stopped, "ends by itself");
+    failed(stopped, "continues in the device");
 }
 
 #[test]
@@ -238,7 +238,9 @@ fn format_keeps_the_layout_and_names_one_namespace() {
     for status in [0x006, 0x281, 0x371] {
         fake.refuses = Some((0x80, NvmeFailure::Status(0x4000 | status)));
         match carry_out(&mut fake, Method::NvmeFormat, &found, &mut go_on) {
-            Err(Setback::Failed(why)) => assert!(why.contains("part of it may be erased"), "{why}"),
+            Err(Setback::Failed(why)) => {
+                assert!(why.contains("part of the namespace may be erased"), "{why}")
+            }
             other => panic!("{other:?}"),
         }
     }

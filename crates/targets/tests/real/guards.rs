@@ -159,7 +159,10 @@ fn no_name_lifts_a_mount() {
     let _mount = Mount::at(dir.path().join("m"), &[&disk.node]);
     let result = open(&name(&disk.node), &destroy(disk.kernel_name()));
     let text = result.as_ref().map_or_else(ToString::to_string, |_| String::new());
-    assert!(text.contains("umount") && !text.contains("confirm it by its own name"), "{text}");
+    assert!(
+        text.contains("umount") && !text.contains("confirm with the target's own name"),
+        "{text}"
+    );
     is_refused(result, RefusalCode::Mounted);
 }
 

@@ -155,7 +155,7 @@ fn refusals_are_those_of_the_block_device(bench: &mut Bench) {
     }
     let (text, code) = bench.iodyno(&format!("run random-read --ops 8 --on '{generic}?direct=no'"));
     assert_eq!(code, 4, "{text}");
-    assert_says(&text, &["no page cache", "direct=no"]);
+    assert_says(&text, &["bypass the page cache", "direct=no"]);
 
     bench.guest.good(&format!("/bin/mke2fs -q -F -t ext4 {block}"));
     let (text, code) = bench.iodyno(&write);

@@ -209,7 +209,7 @@ fn a_device_that_fails(bench: &mut Bench) {
     bench.fill(&node);
     let (text, code) = bench.iodyno(&format!("purge {node} --destroy FAILING"));
     assert_eq!(code, 4);
-    assert_says(&text, &["no, by nvme-format failed", "internal error", "then purge it again"]);
+    assert_says(&text, &["no, by nvme-format failed", "internal error", "then purge again"]);
     assert!(!is_zero(&bench.folder.path().join("failing")));
     let output = bench.json(&format!("purge {node} --destroy FAILING"), 0);
     assert_eq!(output["record"]["method"], "nvme-format");

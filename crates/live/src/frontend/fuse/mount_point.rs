@@ -17,8 +17,8 @@ pub(super) fn check(folder: &Path) -> io::Result<()> {
         Err(e) if e.raw_os_error() == Some(Errno::NOTCONN.raw_os_error()) => {
             let folder = folder.display();
             let why = format!(
-                "a server that was killed has left its mount there: remove it with `fusermount3 -u {folder}`, or \
-                 `umount {folder}` as root"
+                "a killed server left its mount there: remove the mount with `fusermount3 -u \
+                 {folder}`, or `umount {folder}` as root"
             );
             return Err(io::Error::new(io::ErrorKind::NotConnected, why));
         }
@@ -30,7 +30,8 @@ pub(super) fn check(folder: &Path) -> io::Result<()> {
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let path = std::fs::canonicalize(folder)?;
     if has_mount(&mounts, &path) {
-        let why = "another server has mounted there: stop it, or name another folder";
+        let why =
+            "another server has mounted a volume there: stop that server, or name another folder";
         return Err(io::Error::new(io::ErrorKind::ResourceBusy, why));
     }
     Ok(())

@@ -266,7 +266,7 @@ impl<'a> Walk<'a> {
         if node.attr_u64("loop/dio") == Some(0) {
             let name = &node.name;
             self.stack.page_cache.push(format!(
-                "{name} reads and writes {file} through the page cache (losetup --direct-io=on /dev/{name} mends it)"
+                "{name} reads and writes {file} through the page cache (`losetup --direct-io=on /dev/{name}` avoids that)"
             ));
         }
         let below = device_of_path(self.root, &file);
@@ -342,7 +342,7 @@ pub(super) fn is_multipath_head(node: &BlockNode) -> bool {
 fn journalled(fs: &FileSystem) -> Option<&'static str> {
     let mode = option(fs.super_options.as_deref()?, "data")?;
     (matches!(fs.fs_type.as_str(), "ext3" | "ext4") && mode == "journal")
-        .then_some("buffers direct I/O (data=journal; a mount with data=ordered mends it)")
+        .then_some("buffers direct I/O (data=journal; mounting with data=ordered avoids that)")
 }
 
 /// True if an f2fs is larger than its mounted device. Only its superblock names the others.
