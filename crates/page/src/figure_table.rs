@@ -133,7 +133,7 @@ fn of_heat(plot: &Plot) -> Option<Table> {
                 if count > 0 {
                     let mut cells: Vec<Cell> = x.iter().map(|&v| cell(&plot.x, v)).collect();
                     cells.extend(y.iter().map(|&v| cell(&panel.y, v)));
-                    cells.push(number(Quantity::Count, count as f64));
+                    cells.push(Cell::of(Quantity::Count, count as f64));
                     rows.push(Row::from(cells));
                 }
             }
@@ -151,7 +151,7 @@ fn of_matrix(matrix: &Matrix) -> Table {
         let mut cells = vec![Cell::words(name)];
         cells.extend((0..matrix.columns.len()).map(|j| {
             let value = matrix.values.get(i).and_then(|row| row.get(j)).copied().flatten();
-            let mut cell = value.map_or_else(Cell::none, |v| number(matrix.quantity, v));
+            let mut cell = value.map_or_else(Cell::none, |v| Cell::of(matrix.quantity, v));
             cell.note = matrix.notes.get(i).and_then(|row| row.get(j)).cloned().unwrap_or_default();
             cell
         }));
@@ -173,9 +173,5 @@ fn cell(axis: &Axis, value: f64) -> Cell {
         let is_index = value >= 0.0 && value < names.len() as f64;
         return if is_index { Cell::words(&names[value as usize]) } else { Cell::none() };
     }
-    number(axis.quantity, value)
-}
-
-fn number(quantity: Quantity, value: f64) -> Cell {
-    if value.is_finite() { Cell::number(quantity.words(value), value) } else { Cell::none() }
+    Cell::of(axis.quantity, value)
 }

@@ -1,4 +1,6 @@
-//! A table: the data behind a figure, or a table of its own.
+//! A table: the data behind a figure, or a table of its own. HTML, Markdown, CSV and the terminal render it.
+
+use crate::Quantity;
 
 /// A table of words and numbers.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -22,6 +24,13 @@ pub struct Column {
     pub unit: String,
     /// The cells are numbers, aligned right.
     pub is_number: bool,
+    /// The cells are numbers in one unit, aligned at the decimal point on a terminal.
+    pub is_decimal: bool,
+    /// The column names its row. On a terminal, a repeated label is shown once, and labels are repeated with each part
+    /// of a wide table.
+    pub is_label: bool,
+    /// Columns of rank 0 are always shown. If a terminal is too narrow, the highest ranks are hidden first.
+    pub rank: u8,
 }
 
 /// A row of a table.
@@ -56,6 +65,8 @@ pub enum Tone {
     Plain,
     /// Secondary.
     Dim,
+    /// A name or the most important number.
+    Strong,
     /// A good result.
     Good,
     /// Information.
@@ -66,15 +77,73 @@ pub enum Tone {
     Bad,
 }
 
+impl Table {
+    /// A table with these columns, and no rows.
+    pub fn new(columns: impl Into<Vec<Column>>) -> Self {
+        Self { columns: columns.into(), ..Self::default() }
+    }
+
+    /// Adds a row.
+    pub fn push(&mut self, cells: impl Into<Vec<Cell>>) {
+        self.rows.push(Row::from(cells.into()));
+    }
+
+    /// The table with the columns that `keeps` selects by number and content.
+    #[must_use]
+    pub fn selected(&self, keeps: impl Fn(usize, &Column) -> bool) -> Self {
+        let keeps: Vec<bool> =
+            self.columns.iter().enumerate().map(|(i, column)| keeps(i, column)).collect();
+        let row = |row: &Row| Row { cells: kept(&row.cells, &keeps), is_heading: row.is_heading };
+        Self {
+            columns: kept(&self.columns, &keeps),
+            rows: self
+                .rows
+                .iter()
+                .map(|it| if it.is_heading { it.clone() } else { row(it) })
+                .collect(),
+            ..self.clone()
+        }
+    }
+
+    /// The table without columns whose cells are all empty or unknown. Labels stay.
+    #[must_use]
+    pub fn without_blank_columns(&self) -> Self {
+        self.selected(|i, column| {
+            let mut cells = self.rows.iter().filter_map(|row| row.cells.get(i));
+            column.is_label || cells.any(|cell| !cell.is_empty() && !cell.is_none())
+        })
+    }
+}
+
+fn kept<T: Clone>(all: &[T], keeps: &[bool]) -> Vec<T> {
+    all.iter().zip(keeps).filter(|(_, keeps)| **keeps).map(|(it, _)| it.clone()).collect()
+}
+
 impl Column {
     /// A column of words.
     pub fn words(title: impl Into<String>) -> Self {
         Self { title: title.into(), ..Self::default() }
     }
 
+    /// A column that names its rows.
+    pub fn label(title: impl Into<String>) -> Self {
+        Self { is_label: true, ..Self::words(title) }
+    }
+
     /// A column of numbers whose raw values have the unit `unit`.
     pub fn numbers(title: impl Into<String>, unit: impl Into<String>) -> Self {
-        Self { title: title.into(), unit: unit.into(), is_number: true }
+        Self { title: title.into(), unit: unit.into(), is_number: true, ..Self::default() }
+    }
+
+    /// A column of numbers that are displayed in one unit.
+    pub fn decimals(title: impl Into<String>, unit: impl Into<String>) -> Self {
+        Self { is_decimal: true, ..Self::numbers(title, unit) }
+    }
+
+    /// Sets the rank.
+    #[must_use]
+    pub fn ranked(self, rank: u8) -> Self {
+        Self { rank, ..self }
     }
 }
 
@@ -89,15 +158,46 @@ impl Cell {
         Self { text: text.into(), value: Some(value), ..Self::default() }
     }
 
+    /// A number of this quantity; unknown if it is missing or not finite.
+    pub fn of(quantity: Quantity, value: impl Into<Option<f64>>) -> Self {
+        let value = value.into().filter(|value| value.is_finite());
+        value.map_or_else(Self::none, |value| Self::number(quantity.words(value), value))
+    }
+
     /// An unknown value.
     pub fn none() -> Self {
-        Self { text: "–".to_owned(), tone: Tone::Dim, ..Self::default() }
+        Self { text: UNKNOWN.to_owned(), tone: Tone::Dim, ..Self::default() }
+    }
+
+    /// A blank cell.
+    pub fn empty() -> Self {
+        Self::default()
+    }
+
+    /// True for an unknown value.
+    pub fn is_none(&self) -> bool {
+        self.text == UNKNOWN
+    }
+
+    /// True for a blank cell.
+    pub fn is_empty(&self) -> bool {
+        self.text.is_empty()
     }
 
     /// Sets the tone.
     #[must_use]
     pub fn toned(self, tone: Tone) -> Self {
         Self { tone, ..self }
+    }
+}
+
+/// Text of an unknown value.
+const UNKNOWN: &str = "–";
+
+impl Row {
+    /// A heading of the rows that follow.
+    pub fn heading(text: impl Into<String>) -> Self {
+        Self { cells: vec![Cell::words(text)], is_heading: true }
     }
 }
 

@@ -5,7 +5,7 @@ use crate::Tone;
 /// Sign of one character; empty for a neutral tone.
 pub(crate) const fn sign(tone: Tone) -> &'static str {
     match tone {
-        Tone::Plain | Tone::Dim => "",
+        Tone::Plain | Tone::Dim | Tone::Strong => "",
         Tone::Good => "✓",
         Tone::Note => "i",
         Tone::Warning => "!",
@@ -16,7 +16,7 @@ pub(crate) const fn sign(tone: Tone) -> &'static str {
 /// Word; empty for a neutral tone.
 pub(crate) const fn word(tone: Tone) -> &'static str {
     match tone {
-        Tone::Plain | Tone::Dim => "",
+        Tone::Plain | Tone::Dim | Tone::Strong => "",
         Tone::Good => "OK",
         Tone::Note => "Note",
         Tone::Warning => "Warning",
@@ -29,6 +29,7 @@ pub(crate) const fn class(tone: Tone) -> &'static str {
     match tone {
         Tone::Plain => "plain",
         Tone::Dim => "dim",
+        Tone::Strong => "strong",
         Tone::Good => "good",
         Tone::Note => "note",
         Tone::Warning => "warning",

@@ -8,7 +8,10 @@ use iodyno_measure::statistics::steady::Progress;
 use iodyno_measure::summary::is_about_bandwidth;
 use iodyno_measure::{Level, Quantity};
 use iodyno_method::Findings;
-use iodyno_method::findings::{Load, RateSearchFinding, Row, Showed, StageFinding, Table};
+use iodyno_method::findings::{
+    Load, PointFinding, RateSearchFinding, RoundsFinding, Row, Scaling, SeriesFinding, Showed,
+    StageFinding, Subject, SweepFinding, Table,
+};
 use iodyno_page::document::Headline;
 use iodyno_page::{Quantity as Shown, Tone};
 use iodyno_units::human;
@@ -23,148 +26,167 @@ pub(crate) fn of_method(findings: &Findings) -> Vec<Headline> {
     let several = findings.subjects.len() > 1;
     let mut all = Vec::new();
     for subject in &findings.subjects {
-        let on = if several { format!(" on {}", subject.target) } else { String::new() };
         // In the order of the sections: main stages come before those that prepare them.
         let mut stages: Vec<&StageFinding> = subject.stages.iter().collect();
         stages.sort_by_key(|s| std::cmp::Reverse(weight(s)));
         for stage in stages {
             let Some(showed) = &stage.showed else { continue };
-            // If several stages have the same kind of result, each headline has the stage's name.
-            let alike = |s: &&StageFinding| matches!((&s.showed, showed), (Some(a), b) if discriminant(a) == discriminant(b));
-            let is_one_of_several = subject.stages.iter().filter(alike).count() > 1;
-            // A stage that prepares another is not the result.
-            let prepares =
-                matches!(showed, Showed::Series(_)) && subject.stages.iter().any(|s| weight(s) > 0);
-            let of = if is_one_of_several || prepares {
-                format!("{}: ", stage.name)
-            } else {
-                String::new()
-            };
-            let name = |what: &str| format!("{of}{what}{on}");
+            let naming = Naming::of(subject, stage, showed, several);
             match showed {
                 Showed::Preparation { .. } => {}
-                Showed::Sweep(sweep) => {
-                    let (table, curve) = (&sweep.table, sweep.load.as_ref());
-                    let headline = |row: &Row, what: &str| of_row(row, &table.axes, name(what));
-                    let lowest =
-                        || quickest(&table.rows).map(|r| of_mean(r, headline(r, "lowest latency")));
-                    if let Some((curve, best)) = curve.and_then(|l| Some((l, best(l)?))) {
-                        let tie = if curve.ties.is_empty() { "" } else { ", a tie" };
-                        let what =
-                            format!("best point under {}{tie}", curve.ceilings.join(" and "));
-                        let row = &table.rows[best];
-                        let mut headline = headline(row, &what);
-                        if row.kinds.len() > 1 {
-                            let of = kinds::together(&table.kinds_apart());
-                            headline.beside.push(format!("the ceiling is over {of}"));
-                        }
-                        all.push(headline);
-                        all.extend(lowest());
-                    } else if let Some(curve) = curve.filter(|_| is_open(table)) {
-                        // Each rate is just achieved, so the latency at both ends is the result.
-                        let mut ends: Vec<&Row> = curve
-                            .rows
-                            .iter()
-                            .map(|&i| &table.rows[i])
-                            .filter(|r| r.iops.is_some())
-                            .collect();
-                        ends.sort_by(|a, b| a.iops.partial_cmp(&b.iops).unwrap_or(Ordering::Equal));
-                        all.extend(ends.first().map(|r| headline(r, "least load")));
-                        if let [_, .., last] = ends.as_slice() {
-                            all.push(headline(last, "most load"));
-                        }
-                    } else if is_over_workloads(&table.axes) {
-                        // Several targets are compared in a figure.
-                        let each = table.rows.iter().filter(|r| !several && r.iops.is_some());
-                        all.extend(each.map(|r| of_row(r, &[], name(&r.at[0]))));
-                    } else if sweep.scaling.is_none() {
-                        let what = match curve {
-                            _ if table.rows.len() == 1 => stage.name.as_str(),
-                            Some(curve) if !curve.ceilings.is_empty() => {
-                                "most, not shown to be under the ceiling"
-                            }
-                            _ => "most",
-                        };
-                        all.extend(most(&table.rows).map(|r| headline(r, what)));
-                        all.extend(lowest().filter(|_| curve.is_some() && table.rows.len() > 1));
-                    }
-                    if let Some(scaling) = &sweep.scaling
-                        && let Some(last) = scaling.points.last()
-                    {
-                        all.push(Headline {
-                            name: name(&format!("{} {}", last.n, scaling.of)),
-                            value: format!("× {}", human::three_digits(last.speed_up)),
-                            interval: format!(
-                                "{} % of ideal",
-                                human::three_digits(last.efficiency * 100.0)
-                            ),
-                            beside: vec![format!("{} IOPS", human::count(last.throughput))],
-                            tone: Tone::Plain,
-                        });
-                    }
-                }
-                Showed::Rounds(rounds) => {
-                    let progress = rounds.steady.as_ref().map(|s| s.progress);
-                    let (value, tone) = match progress {
-                        Some(Progress::Reached) => ("steady state".to_owned(), Tone::Good),
-                        Some(Progress::NotReached) => ("NOT REACHED".to_owned(), Tone::Bad),
-                        // Cut short: the run did not miss the steady state, but did not wait for it.
-                        _ => ("no steady state yet".to_owned(), Tone::Warning),
-                    };
-                    let window = if rounds.rounds == 0 {
-                        "no round was finished".to_owned()
-                    } else {
-                        format!("measured over rounds {} to {}", rounds.window_first, rounds.rounds)
-                    };
-                    all.push(Headline {
-                        name: format!("{}{on}", stage.name),
-                        value,
-                        interval: window,
-                        beside: vec![rounds.limits.clone()],
-                        tone,
-                    });
-                    let rows = &rounds.table.rows;
-                    let most = most(rows).map(|r| of_row(r, &rounds.table.axes, name("most")));
-                    let quickest = quickest(rows)
-                        .map(|r| of_mean(r, of_row(r, &rounds.table.axes, name("lowest latency"))));
-                    // The tracked quantity comes first.
-                    let about_latency = rounds
-                        .variables
-                        .first()
-                        .is_some_and(|v| quantity(&v.name) == Shown::LatencyNs);
-                    let both = if about_latency { [quickest, most] } else { [most, quickest] };
-                    all.extend(both.into_iter().flatten());
-                }
-                Showed::Series(series) => {
-                    // In a sequence of series, the start of each is the end of the one before.
-                    if !is_one_of_several || series.samples.len() == 1 {
-                        all.push(of_row(&series.first, &[], name("at first")));
-                    }
-                    if series.samples.len() > 1 {
-                        all.push(of_row(&series.end, &[], name("at the end")));
-                    }
-                }
+                Showed::Sweep(sweep) => all.extend(of_sweep(sweep, &naming)),
+                Showed::Rounds(rounds) => all.extend(of_rounds(rounds, &naming)),
+                Showed::Series(series) => all.extend(of_series(series, &naming)),
                 Showed::RateSearch(found) => {
-                    let name = name(&format!("highest rate with {}", found.limit));
+                    let name = naming.name(&format!("highest rate with {}", found.limit));
                     all.push(of_rate_search(found, name));
                 }
                 Showed::Points { points } => {
-                    for point in points {
-                        let mut headline =
-                            of_row(&point.row, &[], name(&format!("{} point", point.which)));
-                        headline.beside.insert(0, format!("OIO {}", point.row.oio));
-                        if !point.keeps {
-                            headline.tone = Tone::Warning;
-                            headline.beside.push(format!("over {}", point.ceilings.join(" and ")));
-                        }
-                        all.push(headline);
-                    }
+                    all.extend(points.iter().map(|point| of_point(point, &naming)));
                 }
             }
         }
     }
     all.truncate(HEADLINES_MAX);
     all
+}
+
+/// Names of a stage's headlines.
+struct Naming<'a> {
+    stage: &'a str,
+    /// ` on TARGET`, if there are several.
+    on: String,
+    /// Several stages have the same kind of result.
+    is_one_of_several: bool,
+    /// The headline needs the name of the stage.
+    needs_stage: bool,
+}
+
+impl<'a> Naming<'a> {
+    fn of(subject: &Subject, stage: &'a StageFinding, showed: &Showed, several: bool) -> Self {
+        let alike = |s: &&StageFinding| {
+            s.showed.as_ref().is_some_and(|other| discriminant(other) == discriminant(showed))
+        };
+        let is_one_of_several = subject.stages.iter().filter(alike).count() > 1;
+        // A stage that prepares another is not the result.
+        let prepares =
+            matches!(showed, Showed::Series(_)) && subject.stages.iter().any(|s| weight(s) > 0);
+        Self {
+            stage: &stage.name,
+            on: if several { format!(" on {}", subject.target) } else { String::new() },
+            is_one_of_several,
+            needs_stage: is_one_of_several || prepares,
+        }
+    }
+
+    fn name(&self, what: &str) -> String {
+        let on = &self.on;
+        if self.needs_stage { format!("{}: {what}{on}", self.stage) } else { format!("{what}{on}") }
+    }
+}
+
+fn of_sweep(sweep: &SweepFinding, naming: &Naming<'_>) -> Vec<Headline> {
+    let (table, curve) = (&sweep.table, sweep.load.as_ref());
+    let headline = |row: &Row, what: &str| of_row(row, &table.axes, naming.name(what));
+    let lowest = || quickest(&table.rows).map(|r| of_mean(r, headline(r, "lowest latency")));
+    let mut all = Vec::new();
+    if let Some((curve, best)) = curve.and_then(|l| Some((l, best(l)?))) {
+        let tie = if curve.ties.is_empty() { "" } else { ", a tie" };
+        let what = format!("best point under {}{tie}", curve.ceilings.join(" and "));
+        let row = &table.rows[best];
+        let mut headline = headline(row, &what);
+        if row.kinds.len() > 1 {
+            let of = kinds::together(&table.kinds_apart());
+            headline.beside.push(format!("the ceiling is over {of}"));
+        }
+        all.push(headline);
+        all.extend(lowest());
+    } else if let Some(curve) = curve.filter(|_| is_open(table)) {
+        // Each rate is just achieved, so the latency at both ends is the result.
+        let rows = curve.rows.iter().map(|&i| &table.rows[i]);
+        let mut ends: Vec<&Row> = rows.filter(|r| r.iops.is_some()).collect();
+        ends.sort_by(|a, b| a.iops.partial_cmp(&b.iops).unwrap_or(Ordering::Equal));
+        all.extend(ends.first().map(|r| headline(r, "least load")));
+        if let [_, .., last] = ends.as_slice() {
+            all.push(headline(last, "most load"));
+        }
+    } else if is_over_workloads(&table.axes) {
+        // Several targets are compared in a figure.
+        let each = table.rows.iter().filter(|r| naming.on.is_empty() && r.iops.is_some());
+        all.extend(each.map(|r| of_row(r, &[], naming.name(&r.at[0]))));
+    } else if sweep.scaling.is_none() {
+        let what = match curve {
+            _ if table.rows.len() == 1 => naming.stage,
+            Some(curve) if !curve.ceilings.is_empty() => "most, not shown to be under the ceiling",
+            _ => "most",
+        };
+        all.extend(most(&table.rows).map(|r| headline(r, what)));
+        all.extend(lowest().filter(|_| curve.is_some() && table.rows.len() > 1));
+    }
+    all.extend(sweep.scaling.as_ref().and_then(|scaling| of_scaling(scaling, naming)));
+    all
+}
+
+fn of_scaling(scaling: &Scaling, naming: &Naming<'_>) -> Option<Headline> {
+    let last = scaling.points.last()?;
+    Some(Headline {
+        name: naming.name(&format!("{} {}", last.n, scaling.of)),
+        value: format!("× {}", human::three_digits(last.speed_up)),
+        interval: format!("{} % of ideal", human::three_digits(last.efficiency * 100.0)),
+        beside: vec![format!("{} IOPS", human::count(last.throughput))],
+        tone: Tone::Plain,
+    })
+}
+
+fn of_rounds(rounds: &RoundsFinding, naming: &Naming<'_>) -> Vec<Headline> {
+    let (value, tone) = match rounds.steady.as_ref().map(|s| s.progress) {
+        Some(Progress::Reached) => ("steady state", Tone::Good),
+        Some(Progress::NotReached) => ("NOT REACHED", Tone::Bad),
+        // Cut short: the run did not miss the steady state, but did not wait for it.
+        _ => ("no steady state yet", Tone::Warning),
+    };
+    let state = Headline {
+        name: format!("{}{}", naming.stage, naming.on),
+        value: value.to_owned(),
+        interval: if rounds.rounds == 0 {
+            "no round was finished".to_owned()
+        } else {
+            format!("measured over rounds {} to {}", rounds.window_first, rounds.rounds)
+        },
+        beside: vec![rounds.limits.clone()],
+        tone,
+    };
+    let rows = &rounds.table.rows;
+    let headline = |row: &Row, what: &str| of_row(row, &rounds.table.axes, naming.name(what));
+    let most = most(rows).map(|r| headline(r, "most"));
+    let quickest = quickest(rows).map(|r| of_mean(r, headline(r, "lowest latency")));
+    // The tracked quantity comes first.
+    let about_latency =
+        rounds.variables.first().is_some_and(|v| quantity(&v.name) == Shown::LatencyNs);
+    let both = if about_latency { [quickest, most] } else { [most, quickest] };
+    std::iter::once(state).chain(both.into_iter().flatten()).collect()
+}
+
+fn of_series(series: &SeriesFinding, naming: &Naming<'_>) -> Vec<Headline> {
+    let mut all = Vec::new();
+    // In a sequence of series, the start of each is the end of the one before.
+    if !naming.is_one_of_several || series.samples.len() == 1 {
+        all.push(of_row(&series.first, &[], naming.name("at first")));
+    }
+    if series.samples.len() > 1 {
+        all.push(of_row(&series.end, &[], naming.name("at the end")));
+    }
+    all
+}
+
+fn of_point(point: &PointFinding, naming: &Naming<'_>) -> Headline {
+    let mut headline = of_row(&point.row, &[], naming.name(&format!("{} point", point.which)));
+    headline.beside.insert(0, format!("OIO {}", point.row.oio));
+    if !point.keeps {
+        headline.tone = Tone::Warning;
+        headline.beside.push(format!("over {}", point.ceilings.join(" and ")));
+    }
+    headline
 }
 
 fn of_rate_search(found: &RateSearchFinding, name: String) -> Headline {

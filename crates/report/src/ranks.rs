@@ -3,6 +3,7 @@
 use iodyno_measure::verdict::of_each_rank;
 use iodyno_measure::{Cell, RankFigures, Verdict};
 use iodyno_notebook::Run;
+use iodyno_page::{Cell as Field, Column, Quantity, Table, Tone};
 use iodyno_units::human;
 
 /// The ranks of one host in a cell.
@@ -76,6 +77,43 @@ pub(crate) fn hosts(cell: &Cell) -> Vec<HostFigures<'_>> {
         host.is_slowest = differ && host.iops_of_rank() <= lowest;
     }
     hosts
+}
+
+/// The table of hosts, each with the name of its cell.
+pub(crate) fn table<'a>(rows: impl Iterator<Item = (String, HostFigures<'a>)>) -> Table {
+    let mut table = Table::new([
+        Column::label("cell"),
+        Column::words("host"),
+        Column::numbers("ranks", "").ranked(3),
+        Column::numbers("IOPS", "1/s"),
+        Column::numbers("throughput", "bytes/s").ranked(2),
+        Column::numbers("p99 max", "ns").ranked(1),
+        Column::numbers("CPU", "").ranked(1),
+        Column::numbers("other programs' I/O", "").ranked(5),
+        Column::numbers("start late", "ns").ranked(4),
+        Column::words("verdict"),
+    ]);
+    table.caption = "Hosts".to_owned();
+    for (cell, host) in rows {
+        let share = |value: f64| Field::number(format!("{:.0} %", value * 100.0), value);
+        let ns = |ns: Option<u64>| Field::of(Quantity::LatencyNs, ns.map(|ns| ns as f64));
+        let foreign = host.ranks.iter().filter_map(|rank| rank.foreign_share).reduce(f64::max);
+        let tone = if host.verdicts.is_empty() { Tone::Dim } else { Tone::Warning };
+        let why: Vec<&str> = host.verdicts.iter().map(|verdict| verdict.text.as_str()).collect();
+        table.push([
+            Field::words(cell),
+            Field::words(host.name).toned(Tone::Strong),
+            Field::number(host.ranks.len().to_string(), host.ranks.len() as f64),
+            Field::of(Quantity::Iops, host.iops()).toned(Tone::Strong),
+            Field::of(Quantity::Throughput, host.bytes_per_s()),
+            ns(host.max(|rank| rank.p99_ns).flatten()),
+            share(host.cpu_share()),
+            foreign.map_or_else(Field::none, share),
+            ns(host.max(|rank| rank.start_late_ns)),
+            Field { note: why.join("; "), ..Field::words(host.mark()).toned(tone) },
+        ]);
+    }
+    table
 }
 
 /// The merged cells that several ranks measured.

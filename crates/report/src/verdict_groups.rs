@@ -2,6 +2,7 @@
 //! terminal and pages use these counts.
 
 use iodyno_measure::{Cell, Level, Verdict};
+use iodyno_method::findings::Row;
 use iodyno_page::Tone;
 
 /// Minimum number of groups of one code that are merged if they differ only by their numbers.
@@ -140,6 +141,11 @@ pub(crate) const fn tone(level: Level) -> Tone {
         Level::Warning => Tone::Warning,
         Level::Invalid => Tone::Bad,
     }
+}
+
+/// Tone of a method's point: plain unless its verdicts are warnings or worse.
+pub(crate) fn tone_of_point(row: &Row) -> Tone {
+    row.level.filter(|level| *level >= Level::Warning).map_or(Tone::Plain, tone)
 }
 
 #[cfg(test)]

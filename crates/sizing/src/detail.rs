@@ -23,8 +23,19 @@ pub struct Detail {
     pub what_ifs: Vec<WhatIf>,
     /// Comparison of the cache on and off, if there is one.
     pub cache: Option<CacheAdvice>,
-    /// Sequential reads and writes in bytes per second over all systems, by depth.
-    pub sequential: Vec<(u32, f64, f64)>,
+    /// Sequential throughput of all systems, by depth.
+    pub sequential: Vec<Sequential>,
+}
+
+/// Sequential throughput of all systems at a depth.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sequential {
+    /// Queue depth of each array.
+    pub depth: u32,
+    /// Throughput of reads.
+    pub read_bytes_per_s: f64,
+    /// Throughput of writes.
+    pub write_bytes_per_s: f64,
 }
 
 /// Outcome at the requested rate under a condition.
@@ -127,7 +138,13 @@ pub(crate) fn detail(lab: &Lab<'_>, of: &Candidate, row: &Row) -> Result<Detail,
         }
     }
     let depths = SEQUENTIAL_DEPTHS.iter().rev().zip(rates.chunks_exact(2));
-    let mut sequential: Vec<_> = depths.map(|(depth, rate)| (*depth, rate[0], rate[1])).collect();
+    let mut sequential: Vec<_> = depths
+        .map(|(&depth, rate)| Sequential {
+            depth,
+            read_bytes_per_s: rate[0],
+            write_bytes_per_s: rate[1],
+        })
+        .collect();
     sequential.reverse();
     Ok(Detail { what_ifs, cache, sequential })
 }

@@ -3,7 +3,7 @@
 
 use crate::candidate::Candidate;
 use crate::demand::Loss;
-use crate::detail::{Detail, WhatIf};
+use crate::detail::{Detail, Sequential, WhatIf};
 use crate::log_demand::LogDemand;
 use crate::row::{Missed, Row, Trial};
 use crate::search::Count;
@@ -167,7 +167,7 @@ fn detail(of: &Detail) -> Value {
         };
         json!({ "if": word, "holds": what_if.holds, "of_each": measured(&what_if.measured) })
     };
-    let sequential = |(depth, read, write): &(u32, f64, f64)| json!({ "depth_of_each_array": depth, "read_bytes_per_s": read, "write_bytes_per_s": write });
+    let sequential = |at: &Sequential| json!({ "depth_of_each_array": at.depth, "read_bytes_per_s": at.read_bytes_per_s, "write_bytes_per_s": at.write_bytes_per_s });
     json!({
         "what_if": of.what_ifs.iter().map(what_if).collect::<Vec<_>>(),
         "cache": of.cache.map(|cache| json!({

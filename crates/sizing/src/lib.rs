@@ -39,6 +39,7 @@ pub mod saturate;
 pub mod search;
 pub mod simulate;
 pub mod sizing;
+mod tables;
 pub mod terminal;
 pub mod textbook;
 mod words;

@@ -4,10 +4,9 @@
 use crate::candidate::Candidate;
 use crate::lab::together;
 use crate::simulate::{Arrays, Condition, Measured, run};
-use crate::terminal::{Text, level, rate};
+use crate::terminal::{EMULATED, LABEL, level, rate};
 use iodyno_measure::statistics::knee::{AttachedRate, saturation};
-use iodyno_page::terminal::Style;
-use iodyno_page::terminal::text::{Role, paint};
+use iodyno_page::terminal::{Lines, Style};
 use iodyno_run::RunError;
 use iodyno_run::explain::percent;
 use iodyno_units::human;
@@ -99,12 +98,10 @@ pub fn saturate(of: &Candidate, stop: &Arc<AtomicBool>) -> Result<Vec<Saturation
 
 /// The answers as text.
 pub fn show(of: &Candidate, all: &[Saturation], style: Style) -> String {
-    let mut text = Text::new(style);
+    let mut text = Lines::new(style);
     let heading =
         format!("{} in {} of {}, behind {}", of.device_name, level(of), of.members, of.host);
-    let emulated = paint("emulated, virtual time", Role::Dim, style);
-    text.line(&format!("{}  {emulated}", paint(&heading, Role::Bold, style)));
-    text.line("");
+    text.heading(&heading, EMULATED);
     for answer in all {
         let is_rate = answer.load.name == "W1";
         let figure = |of: (f64, f64)| if is_rate { rate(of.0) } else { human::throughput(of.1) };
@@ -112,8 +109,8 @@ pub fn show(of: &Candidate, all: &[Saturation], style: Style) -> String {
         let more =
             if answer.devices >= f64::from(most) { " (all that can be attached)" } else { "" };
         let words = format!("{:.0} devices are used fully{more}", answer.devices);
-        text.labelled(answer.load.name, &words);
-        text.labelled("", answer.load.about);
+        text.labelled(answer.load.name, LABEL, &words);
+        text.labelled("", LABEL, answer.load.about);
         let binds = answer.binds.as_ref();
         let binds =
             binds.map_or(String::new(), |(name, busy)| format!("; {name}, {}", percent(*busy)));
@@ -123,7 +120,7 @@ pub fn show(of: &Candidate, all: &[Saturation], style: Style) -> String {
             of.members,
             figure(answer.one)
         );
-        text.labelled("", &rates);
+        text.labelled("", LABEL, &rates);
     }
     text.end()
 }

@@ -7,75 +7,38 @@ use crate::row::Row;
 use crate::search::{Count, UNITS_MAX};
 use crate::simulate::Condition;
 use crate::sizing::Sizing;
+use crate::tables;
 use crate::words::{
     assumed_in_words, confirmed_in_words, life_in_words, limit_in_words, limits_in_words,
     run_in_words,
 };
 use iodyno_emulate::spec;
-use iodyno_page::terminal::Style;
-use iodyno_page::terminal::table::{Column, Field, lines_in_parts};
-use iodyno_page::terminal::text::{Role, clean, hanging, pad, paint, shown};
+use iodyno_page::terminal::text::{Role, pad, paint};
+use iodyno_page::terminal::{Lines, Style, table};
 use iodyno_run::explain::percent;
 use iodyno_units::human;
 
 /// Width of the labels below the table.
-const LABEL: usize = 9;
-
-/// Lines of text, made fit for the terminal.
-pub(crate) struct Text {
-    pub(crate) style: Style,
-    text: String,
-}
-
-impl Text {
-    pub(crate) fn new(style: Style) -> Self {
-        Self { style, text: String::new() }
-    }
-
-    /// Adds a line; symbols that the terminal can't show are written in ASCII.
-    pub(crate) fn line(&mut self, line: &str) {
-        self.text.push_str(&shown(line.trim_end(), self.style));
-        self.text.push('\n');
-    }
-
-    /// Adds wrapped words after a label.
-    pub(crate) fn labelled(&mut self, label: &str, words: &str) {
-        let label = paint(&pad(label, LABEL, false), Role::Dim, self.style);
-        for line in hanging(&format!("  {label}  "), LABEL + 4, words, self.style) {
-            self.line(&line);
-        }
-    }
-
-    pub(crate) fn table(&mut self, labels: &[Column], columns: &[Column]) {
-        for line in lines_in_parts(labels, columns, self.style) {
-            self.line(&line);
-        }
-    }
-
-    pub(crate) fn end(self) -> String {
-        self.text
-    }
-}
+pub(crate) const LABEL: usize = 9;
+/// Origin of the figures.
+pub(crate) const EMULATED: &str = "emulated, virtual time";
 
 /// The whole answer as text.
 pub fn show(sizing: &Sizing, style: Style) -> String {
-    let mut text = Text::new(style);
-    let heading = clean(&demand_in_words(sizing), usize::MAX, Style { unicode: true, ..style });
-    let emulated = paint("emulated, virtual time", Role::Dim, style);
-    text.line(&format!("{}  {emulated}", paint(&heading, Role::Bold, style)));
-    text.line("");
+    let mut text = Lines::new(style);
+    text.heading(&demand_in_words(sizing), EMULATED);
     if let Some(log) = &sizing.demand.log {
         for (label, words) in log_in_words(sizing, log) {
-            text.labelled(label, &words);
+            text.labelled(label, LABEL, &words);
         }
-        text.line("");
+        text.blank();
     }
     if sizing.rows.is_empty() {
         nothing(&mut text, sizing);
         return text.end();
     }
-    table(&mut text, sizing);
-    text.line("");
+    table::in_parts(&tables::systems(sizing), style).iter().for_each(|line| text.line(line));
+    text.blank();
     if let (Some(row), Some(detail)) = (sizing.rows.first(), &sizing.detail) {
         recommended(&mut text, sizing, row, detail);
     }
@@ -219,63 +182,6 @@ pub(crate) fn headroom(iops: f64, asked_iops: f64) -> String {
     format!("+{:.0} %", ((times - 1.0) * 100.0).max(0.0))
 }
 
-fn table(text: &mut Text, sizing: &Sizing) {
-    let rows: Vec<&Row> = sizing.rows.iter().collect();
-    let of = |row: &Row| &sizing.candidates[row.candidate];
-    let figure = |text: &str| Field::figure(text, Role::Plain);
-    let maybe = |text: Option<String>| {
-        text.map_or(Field::Missing, |text| Field::figure(&text, Role::Plain))
-    };
-    let column = |head: &'static str, field: &dyn Fn(&Row) -> Field| {
-        let mut column = Column::new(head, 0);
-        column.fields = rows.iter().map(|row| field(row)).collect();
-        column
-    };
-    let first = |row: &Row| core::ptr::eq(row, rows[0]);
-    let name = |row: &Row| {
-        let words = format!("{} × {}", row.devices(&sizing.candidates), of(row).device_name);
-        Field::Text(words, if first(row) { Role::Bold } else { Role::Plain })
-    };
-    let words = |text: String| Field::Text(text, Role::Plain);
-    let number = |row: &Row| {
-        let at = rows.iter().position(|other| core::ptr::eq(*other, row)).unwrap_or(0);
-        words(format!("{}", at + 1))
-    };
-    let labels = [
-        column("", &number),
-        column("devices", &name),
-        column("in", &|row| words(systems(of(row), row.count))),
-    ];
-    let mut columns = vec![
-        column("arrays", &|row| words(arrays(of(row), row.count))),
-        column("usable", &|row| figure(&tb(row.capacity_bytes(&sizing.candidates)))),
-    ];
-    if let Some(prices) = &sizing.prices {
-        let price = |price: f64| format!("{price:.0} {}", prices.currency);
-        columns.push(column("price", &|row| maybe(row.price.map(price))));
-    }
-    columns.extend([
-        column("p99", &|row| maybe(row.asked.p99_ns.map(human::time_ns))),
-        column("holds", &|row| maybe(row.highest.as_ref().map(|h| rate(h.iops)))),
-        column("headroom", &|row| {
-            maybe(row.highest.as_ref().map(|h| headroom(h.iops, sizing.demand.rate_iops)))
-        }),
-        column("binds first", &|row| {
-            let binds = row.highest.as_ref().map(|h| format!("{}, {}", h.binds, percent(h.busy)));
-            binds.map_or(Field::Missing, words)
-        }),
-        column("next step", &|row| {
-            let next = row.next.map(|(count, iops)| {
-                let devices = count.units * count.arrays * of(row).members;
-                format!("{devices}: {}", rate(iops))
-            });
-            next.map_or(Field::Missing, words)
-        }),
-        column("power", &|row| maybe(row.devices_w.map(watts))),
-    ]);
-    text.table(&labels, &columns);
-}
-
 /// Power: `247 W`.
 pub(crate) fn watts(w: f64) -> String {
     format!("{} W", human::three_digits(w))
@@ -293,60 +199,61 @@ pub(crate) fn name(candidate: &Candidate, row: &Row) -> String {
     )
 }
 
-fn recommended(text: &mut Text, sizing: &Sizing, row: &Row, detail: &Detail) {
+fn recommended(text: &mut Lines, sizing: &Sizing, row: &Row, detail: &Detail) {
+    let style = text.style();
     let of = &sizing.candidates[row.candidate];
-    let style = text.style;
     text.line(&paint(&name(of, row), Role::Bold, style));
-    text.labelled("system", &of.host_summary);
-    text.labelled("confirmed", &confirmed_in_words(sizing, row));
-    if !sizing.demand.limits.is_empty() {
-        text.labelled("limits", &limits_in_words(&sizing.demand, &row.asked));
+    let mut fact = |(label, words): &(&str, String)| text.labelled(label, LABEL, words);
+    state(sizing, row).iter().for_each(&mut fact);
+    for (n, words) in what_ifs(sizing, row, detail).into_iter().enumerate() {
+        fact(&(if n == 0 { "what if" } else { "" }, words));
     }
-    text.labelled("life", &life_in_words(sizing, row));
-    what_ifs(text, sizing, row, detail);
-    if let Some(cache) = &detail.cache {
-        text.labelled("cache", &cache_in_words(cache));
+    advice(sizing, row, detail).iter().for_each(fact);
+    for (n, line) in table::lines(&tables::sequential(detail), style).iter().enumerate() {
+        let label =
+            paint(&pad(if n == 0 { "in order" } else { "" }, LABEL, false), Role::Dim, style);
+        text.line(&format!("  {label}  {line}"));
     }
-    in_order(text, detail);
-    text.labelled("textbook", &textbook_in_words(sizing, row));
-    text.labelled("power", &power_in_words(sizing, row));
-    if sizing.demand.like.is_none() && sizing.demand.log.is_none() {
-        let target = of.target(row.count.arrays);
-        text.labelled("look at", &format!("iodyno explain '{target}' {}", sizing.demand.name));
-        text.labelled("run it", &run_in_words(sizing, row));
-    }
-    text.labelled("assumed", &assumed_in_words(sizing, row));
-    text.line("");
+    text.blank();
 }
 
-/// Adds lines of depths, sequential reads and sequential writes, in columns.
-fn in_order(text: &mut Text, detail: &Detail) {
-    let depths = detail.sequential.iter().map(|at| format!("depth {}", at.0)).collect();
-    let rates = |of: fn(&(u32, f64, f64)) -> f64| {
-        detail.sequential.iter().map(|at| human::throughput(of(at))).collect()
-    };
-    let rows: [(&str, &str, Vec<String>); 3] = [
-        ("in order", "1 MiB", depths),
-        ("", "reads", rates(|at| at.1)),
-        ("", "writes", rates(|at| at.2)),
+/// Properties of the recommended system: label, words.
+pub(crate) fn state(sizing: &Sizing, row: &Row) -> Vec<(&'static str, String)> {
+    let of = &sizing.candidates[row.candidate];
+    let mut all = vec![
+        ("system", of.host_summary.clone()),
+        ("confirmed", confirmed_in_words(sizing, row)),
+        ("life", life_in_words(sizing, row)),
     ];
-    for (label, what, cells) in rows {
-        let cells: String = cells.iter().map(|cell| pad(cell, 11, true)).collect();
-        let label = paint(&pad(label, LABEL, false), Role::Dim, text.style);
-        text.line(&format!("  {label}  {}{cells}", pad(what, 6, false)));
+    if !sizing.demand.limits.is_empty() {
+        all.insert(2, ("limits", limits_in_words(&sizing.demand, &row.asked)));
     }
+    all
 }
 
-fn what_ifs(text: &mut Text, sizing: &Sizing, row: &Row, detail: &Detail) {
+/// Outcomes of faults and of other settings.
+pub(crate) fn what_ifs(sizing: &Sizing, row: &Row, detail: &Detail) -> Vec<String> {
     let share_iops = sizing.demand.rate_iops / f64::from(row.count.units);
-    for (n, what_if) in detail.what_ifs.iter().enumerate() {
-        let label = if n == 0 { "what if" } else { "" };
-        text.labelled(label, &what_if_in_words(what_if, share_iops));
+    detail.what_ifs.iter().map(|what_if| what_if_in_words(what_if, share_iops)).collect()
+}
+
+/// Advice on the recommended system, and its limits: label, words.
+pub(crate) fn advice(sizing: &Sizing, row: &Row, detail: &Detail) -> Vec<(&'static str, String)> {
+    let mut all: Vec<_> =
+        detail.cache.iter().map(|cache| ("cache", cache_in_words(cache))).collect();
+    all.push(("textbook", textbook_in_words(sizing, row)));
+    all.push(("power", power_in_words(sizing, row)));
+    if sizing.demand.like.is_none() && sizing.demand.log.is_none() {
+        let target = sizing.candidates[row.candidate].target(row.count.arrays);
+        all.push(("look at", format!("iodyno explain '{target}' {}", sizing.demand.name)));
+        all.push(("run it", run_in_words(sizing, row)));
     }
+    all.push(("assumed", assumed_in_words(sizing, row)));
+    all
 }
 
 /// A condition and its outcome, in words.
-pub(crate) fn what_if_in_words(what_if: &WhatIf, share_iops: f64) -> String {
+fn what_if_in_words(what_if: &WhatIf, share_iops: f64) -> String {
     let measured = &what_if.measured;
     let p99 = measured.p99_ns.map_or("unknown".to_owned(), human::time_ns);
     let outcome = match what_if.holds {
@@ -376,7 +283,7 @@ pub(crate) fn condition_in_words(condition: Condition) -> String {
 pub(crate) const CACHE_OFF_UNTESTED: &str = "no published figure tests the rate with the cache off";
 
 /// Advice on the cache, in words.
-pub(crate) fn cache_in_words(cache: &CacheAdvice) -> String {
+fn cache_in_words(cache: &CacheAdvice) -> String {
     let time = |ns: Option<f64>| ns.map_or("unknown".to_owned(), human::time_ns);
     let off = match cache.highest_iops.1 {
         Some(iops) => format!("{} with p99 {}", rate(iops), time(cache.p99_ns.1)),
@@ -388,7 +295,7 @@ pub(crate) fn cache_in_words(cache: &CacheAdvice) -> String {
 }
 
 /// The textbook's answer, and why it errs.
-pub(crate) fn textbook_in_words(sizing: &Sizing, row: &Row) -> String {
+fn textbook_in_words(sizing: &Sizing, row: &Row) -> String {
     let textbook = &row.textbook;
     let of = &sizing.candidates[row.candidate];
     let writes = sizing.demand.write_share();
@@ -441,7 +348,7 @@ fn power_in_words(sizing: &Sizing, row: &Row) -> String {
 }
 
 /// Candidates that the table omits.
-fn rest(text: &mut Text, sizing: &Sizing) {
+fn rest(text: &mut Lines, sizing: &Sizing) {
     if sizing.not_worth > 0 {
         let by = if sizing.prices.is_some() {
             "cost more, or have no price"
@@ -452,7 +359,7 @@ fn rest(text: &mut Text, sizing: &Sizing) {
             "{} other kinds of systems {by}: --adapter, --device and --raid choose",
             sizing.not_worth
         );
-        text.labelled("more", &words);
+        text.labelled("more", LABEL, &words);
     }
     if let Some(nearest) = sizing.missed.first() {
         let of = &sizing.candidates[nearest.candidate];
@@ -463,9 +370,9 @@ fn rest(text: &mut Text, sizing: &Sizing) {
             of.host,
             nearest_in_words(sizing)
         );
-        text.labelled("rejected", &words);
+        text.labelled("rejected", LABEL, &words);
     }
-    text.labelled("simulated", &format!("{} cells", sizing.cells));
+    text.labelled("simulated", LABEL, &format!("{} cells", sizing.cells));
 }
 
 /// Reason why the nearest miss does not meet the demand.
@@ -498,16 +405,16 @@ pub(crate) fn nearest_in_words(sizing: &Sizing) -> String {
     format!("{devices} devices in one system complete {offered}, but with p99 {p99}{binds}")
 }
 
-fn nothing(text: &mut Text, sizing: &Sizing) {
-    let style = text.style;
+fn nothing(text: &mut Lines, sizing: &Sizing) {
+    let style = text.style();
     let head = format!("None of {} kinds of systems meets it", sizing.candidates.len());
     text.line(&paint(&head, Role::Red, style));
     if let Some(missed) = sizing.missed.first() {
         let of = &sizing.candidates[missed.candidate];
-        text.labelled("nearest", &format!("{} in {}", of.array(), of.host));
-        text.labelled("", &nearest_in_words(sizing));
+        text.labelled("nearest", LABEL, &format!("{} in {}", of.array(), of.host));
+        text.labelled("", LABEL, &nearest_in_words(sizing));
     }
     let help =
         "allow a longer --p99 or a lower --rate, or leave --device, --adapter and --raid out";
-    text.labelled("mend", help);
+    text.labelled("mend", LABEL, help);
 }

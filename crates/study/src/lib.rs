@@ -34,6 +34,7 @@ mod row;
 mod schema;
 mod score;
 pub mod series;
+mod strata_table;
 mod study;
 pub mod terminal;
 mod testbed;

@@ -35,100 +35,34 @@ pub(crate) fn panel(
     workloads: &[Workload],
     built: &mut BTreeSet<(usize, u32)>,
 ) -> Result<(Panel, Vec<Wanted>), Problem> {
-    let positions = |path: &str, what: &str, all: &[&str]| {
-        let names = raw.items(path).iter();
-        names.map(|name| position(file, name, what, all)).collect::<Result<Vec<usize>, _>>()
-    };
     let named_systems = named_systems(file, raw, systems)?;
     let workload_names: Vec<&str> = workloads.iter().map(|w| w.name.as_str()).collect();
-    let named_workloads = positions("workloads", "workload", &workload_names)?;
-    let blocks = axis(file, raw, "block", Entry::whole)?;
-    let depths = axis(file, raw, "depth", small)?;
-    let devices = axis(file, raw, "devices", small)?;
-    let thinks = axis(file, raw, "think", Entry::whole)?;
-    let threads = axis(file, raw, "threads", small)?;
-    let percent = |entry: &Entry| entry.real().map(Percent::from_fraction);
-    let fills = axis(file, raw, "fill", percent)?;
+    let names = raw.items("workloads").iter();
+    let named_workloads = names
+        .map(|name| position(file, name, "workload", &workload_names))
+        .collect::<Result<Vec<usize>, _>>()?;
+    let axes = Axes::read(file, raw)?;
     let metrics = axis(file, raw, "metrics", |name| Metric::named(name.text()?))?;
     axis(file, raw, "workloads", Entry::text)?;
     for (metric, at) in metrics.iter().zip(raw.items("metrics")) {
         check_metric(file, raw, *metric, at)?;
     }
-
     let sets: Vec<&[usize]> = if raw.flag("together") == Some(true) {
         vec![named_workloads.as_slice()]
     } else {
         named_workloads.chunks(1).collect()
     };
+    let source = Source { file, raw, index, systems, workloads, axes: &axes };
     let mut rows = Vec::new();
     for &metric in &metrics {
-        let is_best = raw.get("optimum_within").is_some();
-        let over_depths = is_best || metric.over_depths();
-        let row_depths = if over_depths { depths.get(..1).unwrap_or(&[]) } else { &depths };
-        let row_threads = match threads.as_slice() {
-            [] => &[1][..],
-            all if is_best || metric.over_threads() => &all[..1],
-            all => all,
-        };
-        let thinks = if thinks.is_empty() { &[0][..] } else { &thinks };
+        let points = source.points(metric);
         for &system in &named_systems {
             for &set in &sets {
-                for point in points(
-                    or_none(&blocks, &0),
-                    (thinks, or_none(&fills, &Percent::ALL)),
-                    row_threads,
-                    or_none(row_depths, &0),
-                    or_none(&devices, &0),
-                ) {
-                    let before = match raw.word("written") {
-                        Some("fresh") => Precondition::Fresh,
-                        Some("sequential") => Precondition::Sequential,
-                        _ => Precondition::Workload,
-                    };
-                    let at = CellKey {
-                        system,
-                        workload: set[0],
-                        before,
-                        long: raw.flag("long") == Some(true),
-                        ramp_ns: raw.whole("ramp"),
-                        span_ns: raw.whole("stands_for"),
-                        over_ns: raw.whole("over_time"),
-                        ..point
-                    };
-                    for &workload in set {
-                        let at = completed(raw, CellKey { workload, ..at }, systems, workloads);
-                        let missing = |axis: &&str| raw.get(axis).is_none() && of(&at, axis) == 0;
-                        if let Some(axis) = ["block", "depth", "devices"].into_iter().find(missing)
-                        {
-                            let message = format!("`{axis}` is missing");
-                            let help =
-                                "a panel names it, or its systems or workloads do".to_owned();
-                            return Err(Problem::at(
-                                file,
-                                raw.place("figure"),
-                                message,
-                                Some(help),
-                            ));
-                        }
-                    }
-                    let row = row(
-                        raw,
-                        index,
-                        metric,
-                        (at, set),
-                        (&depths, &threads),
-                        (systems, workloads),
-                    );
-                    rows.push(row.ok_or_else(|| {
-                        let message = format!("`{}` can't be shown here", metric.name());
-                        let help = if metric == Metric::MessagesPerS {
-                            "each of the panel's workloads needs a `message`, the size of one"
-                        } else {
-                            "an optimum has rates, bandwidths, latencies and what is outstanding \
-                             there"
-                        };
-                        Problem::at(file, raw.place("metrics"), message, Some(help.to_owned()))
-                    })?);
+                for point in &points {
+                    let at = source.cell(system, set[0], point);
+                    source.check_axes(&at, set)?;
+                    let row = source.row(metric, &at, set);
+                    rows.push(row.ok_or_else(|| source.not_defined(metric))?);
                 }
             }
         }
@@ -137,10 +71,45 @@ pub(crate) fn panel(
     let panel = Panel {
         figure: raw.said("figure").to_owned(),
         title: raw.said("title").to_owned(),
-        depths,
+        depths: axes.depths,
         metrics,
     };
     Ok((panel, rows))
+}
+
+/// The values of a panel's axes; empty for an axis that it lacks.
+struct Axes {
+    blocks: Vec<u64>,
+    depths: Vec<u32>,
+    devices: Vec<u32>,
+    thinks: Vec<u64>,
+    threads: Vec<u32>,
+    fills: Vec<Percent>,
+}
+
+impl Axes {
+    fn read(file: &File, raw: &Record) -> Result<Self, Problem> {
+        let percent = |entry: &Entry| entry.real().map(Percent::from_fraction);
+        Ok(Self {
+            blocks: axis(file, raw, "block", Entry::whole)?,
+            depths: axis(file, raw, "depth", small)?,
+            devices: axis(file, raw, "devices", small)?,
+            thinks: axis(file, raw, "think", Entry::whole)?,
+            threads: axis(file, raw, "threads", small)?,
+            fills: axis(file, raw, "fill", percent)?,
+        })
+    }
+}
+
+/// The entry of a panel, and what its rows refer to.
+struct Source<'a> {
+    file: &'a File,
+    raw: &'a Record,
+    /// Number of the panel.
+    index: usize,
+    systems: &'a [Bench],
+    workloads: &'a [Workload],
+    axes: &'a Axes,
 }
 
 /// The values of an axis, or `other` alone if the panel lacks the axis.
@@ -192,110 +161,171 @@ fn named_systems(file: &File, raw: &Record, systems: &[Bench]) -> Result<Vec<usi
     Ok(found)
 }
 
-/// Every combination of the axes, without system and workload.
-fn points(
-    blocks: &[u64],
-    (thinks, fills): (&[u64], &[Percent]),
-    threads: &[u32],
-    depths: &[u32],
-    devices: &[u32],
-) -> Vec<CellKey> {
-    let mut all = Vec::new();
-    for &block in blocks {
-        for (&think_ns, &fill) in thinks.iter().flat_map(|t| fills.iter().map(move |f| (t, f))) {
-            for &threads in threads {
-                for &depth in depths {
-                    for &devices in devices {
-                        all.push(CellKey {
-                            system: 0,
-                            workload: 0,
-                            think_ns,
-                            block_bytes: u32::try_from(block).unwrap_or(u32::MAX),
-                            threads,
-                            depth,
-                            devices,
-                            before: Precondition::default(),
-                            long: false,
-                            ramp_ns: None,
-                            fill,
-                            span_ns: None,
-                            over_ns: None,
-                        });
+impl Source<'_> {
+    /// An optimum over depths and threads is asked for.
+    fn is_best(&self) -> bool {
+        self.raw.get("optimum_within").is_some()
+    }
+
+    /// Every combination of the axes, without system and workload. Axes over which the metric is taken have one value.
+    fn points(&self, metric: Metric) -> Vec<CellKey> {
+        let axes = self.axes;
+        let over_depths = self.is_best() || metric.over_depths();
+        let depths = if over_depths { axes.depths.get(..1).unwrap_or(&[]) } else { &axes.depths };
+        let threads = match axes.threads.as_slice() {
+            [] => &[1][..],
+            all if self.is_best() || metric.over_threads() => &all[..1],
+            all => all,
+        };
+        let mut all = Vec::new();
+        for &block in or_none(&axes.blocks, &0) {
+            for &think_ns in or_none(&axes.thinks, &0) {
+                for &fill in or_none(&axes.fills, &Percent::ALL) {
+                    for &threads in threads {
+                        for &depth in or_none(depths, &0) {
+                            for &devices in or_none(&axes.devices, &0) {
+                                let block_bytes = u32::try_from(block).unwrap_or(u32::MAX);
+                                all.push(CellKey {
+                                    system: 0,
+                                    workload: 0,
+                                    think_ns,
+                                    block_bytes,
+                                    threads,
+                                    depth,
+                                    devices,
+                                    before: Precondition::default(),
+                                    long: false,
+                                    ramp_ns: None,
+                                    fill,
+                                    span_ns: None,
+                                    over_ns: None,
+                                });
+                            }
+                        }
                     }
                 }
             }
         }
+        all
     }
-    all
-}
 
-/// The row of one combination; None for a metric that is undefined in such a panel.
-fn row(
-    raw: &Record,
-    panel: usize,
-    metric: Metric,
-    (at, set): (CellKey, &[usize]),
-    (depths, threads): (&[u32], &[u32]),
-    (systems, workloads): (&[Bench], &[Workload]),
-) -> Option<Wanted> {
-    let recipe_of = |workload: usize| {
-        let cell = completed(raw, CellKey { workload, ..at }, systems, workloads);
-        let depths = or_none(depths, &cell.depth);
-        let Some(ceiling_ns) = raw.whole("optimum_within") else {
+    /// The cell of a system and a workload at a point.
+    fn cell(&self, system: usize, workload: usize, point: &CellKey) -> CellKey {
+        CellKey {
+            system,
+            workload,
+            before: match self.raw.word("written") {
+                Some("fresh") => Precondition::Fresh,
+                Some("sequential") => Precondition::Sequential,
+                _ => Precondition::Workload,
+            },
+            long: self.raw.flag("long") == Some(true),
+            ramp_ns: self.raw.whole("ramp"),
+            span_ns: self.raw.whole("stands_for"),
+            over_ns: self.raw.whole("over_time"),
+            ..*point
+        }
+    }
+
+    fn completed(&self, at: CellKey) -> CellKey {
+        completed(self.raw, at, self.systems, self.workloads)
+    }
+
+    /// Checks that the panel, its systems or its workloads name each axis that a cell needs.
+    fn check_axes(&self, at: &CellKey, set: &[usize]) -> Result<(), Problem> {
+        for &workload in set {
+            let at = self.completed(CellKey { workload, ..*at });
+            let missing = |axis: &&str| self.raw.get(axis).is_none() && of(&at, axis) == 0;
+            if let Some(axis) = ["block", "depth", "devices"].into_iter().find(missing) {
+                let message = format!("`{axis}` is missing");
+                let help = "a panel names it, or its systems or workloads do".to_owned();
+                return Err(Problem::at(self.file, self.raw.place("figure"), message, Some(help)));
+            }
+        }
+        Ok(())
+    }
+
+    fn not_defined(&self, metric: Metric) -> Problem {
+        let message = format!("`{}` can't be shown here", metric.name());
+        let help = if metric == Metric::MessagesPerS {
+            "each of the panel's workloads needs a `message`, the size of one"
+        } else {
+            "an optimum has rates, bandwidths, latencies and what is outstanding there"
+        };
+        Problem::at(self.file, self.raw.place("metrics"), message, Some(help.to_owned()))
+    }
+
+    /// The row of one combination; None for a metric that is undefined in such a panel.
+    fn row(&self, metric: Metric, at: &CellKey, set: &[usize]) -> Option<Wanted> {
+        let at = self.completed(*at);
+        let recipe = match set {
+            [one] => self.recipe(metric, &at, *one)?,
+            several => {
+                let each = several.iter().map(|&workload| self.recipe(metric, &at, workload));
+                metric.together(each.collect::<Option<_>>()?)
+            }
+        };
+        Some(Wanted {
+            key: self.key(metric, &at, set),
+            panel: Some(self.index),
+            metric: Some(metric),
+            at: Some(at),
+            recipe,
+            unit: metric.unit(),
+            printed: None,
+            basis: Provenance::Predicted,
+            by: Vec::new(),
+        })
+    }
+
+    /// How a metric is found for one workload.
+    fn recipe(&self, metric: Metric, at: &CellKey, workload: usize) -> Option<Recipe> {
+        let cell = self.completed(CellKey { workload, ..*at });
+        let depths = or_none(&self.axes.depths, &cell.depth);
+        let threads = &self.axes.threads;
+        let Some(ceiling_ns) = self.raw.whole("optimum_within") else {
             let threads = or_none(threads, &cell.threads);
-            let smallest = systems[cell.system].members();
+            let smallest = self.systems[cell.system].members();
             if metric == Metric::MessagesPerS {
-                let messages = cell.block_bytes / workloads[workload].message_bytes?;
+                let messages = cell.block_bytes / self.workloads[workload].message_bytes?;
                 return Some(Recipe::Messages(messages, cell));
             }
             return metric.recipe(cell, (depths, threads), smallest);
         };
         let at_depths =
             |threads: u32| depths.iter().map(move |&depth| CellKey { threads, depth, ..cell });
-        let threads = if threads.is_empty() { &[1] } else { threads };
+        let threads = or_none(threads, &1);
         let cells = threads.iter().flat_map(|&n| at_depths(n)).collect();
-        let optimum = Optimum { cells, ceiling_ns };
-        Some(Recipe::AtOptimum(metric.at_optimum()?, optimum))
-    };
-    let at = completed(raw, at, systems, workloads);
-    let recipe = match set {
-        [one] => recipe_of(*one)?,
-        several => metric.together(several.iter().map(|&w| recipe_of(w)).collect::<Option<_>>()?),
-    };
-    let thinking = raw.get("think").map(|_| {
-        let ns = at.think_ns;
-        let (whole, unit) = if ns.is_multiple_of(1000) { (ns / 1000, "us") } else { (ns, "ns") };
-        format!("+thinktime{whole}{unit}")
-    });
-    let filled = raw.get("fill").map(|_| format!("+fill{}", at.fill)).unwrap_or_default();
-    let names: Vec<&str> = set.iter().map(|&w| workloads[w].name.as_str()).collect();
-    let is_best = raw.get("optimum_within").is_some();
-    Some(Wanted {
-        key: Key {
+        Some(Recipe::AtOptimum(metric.at_optimum()?, Optimum { cells, ceiling_ns }))
+    }
+
+    /// The name by which a printed figure refers to the row.
+    fn key(&self, metric: Metric, at: &CellKey, set: &[usize]) -> Key {
+        let (raw, is_best) = (self.raw, self.is_best());
+        let thinking = raw.get("think").map(|_| {
+            let ns = at.think_ns;
+            let (whole, unit) =
+                if ns.is_multiple_of(1000) { (ns / 1000, "us") } else { (ns, "ns") };
+            format!("+thinktime{whole}{unit}")
+        });
+        let filled = raw.get("fill").map(|_| format!("+fill{}", at.fill)).unwrap_or_default();
+        let names: Vec<&str> = set.iter().map(|&w| self.workloads[w].name.as_str()).collect();
+        let names_devices = raw.get("devices").is_some() || raw.flag("own_devices") == Some(true);
+        let names_threads = !is_best && !self.axes.threads.is_empty() && !metric.over_threads();
+        Key {
             figure: raw.said("figure").to_owned(),
-            system: systems[at.system].name.clone(),
+            system: self.systems[at.system].name.clone(),
             workload: names.join("/") + &thinking.unwrap_or_default() + &filled,
             block_bytes: raw.get("block").map(|_| at.block_bytes),
             queue_depth: raw
                 .get("depth")
                 .filter(|_| !is_best && !metric.over_depths())
                 .map(|_| at.depth),
-            threads: (!is_best && !threads.is_empty() && !metric.over_threads())
-                .then_some(at.threads),
-            devices: (raw.get("devices").is_some() || raw.flag("own_devices") == Some(true))
-                .then_some(at.devices)
-                .filter(|_| !metric.over_devices()),
+            threads: names_threads.then_some(at.threads),
+            devices: (names_devices && !metric.over_devices()).then_some(at.devices),
             metric: metric.name().to_owned(),
-        },
-        panel: Some(panel),
-        metric: Some(metric),
-        at: Some(at),
-        recipe,
-        unit: metric.unit(),
-        printed: None,
-        basis: Provenance::Predicted,
-        by: Vec::new(),
-    })
+        }
+    }
 }
 
 /// Checks that a panel has the key that a metric needs.

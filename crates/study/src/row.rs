@@ -2,6 +2,7 @@
 
 use crate::null::NullModel;
 use crate::score::Score;
+use iodyno_page::Tone;
 
 /// Our side of a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -54,6 +55,16 @@ impl Nearer {
 }
 
 impl Row {
+    /// Tone of the part of the error outside the print; `flagged` for a figure that can't be right.
+    pub(crate) fn tone(&self, flagged: Tone) -> Tone {
+        match self.nearer() {
+            _ if self.flagged => flagged,
+            _ if self.score.is_some_and(|score| score.outside.abs() <= 0.0) => Tone::Good,
+            Some(Nearer::Null) => Tone::Warning,
+            _ => Tone::Plain,
+        }
+    }
+
     /// The nearer model, where both have a value for a printed figure that is not flagged.
     pub fn nearer(&self) -> Option<Nearer> {
         let (ours, null) = (self.score?.outside.abs(), self.null?.score?.outside.abs());

@@ -4,45 +4,15 @@ use iodyno_emulate::System;
 use iodyno_emulate::describe::{Parameter, count_by_source};
 use iodyno_measure::summary::is_about_bandwidth;
 use iodyno_measure::{IoKinds, KindSummary};
-use iodyno_page::terminal::Style;
-use iodyno_page::terminal::table::{self, Column, Field};
-use iodyno_page::terminal::text::{Role, clean, hanging, pad, paint, shown, width, wrap};
+use iodyno_page::terminal::text::{Role, clean, pad, paint, width, wrap};
+use iodyno_page::terminal::{Lines, Style, table};
+use iodyno_page::{Cell, Column, Quantity, Table};
 use iodyno_run::Emulated;
 use iodyno_run::explain::{Described, ExplainedCell, KindAccount, PhaseAccount, Share, percent};
 use iodyno_units::human;
 
 /// Columns of a full utilization bar.
 const BAR: usize = 24;
-
-/// Builder of text in lines, prepared for the terminal.
-struct Page {
-    style: Style,
-    text: String,
-}
-
-impl Page {
-    fn new(style: Style) -> Self {
-        Self { style, text: String::new() }
-    }
-
-    /// Adds a line; symbols that the terminal can't show become ASCII.
-    fn line(&mut self, line: &str) {
-        self.text.push_str(&shown(line.trim_end(), self.style));
-        self.text.push('\n');
-    }
-
-    fn blank(&mut self) {
-        self.text.push('\n');
-    }
-
-    /// Adds wrapped words after a label.
-    fn labelled(&mut self, label: &str, columns: usize, words: &str) {
-        let label = paint(&pad(label, columns, false), Role::Dim, self.style);
-        for line in hanging(&format!("  {label}  "), 2 + columns + 2, words, self.style) {
-            self.line(&line);
-        }
-    }
-}
 
 /// Short description of a system: `exflash-400g in x3850-x6`, `4 × exflash-400g in x3850-x6`.
 pub(super) fn what(system: &System) -> String {
@@ -70,16 +40,14 @@ pub(super) fn what(system: &System) -> String {
 
 /// The first line of an explanation.
 pub(super) fn heading(what: &str, style: Style) -> String {
-    let mut page = Page::new(style);
-    let what = paint(&clean(what, usize::MAX, Style { unicode: true, ..style }), Role::Bold, style);
-    page.line(&format!("{what}  {}", paint("emulated, virtual time", Role::Dim, style)));
-    page.blank();
-    page.text
+    let mut page = Lines::new(style);
+    page.heading(what, "emulated, virtual time");
+    page.end()
 }
 
 /// The device's properties, and its parameters by table.
 pub(super) fn device(described: &Described, emulated: &Emulated, style: Style) -> String {
-    let mut page = Page::new(style);
+    let mut page = Lines::new(style);
     let device = &described.device;
     page.line(&clean(&device.summary, usize::MAX, style));
     for (label, words) in described.lines() {
@@ -90,12 +58,12 @@ pub(super) fn device(described: &Described, emulated: &Emulated, style: Style) -
     page.labelled("system", 13, &format!("{system}, {sockets} sockets of {cores} cores"));
     page.blank();
     parameters(&mut page, &device.parameters);
-    page.text
+    page.end()
 }
 
 /// Adds every parameter with its value and its source.
-fn parameters(page: &mut Page, parameters: &[Parameter]) {
-    let style = page.style;
+fn parameters(page: &mut Lines, parameters: &[Parameter]) {
+    let style = page.style();
     let counts: Vec<String> = count_by_source(parameters)
         .into_iter()
         .filter(|(_, count)| *count > 0)
@@ -131,52 +99,50 @@ fn parameters(page: &mut Page, parameters: &[Parameter]) {
 
 /// A table of predicted cells.
 pub(super) fn predictions(cells: &[ExplainedCell], style: Style) -> String {
-    let mut page = Page::new(style);
+    let mut page = Lines::new(style);
     let volumes = cells.first().map_or(1, |c| c.volumes);
     let on =
         if volumes == 1 { String::new() } else { format!(" on each of {volumes}, all together") };
     page.line(&format!("Predictions, one worker{on}:"));
-    let mut columns =
-        [("", 0), ("", 0), ("", 0), ("rate", 0), ("mean", 0), ("p99", 1), ("limit", 0)]
-            .map(|(head, rank)| Column::new(head, rank))
-            .to_vec();
-    for cell in cells {
-        for (i, kind) in cell.kinds.iter().enumerate() {
-            let text = |text: String| Field::Text(text, Role::Plain);
-            let first =
-                |text: String| if i == 0 { Field::Text(text, Role::Plain) } else { Field::Empty };
-            let time = |ns: Option<f64>| {
-                ns.map_or(Field::Missing, |ns| Field::figure(&human::time_ns(ns), Role::Plain))
-            };
-            let fields = [
-                first(cell.name.clone()),
-                first(format!(
-                    "T{}Q{} {}",
-                    cell.threads,
-                    cell.depth,
-                    human::size(cell.block_bytes.into())
-                )),
-                text(if cell.kinds.len() > 1 {
-                    kind.summary.kind.name().to_owned()
-                } else {
-                    String::new()
-                }),
-                Field::figure(&rate_of_kind(cell, &kind.summary), Role::Plain),
-                time(kind.mean_ns()),
-                time(kind.p99_ns()),
-                first(cell.limit.words()),
-            ];
-            columns.iter_mut().zip(fields).for_each(|(column, field)| column.fields.push(field));
-        }
-    }
-    for line in table::lines(&columns, style) {
+    for line in table::lines(&predicted(cells), style) {
         page.line(&format!("  {line}"));
     }
     let mut states: Vec<&str> = cells.iter().map(|c| c.state.as_str()).collect();
     states.dedup();
     page.blank();
     page.labelled("state", 5, &states.join("; "));
-    page.text
+    page.end()
+}
+
+/// The predicted cells, one row per kind of operation.
+fn predicted(cells: &[ExplainedCell]) -> Table {
+    let mut table = Table::new([
+        Column::words(""),
+        Column::words(""),
+        Column::words(""),
+        Column::numbers("rate", ""),
+        Column::numbers("mean", "ns"),
+        Column::numbers("p99", "ns"),
+        Column::words("limit"),
+    ]);
+    for cell in cells {
+        let size = human::size(cell.block_bytes.into());
+        let load = format!("T{}Q{} {size}", cell.threads, cell.depth);
+        for (i, kind) in cell.kinds.iter().enumerate() {
+            let first = |text: &str| if i == 0 { Cell::words(text) } else { Cell::empty() };
+            let name = if cell.kinds.len() > 1 { kind.summary.kind.name() } else { "" };
+            table.push([
+                first(&cell.name),
+                first(&load),
+                Cell::words(name),
+                Cell::words(rate_of_kind(cell, &kind.summary)),
+                Cell::of(Quantity::LatencyNs, kind.mean_ns()),
+                Cell::of(Quantity::LatencyNs, kind.p99_ns()),
+                first(&cell.limit.words()),
+            ]);
+        }
+    }
+    table
 }
 
 /// Operations per second, or bytes per second if these are more informative.
@@ -197,7 +163,7 @@ fn rate_of_kind(cell: &ExplainedCell, of: &KindSummary) -> String {
 
 /// The explanation of one cell: phases, utilization, and the limit.
 pub(super) fn cell(cell: &ExplainedCell, style: Style) -> String {
-    let mut page = Page::new(style);
+    let mut page = Lines::new(style);
     let size = human::size(cell.block_bytes.into());
     let load = format!("T{}Q{}  {size}", cell.threads, cell.depth);
     let on =
@@ -272,11 +238,11 @@ pub(super) fn cell(cell: &ExplainedCell, style: Style) -> String {
         human::count(cell.ios_per_cpu_s)
     );
     page.labelled("simulated", 10, &words);
-    page.text
+    page.end()
 }
 
 /// Adds the time of one kind of operation by phase.
-fn phases(page: &mut Page, cell: &ExplainedCell, kind: &KindAccount) {
+fn phases(page: &mut Lines, cell: &ExplainedCell, kind: &KindAccount) {
     page.blank();
     let time = |ns: Option<f64>| ns.map_or("unknown".to_owned(), human::time_ns);
     page.line(&format!(
@@ -295,13 +261,13 @@ fn phases(page: &mut Page, cell: &ExplainedCell, kind: &KindAccount) {
 
 /// Adds a row per phase, and one for the time outside all phases.
 fn phase_rows(
-    page: &mut Page,
+    page: &mut Lines,
     phases: &[PhaseAccount],
     mut pages: Option<f64>,
     beyond_ns: Option<f64>,
     whole_ns: f64,
 ) {
-    let style = page.style;
+    let style = page.style();
     let mut rows: Vec<(&str, f64, bool)> =
         phases.iter().map(|p| (p.name, p.mean_ns, p.of_page)).collect();
     rows.extend(beyond_ns.map(|ns| ("beyond these, such as waking the worker", ns, false)));
@@ -326,8 +292,8 @@ fn phase_rows(
 }
 
 /// Adds the busy share of every resource.
-fn resources(page: &mut Page, cell: &ExplainedCell) {
-    let style = page.style;
+fn resources(page: &mut Lines, cell: &ExplainedCell) {
+    let style = page.style();
     let average = if cell.volumes == 1 { "" } else { ", average of all volumes" };
     page.line(&format!("Busy{average}"));
     let name = |s: &Share| {

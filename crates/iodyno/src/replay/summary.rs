@@ -43,71 +43,71 @@ pub(super) fn print(named: &str, file: &TraceFile, as_json: bool) -> Result<Exit
     if as_json { print_json(&document(named, file)) } else { print_text(&text(named, file)) }
 }
 
+/// The rows of a summary: name, words. An empty name continues the row above.
+type Rows = Vec<(String, String)>;
+
 fn text(named: &str, file: &TraceFile) -> String {
     let of = file.trace.summary();
     let mut text = String::new();
-    let mut row = |name: &str, words: String| {
-        let _ = writeln!(text, "  {name:<16}{}", clean(&words));
-    };
-    row("trace", format!("{named}: {}", file.format.name()));
-    row("sha256", file.sha256.clone());
+    let all = [operations(named, file, &of), places(&of), remarks(file, &of)];
+    for (name, words) in all.iter().flatten() {
+        let _ = writeln!(text, "  {name:<16}{}", clean(words));
+    }
+    text.push_str("\n  replay it with --on TARGET\n");
+    text
+}
+
+fn row(name: &str, words: impl Into<String>) -> (String, String) {
+    (name.to_owned(), words.into())
+}
+
+/// The trace, and its operations by kind and over time.
+fn operations(named: &str, file: &TraceFile, of: &TraceSummary) -> Rows {
+    let span = human::time_ns(of.span_ns as f64);
+    let mut rows = vec![
+        row("trace", format!("{named}: {}", file.format.name())),
+        row("sha256", &*file.sha256),
+        row("operations", format!("{} over {span}", human::whole(of.all_ops()))),
+    ];
+    let kinds = OpKind::ALL.into_iter().filter(|kind| of.ops[kind.index()] > 0);
+    rows.extend(kinds.map(|kind| row(&format!("  {}", words(kind)), of_kind(of, kind))));
+    rows.extend((of.fua > 0).then(|| row("  forced writes", human::whole(of.fua))));
     let span_s = of.span_ns as f64 / 1e9;
     let rate =
         if span_s > 0.0 { human::count(of.all_ops() as f64 / span_s) } else { "-".to_owned() };
-    row(
-        "operations",
-        format!("{} over {}", human::whole(of.all_ops()), human::time_ns(of.span_ns as f64)),
-    );
-    for kind in OpKind::ALL {
-        let (ops, bytes) = (of.ops[kind.index()], of.bytes[kind.index()]);
-        if ops == 0 {
-            continue;
-        }
-        let share = human::percent(ops as f64 / of.all_ops() as f64, 1);
-        let mut words = format!("{} ({share})", human::whole(ops));
-        if kind != OpKind::Flush {
-            let sizes = &of.sizes[kind.index()];
-            let shown = sizes.iter().take(SIZES).map(|size| {
-                let share = human::percent(size.ops as f64 / ops as f64, 0);
-                format!("{} {share}", human::size(size.bytes.into()))
-            });
-            let more = if sizes.len() > SIZES {
-                format!(", {} more sizes", sizes.len() - SIZES)
-            } else {
-                String::new()
-            };
-            let _ = write!(
-                words,
-                ", {}: {}{more}",
-                human::size(bytes),
-                shown.collect::<Vec<_>>().join(", ")
-            );
-        }
-        row(&format!("  {}", self::words(kind)), words);
-    }
-    if of.fua > 0 {
-        row("  forced writes", human::whole(of.fua));
-    }
     let peak = format!(
         "{rate}/s on average, at most {} operations and {} in a second",
         human::whole(of.peak_ops_per_s),
         human::size(of.peak_bytes_per_s)
     );
-    row("rate", peak);
-    row(
-        "range",
-        format!(
-            "to {}, in multiples of {}",
-            human::size(of.end_bytes),
-            human::size(of.align_bytes.into())
-        ),
-    );
-    let unit = human::size(of.touched_unit_bytes);
-    row("working set", format!("{} (in units of {unit})", human::size(of.touched_bytes)));
-    row(
-        "sequential",
-        format!("{} begin where the one before ended", human::percent(of.sequential_share(), 1)),
-    );
+    rows.push(row("rate", peak));
+    rows
+}
+
+/// The number, the bytes and the sizes of one kind of operation.
+fn of_kind(of: &TraceSummary, kind: OpKind) -> String {
+    let (ops, bytes) = (of.ops[kind.index()], of.bytes[kind.index()]);
+    let share = human::percent(ops as f64 / of.all_ops() as f64, 1);
+    let count = format!("{} ({share})", human::whole(ops));
+    if kind == OpKind::Flush {
+        return count;
+    }
+    let sizes = &of.sizes[kind.index()];
+    let shown = sizes.iter().take(SIZES).map(|size| {
+        let share = human::percent(size.ops as f64 / ops as f64, 0);
+        format!("{} {share}", human::size(size.bytes.into()))
+    });
+    let more = sizes.len().saturating_sub(SIZES);
+    let more = if more > 0 { format!(", {more} more sizes") } else { String::new() };
+    let shown = shown.collect::<Vec<_>>().join(", ");
+    format!("{count}, {}: {shown}{more}", human::size(bytes))
+}
+
+/// The addresses, the response times, and the parts of the trace.
+fn places(of: &TraceSummary) -> Rows {
+    let (end, align) = (human::size(of.end_bytes), human::size(of.align_bytes.into()));
+    let (touched, unit) = (human::size(of.touched_bytes), human::size(of.touched_unit_bytes));
+    let sequential = human::percent(of.sequential_share(), 1);
     let known = match of.responses {
         (0, _) => "not in the trace, so --think is not possible".to_owned(),
         (n, mean_ns) if n == of.all_ops() => format!("{} on average", human::time_ns(mean_ns)),
@@ -115,50 +115,54 @@ fn text(named: &str, file: &TraceFile) -> String {
             format!("of {} operations, {} on average", human::whole(n), human::time_ns(mean_ns))
         }
     };
-    row("response times", known);
+    let mut rows = vec![
+        row("range", format!("to {end}, in multiples of {align}")),
+        row("working set", format!("{touched} (in units of {unit})")),
+        row("sequential", format!("{sequential} begin where the one before ended")),
+        row("response times", known),
+    ];
     for (at, part) in of.parts.iter().take(PARTS).enumerate() {
-        let name = if at > 0 {
-            ""
-        } else if of.parts.len() > 1 {
-            "parts"
-        } else {
-            "part"
+        let name = match (at, of.parts.len()) {
+            (0, 1) => "part",
+            (0, _) => "parts",
+            _ => "",
         };
-        row(
-            name,
-            format!(
-                "{}: {} operations to {}, at {} of the target",
-                part.name,
-                human::whole(part.ops),
-                human::size(part.end_bytes),
-                human::size(part.start_bytes)
-            ),
+        let words = format!(
+            "{}: {} operations to {}, at {} of the target",
+            part.name,
+            human::whole(part.ops),
+            human::size(part.end_bytes),
+            human::size(part.start_bytes)
         );
+        rows.push(row(name, words));
     }
-    if of.parts.len() > PARTS {
-        row("", format!("and {} more", of.parts.len() - PARTS));
-    }
-    for (what, count) in &file.left_out {
-        row("left out", format!("{} {what}", human::whole(*count)));
-    }
+    let more = of.parts.len().saturating_sub(PARTS);
+    rows.extend((more > 0).then(|| row("", format!("and {more} more"))));
+    rows
+}
+
+/// What was left out and changed, and notes.
+fn remarks(file: &TraceFile, of: &TraceSummary) -> Rows {
+    let left_out = file.left_out.iter();
+    let mut rows: Rows = left_out
+        .map(|(what, count)| row("left out", format!("{} {what}", human::whole(*count))))
+        .collect();
     let changed = [
         (of.rounded, "operations were enlarged (--align)"),
         (of.divided, "operations were divided, since they are longer than 1 GiB"),
     ];
-    for (count, what) in changed.into_iter().filter(|(count, _)| *count > 0) {
-        row("changed", format!("{} {what}", human::whole(count)));
-    }
+    let changed = changed.into_iter().filter(|(count, _)| *count > 0);
+    rows.extend(
+        changed.map(|(count, what)| row("changed", format!("{} {what}", human::whole(count)))),
+    );
     if !of.is_sorted {
-        row("note", "the operations were not in the order of their times, and are now".to_owned());
+        rows.push(row("note", "the operations were not in the order of their times, and are now"));
     }
-    for note in &file.notes {
-        row("note", note.clone());
-    }
+    rows.extend(file.notes.iter().map(|note| row("note", &**note)));
     if !file.has_times {
-        row("note", "the trace has no times: it is issued as fast as possible".to_owned());
+        rows.push(row("note", "the trace has no times: it is issued as fast as possible"));
     }
-    text.push_str("\n  replay it with --on TARGET\n");
-    text
+    rows
 }
 
 fn document(named: &str, file: &TraceFile) -> Value {

@@ -3,8 +3,11 @@
 //! Nothing here queries the terminal: the caller passes its width, and whether it shows colours and non-ASCII
 //! characters. Text from files, devices and servers reaches a terminal only through [`clean`](text::clean).
 
+mod lines;
 pub mod table;
 pub mod text;
+
+pub use lines::Lines;
 
 /// Abilities of the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,228 +1,369 @@
-//! Tables with aligned numbers: either right-aligned with left-aligned units, or aligned at the decimal point. Columns
-//! that do not fit are omitted by rank ([`fit`]), or continue below with the same labels, as in a paper
-//! ([`lines_in_parts`]).
+//! Tables on a terminal, with aligned numbers: either right-aligned with left-aligned units, or aligned at the decimal
+//! point. Columns that do not fit are hidden by rank ([`fit`]), or continue below with the same labels, as in a paper
+//! ([`in_parts`]).
 
 use super::Style;
-use super::text::{Role, pad, paint, width};
-use std::borrow::Cow;
-
-/// A field of a table.
-#[derive(Clone, Debug)]
-pub enum Field {
-    /// Intentionally blank.
-    Empty,
-    /// A number that is unknown, or not supported by the samples.
-    Missing,
-    /// Text, left-aligned.
-    Text(String, Role),
-    /// A number with its unit; in a column of decimals, the part before the decimal point, and the rest.
-    Figure {
-        /// Right-aligned part.
-        number: String,
-        /// Left-aligned part after the number.
-        unit: String,
-        /// Role, which determines the colour.
-        role: Role,
-    },
-}
-
-impl Field {
-    /// A number as written by `units::human`, with an optional unit after the first blank.
-    pub fn figure(text: &str, role: Role) -> Self {
-        let (number, unit) = text.split_once(' ').unwrap_or((text, ""));
-        Self::Figure { number: number.to_owned(), unit: unit.to_owned(), role }
-    }
-
-    /// A number in a column of decimals, with any marks.
-    pub fn decimal(text: &str, role: Role) -> Self {
-        // A mark after an integer takes the place of the point.
-        let is_before = |c: char| c.is_ascii_digit() || matches!(c, '-' | '<' | '>' | '=' | '~');
-        let at = text.find(|c: char| !is_before(c)).filter(|at| *at > 0).unwrap_or(text.len());
-        Self::Figure { number: text[..at].to_owned(), unit: text[at..].to_owned(), role }
-    }
-}
-
-/// A column of a table.
-#[derive(Clone, Debug)]
-pub struct Column {
-    /// Head; blank if none is needed.
-    pub head: Cow<'static, str>,
-    /// Columns of rank 0 are always shown; of the others, the lowest ranks that fit.
-    pub rank: u8,
-    /// Decimals: no blank before the text after the point.
-    is_decimal: bool,
-    /// Fields, one per row.
-    pub fields: Vec<Field>,
-}
+use super::text::{ISOLATE, ISOLATE_END, Role, clean, pad, paint, paragraph, width};
+use crate::{Cell, Column, Table, Tone};
 
 /// Blanks between columns.
 const GAP: usize = 2;
+/// Maximum columns of a head.
+const HEAD_COLUMNS_MAX: usize = 40;
 
-impl Column {
-    /// A column without fields.
-    pub fn new(head: impl Into<Cow<'static, str>>, rank: u8) -> Self {
-        Self { head: head.into(), rank, is_decimal: false, fields: Vec::new() }
+/// A whole table: caption, rows, the names of hidden columns, and notes.
+pub fn whole(table: &Table, style: Style) -> Vec<String> {
+    let (fitted, hidden) = fit(table, style.columns(), style);
+    let aside = |text: &str| paragraph(&clean(text, usize::MAX, style), Role::Dim, style);
+    let mut all = if table.caption.is_empty() { Vec::new() } else { aside(&table.caption) };
+    all.extend(lines(&fitted, style));
+    all.extend(remark(&hidden, style));
+    all.extend(table.notes.iter().flat_map(|note| aside(note)));
+    all
+}
+
+/// The rows with those columns that fit the terminal.
+pub fn fitted(table: &Table, style: Style) -> Vec<String> {
+    lines(&fit(table, style.columns(), style).0, style)
+}
+
+/// Names the columns that [`fit`] has hidden.
+pub fn remark(hidden: &[String], style: Style) -> Vec<String> {
+    if hidden.is_empty() {
+        return Vec::new();
     }
+    let text =
+        format!("columns hidden (terminal too narrow): {}; --json has all", hidden.join(", "));
+    paragraph(&clean(&text, usize::MAX, style), Role::Dim, style)
+}
 
-    /// A column of decimals without fields.
-    pub fn decimals(head: impl Into<Cow<'static, str>>) -> Self {
-        Self { is_decimal: true, ..Self::new(head, 0) }
+/// The line of heads, unless all are blank, and one line per row.
+pub fn lines(table: &Table, style: Style) -> Vec<String> {
+    let all = laid(table, style);
+    let shown: Vec<&Laid> = all.iter().collect();
+    let mut lines: Vec<String> = heads(&shown, style).into_iter().collect();
+    let mut before = None;
+    for (row, of) in table.rows.iter().enumerate() {
+        if of.is_heading {
+            lines.push(heading(&of.cells, style));
+            before = None;
+            continue;
+        }
+        lines.push(line(&shown, row, before, style));
+        before = Some(row);
     }
+    lines
+}
 
-    /// A column with these fields, without a head, always shown.
-    pub fn unnamed(fields: Vec<Field>) -> Self {
-        Self { fields, ..Self::new("", 0) }
+/// Formats a table as a line of heads and one per row, repeated with the labels for the columns that did not fit.
+/// Omits rows without known values, and headings without rows.
+pub fn in_parts(table: &Table, style: Style) -> Vec<String> {
+    let all = laid(table, style);
+    let (labels, values): (Vec<&Laid>, Vec<&Laid>) = all.iter().partition(|it| it.is_label);
+    let taken: usize = labels.iter().map(|it| it.width() + GAP).sum();
+    let available = style.columns().saturating_sub(taken);
+    let mut lines = Vec::new();
+    let mut rest = values.as_slice();
+    while !rest.is_empty() {
+        let fits = |n: &usize| *n == 1 || width_of(rest[..*n].iter().copied()) <= available;
+        let (part, others) = rest.split_at((1..=rest.len()).take_while(fits).count());
+        rest = others;
+        let shown: Vec<&Laid> = labels.iter().chain(part).copied().collect();
+        lines.extend(heads(&shown, style));
+        let (mut before, mut title) = (None, None);
+        for (row, of) in table.rows.iter().enumerate() {
+            if of.is_heading {
+                title = Some(heading(&of.cells, style));
+                before = None;
+            } else if !part.iter().all(|it| matches!(it.fields[row], Field::Unknown)) {
+                lines.extend(title.take());
+                lines.push(line(&shown, row, before, style));
+                before = Some(row);
+            }
+        }
     }
+    lines
+}
 
+/// Width of a table with all its columns.
+pub fn total_width(table: &Table, style: Style) -> usize {
+    width_of(&laid(table, style))
+}
+
+/// The table with the columns that fit into `available`, lowest ranks first, and the heads of the others.
+pub fn fit(table: &Table, available: usize, style: Style) -> (Table, Vec<String>) {
+    let all = laid(table, style);
+    let mut shown: Vec<usize> = (0..all.len()).collect();
+    while width_of(shown.iter().map(|i| &all[*i])) > available {
+        let ranked = shown.iter().enumerate().filter(|(_, i)| table.columns[**i].rank > 0);
+        let Some((at, _)) = ranked.max_by_key(|(_, i)| table.columns[**i].rank) else { break };
+        shown.remove(at);
+    }
+    let hidden = all.iter().enumerate().filter(|(i, _)| !shown.contains(i));
+    let hidden = hidden.map(|(_, it)| it.head.clone()).collect();
+    (table.selected(|i, _| shown.contains(&i)), hidden)
+}
+
+/// A column, formatted.
+struct Laid {
+    head: String,
+    is_label: bool,
+    is_number: bool,
+    is_decimal: bool,
+    fields: Vec<Field>,
+}
+
+/// A cell, formatted.
+#[derive(PartialEq)]
+enum Field {
+    Blank,
+    Unknown,
+    Text(String, Role),
+    /// In a column of decimals, the part before the decimal point, and the rest; otherwise the number and its unit.
+    Figure(String, String, Role),
+}
+
+/// Formats all columns. Rows below headings are indented.
+fn laid(table: &Table, style: Style) -> Vec<Laid> {
+    let is_grouped = table.rows.iter().any(|row| row.is_heading);
+    let column = |(i, column): (usize, &Column)| Laid {
+        head: clean(&column.title, HEAD_COLUMNS_MAX, style),
+        is_label: column.is_label,
+        is_number: column.is_number,
+        is_decimal: column.is_decimal,
+        fields: table
+            .rows
+            .iter()
+            .map(|row| match row.cells.get(i) {
+                Some(cell) if !row.is_heading => {
+                    let indent = if is_grouped && i == 0 { "  " } else { "" };
+                    field(cell, column, indent, style)
+                }
+                _ => Field::Blank,
+            })
+            .collect(),
+    };
+    table.columns.iter().enumerate().map(column).collect()
+}
+
+fn field(cell: &Cell, column: &Column, indent: &str, style: Style) -> Field {
+    let text = format!("{indent}{}", harmless(&cell.text, style));
+    let role = role(cell.tone);
+    if cell.is_empty() {
+        return Field::Blank;
+    }
+    if cell.is_none() {
+        return Field::Unknown;
+    }
+    let (number, rest) = if column.is_decimal {
+        // A mark after an integer takes the place of the point.
+        let is_before = |c: char| c.is_ascii_digit() || matches!(c, '-' | '<' | '>' | '=' | '~');
+        let at = text.find(|c: char| !is_before(c)).filter(|at| *at > 0).unwrap_or(text.len());
+        text.split_at(at)
+    } else if column.is_number {
+        text.rsplit_once(' ').unwrap_or((&text, ""))
+    } else {
+        return Field::Text(text, role);
+    };
+    Field::Figure(number.to_owned(), rest.to_owned(), role)
+}
+
+/// Cleans a text, of which the caller may have cleaned parts.
+fn harmless(text: &str, style: Style) -> String {
+    let isolated = text.split_once(ISOLATE).and_then(|(before, rest)| {
+        let (inner, after) = rest.split_once(ISOLATE_END)?;
+        Some((before, clean(inner, usize::MAX, style), after))
+    });
+    match isolated {
+        Some((before, inner, after)) if inner.starts_with(ISOLATE) => {
+            format!("{}{inner}{}", clean(before, usize::MAX, style), harmless(after, style))
+        }
+        _ => clean(text, usize::MAX, style),
+    }
+}
+
+/// Colour of a tone.
+pub const fn role(tone: Tone) -> Role {
+    match tone {
+        Tone::Plain | Tone::Note => Role::Plain,
+        Tone::Dim => Role::Dim,
+        Tone::Strong => Role::Bold,
+        Tone::Good => Role::Green,
+        Tone::Warning => Role::Yellow,
+        Tone::Bad => Role::Red,
+    }
+}
+
+fn width_of<'a>(columns: impl IntoIterator<Item = &'a Laid>) -> usize {
+    columns.into_iter().map(|it| it.width() + GAP).sum::<usize>().saturating_sub(GAP)
+}
+
+/// The line of heads; None if all are blank.
+fn heads(shown: &[&Laid], style: Style) -> Option<String> {
+    if shown.iter().all(|it| it.head.trim().is_empty()) {
+        return None;
+    }
+    let heads = shown.iter().map(|it| {
+        let head = it.padded_head();
+        // Trailing blanks stay unpainted, so that they can be cut at the end of a line.
+        let bare = head.trim_end();
+        paint(bare, Role::Dim, style) + &head[bare.len()..]
+    });
+    Some(joined(heads))
+}
+
+fn heading(cells: &[Cell], style: Style) -> String {
+    paint(&cells.first().map_or(String::new(), |it| harmless(&it.text, style)), Role::Bold, style)
+}
+
+/// A row. Labels that are equal to those of the row `before` are left out.
+fn line(shown: &[&Laid], row: usize, before: Option<usize>, style: Style) -> String {
+    let mut is_known = before.is_some();
+    joined(shown.iter().map(|it| {
+        is_known &= it.is_label && before.is_some_and(|at| it.fields[at] == it.fields[row]);
+        if is_known { " ".repeat(it.width()) } else { it.render(&it.fields[row], style) }
+    }))
+}
+
+fn joined(parts: impl Iterator<Item = String>) -> String {
+    parts.collect::<Vec<_>>().join(&" ".repeat(GAP)).trim_end().to_owned()
+}
+
+impl Laid {
     /// Widths of the numbers, and of the units with the blank before them.
     fn parts(&self) -> (usize, usize) {
         let mut parts = (0, 0);
         for field in &self.fields {
-            if let Field::Figure { number, unit, .. } = field {
-                let gap = usize::from(!self.is_decimal && !unit.is_empty());
+            if let Field::Figure(number, unit, _) = field {
                 parts.0 = parts.0.max(width(number));
-                parts.1 = parts.1.max(gap + width(unit));
+                parts.1 = parts.1.max(self.gap(unit).len() + width(unit));
             }
-            if matches!(field, Field::Missing) {
+            if matches!(field, Field::Unknown) {
                 parts.0 = parts.0.max(1);
             }
         }
         parts
     }
 
+    fn gap(&self, unit: &str) -> &'static str {
+        if self.is_decimal || unit.is_empty() { "" } else { " " }
+    }
+
     /// Width in columns.
-    pub fn width(&self) -> usize {
+    fn width(&self) -> usize {
         let (number, unit) = self.parts();
-        let texts = self.fields.iter().map(|f| match f {
+        let texts = self.fields.iter().map(|field| match field {
             Field::Text(text, _) => width(text),
             _ => 0,
         });
         texts.max().unwrap_or(0).max(number + unit).max(width(&self.head))
     }
 
-    /// Head of a column of decimals: right-aligned with their whole parts, if it fits.
-    fn head_of_decimals(&self) -> String {
+    /// The head: above words left-aligned, above numbers right-aligned; above decimals right-aligned with their whole
+    /// parts, if it fits.
+    fn padded_head(&self) -> String {
         let (columns, (number, unit)) = (self.width(), self.parts());
-        let end =
-            if self.is_decimal { (columns - unit).max(width(&self.head)).max(number) } else { 0 };
+        let end = match (self.is_decimal, self.is_number) {
+            (true, _) => (columns - unit).max(width(&self.head)).max(number),
+            (false, true) => columns,
+            (false, false) => 0,
+        };
         pad(&pad(&self.head, end, true), columns, false)
-    }
-
-    /// True if two rows have the same text.
-    fn is_same_text(&self, a: usize, b: usize) -> bool {
-        matches!((&self.fields[a], &self.fields[b]), (Field::Text(a, _), Field::Text(b, _)) if a == b)
-    }
-
-    fn is_text(&self) -> bool {
-        self.fields.iter().any(|f| matches!(f, Field::Text(..)))
     }
 
     fn render(&self, field: &Field, style: Style) -> String {
         let columns = self.width();
-        let (number_width, unit_width) = self.parts();
-        let figure = |number: &str, unit: &str, role| {
-            let gap = if self.is_decimal || unit.is_empty() { "" } else { " " };
-            let unit = pad(&format!("{gap}{unit}"), unit_width, false);
-            let text = pad(number, number_width, true) + &unit;
-            let blanks = columns.saturating_sub(width(&text));
-            let bare = text.trim_end();
-            let from = if self.is_decimal { bare.len() - bare.trim_start().len() } else { 0 };
-            let (left, right) = (" ".repeat(blanks + from), &text[bare.len()..]);
-            format!("{left}{}{right}", paint(&bare[from..], role, style))
-        };
         match field {
-            Field::Empty => " ".repeat(columns),
-            Field::Missing => figure(if style.unicode { "–" } else { "-" }, "", Role::Dim),
-            Field::Figure { number, unit, role } => figure(number, unit, *role),
+            Field::Blank => " ".repeat(columns),
+            Field::Unknown => {
+                let sign = if style.unicode { "–" } else { "-" };
+                if self.is_number {
+                    self.figure(sign, "", Role::Dim, style)
+                } else {
+                    paint(sign, Role::Dim, style) + &" ".repeat(columns - 1)
+                }
+            }
+            Field::Figure(number, unit, role) => self.figure(number, unit, *role, style),
             Field::Text(text, role) => {
                 let blanks = " ".repeat(columns.saturating_sub(width(text)));
                 paint(text, *role, style) + &blanks
             }
         }
     }
-}
 
-/// Width of a table with these columns.
-pub fn total_width<'a>(columns: impl IntoIterator<Item = &'a Column>) -> usize {
-    columns.into_iter().map(|c| c.width() + GAP).sum::<usize>().saturating_sub(GAP)
-}
-
-/// Keeps the columns that fit into `available`, lowest ranks first. Returns the heads of the others, in their original
-/// order.
-pub fn fit(columns: &mut Vec<Column>, available: usize) -> Vec<Cow<'static, str>> {
-    let mut left_out = Vec::new();
-    let heads: Vec<Cow<'static, str>> = columns.iter().map(|c| c.head.clone()).collect();
-    while total_width(columns.iter()) > available {
-        let ranked = columns.iter().enumerate().filter(|(_, c)| c.rank > 0);
-        let Some((i, _)) = ranked.max_by_key(|(_, c)| c.rank) else { break };
-        left_out.push(columns.remove(i).head);
+    fn figure(&self, number: &str, unit: &str, role: Role, style: Style) -> String {
+        let (number_width, unit_width) = self.parts();
+        let unit = pad(&format!("{}{unit}", self.gap(unit)), unit_width, false);
+        let text = pad(number, number_width, true) + &unit;
+        let blanks = self.width().saturating_sub(width(&text));
+        let bare = text.trim_end();
+        let from = if self.is_decimal { bare.len() - bare.trim_start().len() } else { 0 };
+        let (left, right) = (" ".repeat(blanks + from), &text[bare.len()..]);
+        format!("{left}{}{right}", paint(&bare[from..], role, style))
     }
-    left_out.sort_by_key(|head| heads.iter().position(|h| h == head));
-    left_out
 }
 
-/// The line of heads and one line per row.
-pub fn lines(columns: &[Column], style: Style) -> Vec<String> {
-    let gap = " ".repeat(GAP);
-    let heads: Vec<String> = columns
-        .iter()
-        .map(|c| paint(&pad(&c.head, c.width(), !c.is_text()), Role::Dim, style))
-        .collect();
-    let rows = columns.iter().map(|c| c.fields.len()).max().unwrap_or(0);
-    let mut lines = vec![heads.join(&gap)];
-    for row in 0..rows {
-        let fields = columns.iter().map(|c| c.render(&c.fields[row], style));
-        lines.push(fields.collect::<Vec<_>>().join(&gap));
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STYLE: Style = Style { color: false, width: 40, unicode: true };
+
+    fn sample() -> Table {
+        let columns = [
+            Column::label("cell"),
+            Column::numbers("rate", "1/s"),
+            Column::decimals("error", "").ranked(2),
+            Column::words("binds first").ranked(1),
+        ];
+        let mut table = Table::new(columns);
+        table.rows.push(crate::Row::heading("reads"));
+        let row = |name: &str, rate: Cell, error: Cell, words: &str| {
+            [Cell::words(name), rate, error, Cell::words(words)]
+        };
+        table.push(row("a", Cell::words("1.2 k/s"), Cell::words("-0.5"), "controller, 98 %"));
+        table.push(row("a", Cell::words("800 /s"), Cell::words("10"), "link"));
+        table.push(row("\u{1b}[1m", Cell::none(), Cell::none(), ""));
+        table
     }
-    lines
-}
 
-/// Formats a table: a line of heads and one per row, repeated for the columns that did not fit. Of rows with equal
-/// labels only the first shows them. Omits rows without known values, and headings (rows with only a label) without
-/// rows.
-pub fn lines_in_parts(labels: &[Column], columns: &[Column], style: Style) -> Vec<String> {
-    let gap = " ".repeat(GAP);
-    let available =
-        style.columns().saturating_sub(labels.iter().map(|c| c.width() + GAP).sum::<usize>());
-    let mut lines = Vec::new();
-    let mut rest = columns;
-    while !rest.is_empty() {
-        let fit = |n: &usize| *n == 1 || total_width(&rest[..*n]) <= available;
-        let (part, others) = rest.split_at((1..=rest.len()).take_while(fit).count());
-        rest = others;
-        let shown = || labels.iter().chain(part);
-        if shown().any(|c| !c.head.trim().is_empty()) {
-            let heads = shown().map(|c| {
-                // Trailing blanks stay unpainted, so that they can be cut at the end of a line.
-                let head = c.head_of_decimals();
-                let bare = head.trim_end();
-                paint(bare, Role::Dim, style) + &head[bare.len()..]
-            });
-            lines.push(heads.collect::<Vec<_>>().join(&gap));
+    #[test]
+    fn numbers_and_units_are_aligned_and_labels_are_shown_once() {
+        let table = sample();
+        let text = lines(&table, Style { width: 80, ..STYLE }).join("\n");
+        let expected = "\
+cell            rate  error  binds first
+reads
+  a          1.2 k/s   -0.5  controller, 98 %
+             800 /s    10    link
+  \\u{1b}[1m    –        –";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_narrow_terminal_hides_the_highest_rank_or_continues_below() {
+        let table = sample();
+        let (fitted, hidden) = fit(&table, 40, STYLE);
+        assert_eq!((fitted.columns.len(), hidden.join(" ")), (3, "error".to_owned()));
+        let text = whole(&table, STYLE).join(" ");
+        assert!(
+            text.ends_with("columns hidden (terminal too narrow): error; --json has all"),
+            "{text}"
+        );
+        let parts = in_parts(&table, STYLE);
+        assert!(parts.iter().all(|line| width(line) <= 40), "{parts:#?}");
+        // Rows without known values are left out.
+        assert_eq!(parts.iter().filter(|line| line.starts_with("  a")).count(), 2, "{parts:#?}");
+        assert_eq!(parts.iter().filter(|line| line.starts_with("reads")).count(), 2);
+    }
+
+    #[test]
+    fn cleaning_twice_changes_nothing() {
+        for text in ["דיסק", "a\u{1b}[31m", "a \u{2068}b\u{2069}", "דיסק on דיסק", "µs ×"]
+        {
+            let once = clean(text, 30, STYLE);
+            assert_eq!(harmless(&once, STYLE), once, "{text:?}");
         }
-        let (mut before, mut heading) = (None, None);
-        for row in 0..part.first().map_or(0, |c| c.fields.len()) {
-            let all = |is: fn(&Field) -> bool| part.iter().all(|c| is(&c.fields[row]));
-            if all(|field| matches!(field, Field::Missing)) {
-                continue;
-            }
-            let is_heading = all(|field| matches!(field, Field::Empty));
-            if is_heading {
-                before = None;
-            }
-            let is_known = |i, c: &Column| i == 0 && before.is_some_and(|b| c.is_same_text(b, row));
-            let field = |(i, c): (usize, &Column)| {
-                c.render(if is_known(i, c) { &Field::Empty } else { &c.fields[row] }, style)
-            };
-            let line = shown().enumerate().map(field).collect::<Vec<_>>().join(&gap);
-            if is_heading {
-                heading = Some(line);
-            } else {
-                lines.extend(heading.take());
-                lines.push(line);
-                before = Some(row);
-            }
-        }
+        assert!(!harmless("\u{202e}\u{2068}", STYLE).contains(['\u{202e}', '\u{2068}']));
     }
-    lines
 }

@@ -5,6 +5,11 @@ use iodyno_units::text::{is_hidden, isolated};
 use std::borrow::Cow;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
+/// Start of text whose direction does not affect its neighbours (see [`isolated`]).
+pub(super) const ISOLATE: char = '\u{2068}';
+/// End of such text.
+pub(super) const ISOLATE_END: char = '\u{2069}';
+
 /// Role of a piece of text, which determines its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -70,7 +75,7 @@ pub fn clean_path(text: &str, max: usize, style: Style) -> String {
     let mark = ellipsis(style);
     let mut left = max.saturating_sub(width(mark));
     let mut kept = Vec::new();
-    for c in whole.chars().rev().filter(|c| !matches!(c, '\u{2068}' | '\u{2069}')) {
+    for c in whole.chars().rev().filter(|c| !matches!(*c, ISOLATE | ISOLATE_END)) {
         let columns = c.width().unwrap_or(0);
         if columns > left || kept.len() > 4 * max {
             break;

@@ -5,11 +5,11 @@ use super::{Compared, Covers, Omission, Row, values_words};
 use crate::terminal::{conditions, level_sign};
 use iodyno_measure::statistics::compare::Difference;
 use iodyno_measure::{CellKey, IoKinds, Quantity};
-use iodyno_page::terminal::Style;
-use iodyno_page::terminal::table::{self, Column, Field};
 use iodyno_page::terminal::text::{
     Role, clean, clean_path, hanging, pad, paint, paragraph, width, wrap,
 };
+use iodyno_page::terminal::{Style, table};
+use iodyno_page::{Cell, Column, Table, Tone};
 use iodyno_units::{OpKind, human};
 
 /// Maximum number of columns for free text of a run.
@@ -115,27 +115,23 @@ enum Layout {
 /// hidden.
 fn rows(compared: &Compared, style: Style) -> Vec<String> {
     let fits = |layout: &Layout| {
-        table::total_width(&figure_columns(compared, *layout, style)) <= style.columns()
+        table::total_width(&figures(compared, *layout, style), style) <= style.columns()
     };
     let layouts = [Layout::Beside, Layout::Above];
     let layout = layouts.into_iter().find(fits).unwrap_or(Layout::AboveInWords);
-    let mut columns = figure_columns(compared, layout, style);
-    let hidden = table::fit(&mut columns, style.columns());
-    let table = table::lines(&columns, style);
-    let mut lines = vec![table[0].clone()];
+    let all = figures(compared, layout, style);
+    let (table, hidden) = table::fit(&all, style.columns(), style);
+    let mut table = table::lines(&table, style).into_iter();
+    let mut lines: Vec<String> = table.next().into_iter().collect();
     let mut last: Option<&CellKey> = None;
-    for (row, line) in compared.rows.iter().zip(&table[1..]) {
+    for (row, line) in compared.rows.iter().zip(table) {
         if layout != Layout::Beside && last != Some(&row.a_key) {
             lines.push(cell_line(row, compared, style));
         }
         last = Some(&row.a_key);
-        lines.push(line.clone());
+        lines.push(line);
     }
-    let mut lines: Vec<String> = lines.iter().map(|l| l.replace('\u{a0}', " ")).collect();
-    if !hidden.is_empty() {
-        let text = format!("columns hidden (terminal too narrow): {}", hidden.join(", "));
-        lines.extend(paragraph(&text, Role::Dim, style));
-    }
+    lines.extend(table::remark(&hidden, style));
     lines
 }
 
@@ -176,61 +172,55 @@ fn cell_line(row: &Row, compared: &Compared, style: Style) -> String {
     painted.collect::<Vec<_>>().join("  ")
 }
 
-fn figure_columns(compared: &Compared, layout: Layout, style: Style) -> Vec<Column> {
-    let names = ["", "", "", "", "A", "B", "shift", "interval", "p", ""];
-    let ranks = [0, 0, 0, 0, 0, 0, 0, 1, 2, 0];
-    let [
-        mut cell,
-        mut target,
-        mut load,
-        mut metric,
-        mut a,
-        mut b,
-        mut shift,
-        mut interval,
-        mut p,
-        mut verdict,
-    ] = std::array::from_fn(|i| Column::new(names[i], ranks[i]));
+/// The figures, one per row; first their cells, if these are beside them.
+fn figures(compared: &Compared, layout: Layout, style: Style) -> Table {
+    let mut table = Table::new([
+        Column::words(""),
+        Column::words(""),
+        Column::words(""),
+        Column::words(""),
+        Column::numbers("A", ""),
+        Column::numbers("B", ""),
+        Column::numbers("shift", ""),
+        Column::numbers("interval", "").ranked(1),
+        Column::numbers("p", "").ranked(2),
+        Column::words(""),
+    ]);
     let mut last: Option<&CellKey> = None;
     for row in &compared.rows {
-        let is_first = last != Some(&row.a_key);
+        let mut cells = [Cell::empty(), Cell::empty(), Cell::empty()];
+        if last != Some(&row.a_key) {
+            let [name, target, load] = cell_words(row, style).map(Cell::words);
+            cells = [name.toned(Tone::Strong), target, load.toned(Tone::Dim)];
+        }
         last = Some(&row.a_key);
-        let roles = [Role::Bold, Role::Plain, Role::Dim];
-        let columns = [&mut cell, &mut target, &mut load];
-        for ((words, role), column) in cell_words(row, style).into_iter().zip(roles).zip(columns) {
-            column.fields.push(if is_first { Field::Text(words, role) } else { Field::Empty });
-        }
-        let of = &row.comparison;
-        let indent = if layout == Layout::Beside { "" } else { "  " };
-        metric.fields.push(Field::Text(format!("{indent}{}", metric_words(row)), Role::Plain));
-        let figure = |value| {
-            let text = clean(&row.metric.quantity.human(value), 20, style);
-            Field::figure(&text, Role::Plain)
-        };
-        a.fields.push(figure(of.median_a));
-        b.fields.push(figure(of.median_b));
-        let (word, rest, role) = verdict_words(row, compared, style);
-        let text = format!("{} %", percent(of.shift_share, style));
-        let shift_role = if role == Role::Dim { Role::Plain } else { role };
-        shift.fields.push(Field::figure(&text, shift_role));
-        interval.fields.push(of.interval.map_or(Field::Missing, |i| {
+        table.push([cells.as_slice(), &figure(row, compared, layout, style)].concat());
+    }
+    let is_beside = layout == Layout::Beside;
+    let several = has_targets(compared);
+    table.selected(|i, _| i > 2 || is_beside && (i != 1 || several))
+}
+
+/// A figure: its name, both sides, the shift, and the verdict.
+fn figure(row: &Row, compared: &Compared, layout: Layout, style: Style) -> [Cell; 7] {
+    let of = &row.comparison;
+    let indent = if layout == Layout::Beside { "" } else { "  " };
+    let value = |value| Cell::number(row.metric.quantity.human(value), value);
+    let (word, rest, tone) = verdict_words(row, compared, style);
+    let rest = if layout == Layout::AboveInWords { String::new() } else { rest };
+    let shift = format!("{} %", percent(of.shift_share, style));
+    [
+        Cell::words(format!("{indent}{}", metric_words(row))),
+        value(of.median_a),
+        value(of.median_b),
+        Cell::number(shift, of.shift_share).toned(tone),
+        of.interval.map_or_else(Cell::none, |i| {
             let [low, high] = [i.low, i.high].map(|share| percent(share, style));
-            Field::figure(&format!("{low}\u{a0}to\u{a0}{high} %"), Role::Dim)
-        }));
-        p.fields
-            .push(of.p_adjusted.map_or(Field::Missing, |p| Field::figure(&p_words(p), Role::Dim)));
-        let rest = if layout == Layout::AboveInWords { String::new() } else { rest };
-        verdict.fields.push(Field::Text(word + &rest, role));
-    }
-    let mut columns = vec![metric, a, b, shift, interval, p, verdict];
-    if layout == Layout::Beside {
-        columns.insert(0, load);
-        if has_targets(compared) {
-            columns.insert(0, target);
-        }
-        columns.insert(0, cell);
-    }
-    columns
+            Cell::words(format!("{low} to {high} %")).toned(Tone::Dim)
+        }),
+        of.p_adjusted.map_or_else(Cell::none, |p| Cell::number(p_words(p), p).toned(Tone::Dim)),
+        Cell::words(word + &rest).toned(tone),
+    ]
 }
 
 /// A share in percent, with its sign.
@@ -251,13 +241,13 @@ fn p_words(p: f64) -> String {
     if p < 0.0001 { "<0.0001".to_owned() } else { human::three_digits(p) }
 }
 
-/// The verdict in one word, the rest of it (omitted in a narrow table), and its colour.
-fn verdict_words(row: &Row, compared: &Compared, style: Style) -> (String, String, Role) {
-    let (unicode, ascii, word, role) = match row.comparison.difference {
-        Difference::Slower => ("✗", "x", "slower", Role::Red),
-        Difference::Faster => ("✓", "+", "faster", Role::Green),
-        Difference::Same => ("=", "=", "same", Role::Plain),
-        _ => ("?", "?", "inconclusive", Role::Yellow),
+/// The verdict in one word, the rest of it (omitted in a narrow table), and its tone.
+fn verdict_words(row: &Row, compared: &Compared, style: Style) -> (String, String, Tone) {
+    let (unicode, ascii, word, tone) = match row.comparison.difference {
+        Difference::Slower => ("✗", "x", "slower", Tone::Bad),
+        Difference::Faster => ("✓", "+", "faster", Tone::Good),
+        Difference::Same => ("=", "=", "same", Tone::Plain),
+        _ => ("?", "?", "inconclusive", Tone::Warning),
     };
     let rest = match row.comparison.difference {
         Difference::TooFewRuns { .. } => values_words(row),
@@ -272,7 +262,7 @@ fn verdict_words(row: &Row, compared: &Compared, style: Style) -> (String, Strin
     };
     let mark = if style.unicode { unicode } else { ascii };
     let rest = if rest.is_empty() { rest } else { format!(": {rest}") };
-    (format!("{mark} {word}"), rest, role)
+    (format!("{mark} {word}"), rest, tone)
 }
 
 /// Number of rows per verdict, in the colour of the most severe: `2 slower, 1 same`.

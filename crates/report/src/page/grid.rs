@@ -33,8 +33,8 @@ pub(super) fn sweep(stage: &Stage<'_>, sweep: &SweepFinding) -> Vec<Block> {
     }
     if figures.is_empty() {
         figures.extend(of_table(stage, &sweep.table, Quantity::Iops));
-    } else if let [across, down] = sweep.table.axes.as_slice() {
-        figures.extend(matrices(stage, &sweep.table, (across, down), &[]));
+    } else if sweep.table.axes.len() == 2 {
+        figures.extend(matrices(&Plane::new(stage, &sweep.table, &[])));
     }
     figures.extend(of_distribution(stage, &stage.cells, &sweep.table));
     let id = format!("{}-budget", stage.id);
@@ -71,8 +71,8 @@ pub(super) fn of_table(stage: &Stage<'_>, table: &Grid, lead: Quantity) -> Vec<F
     match table.axes.as_slice() {
         [] => {}
         [_] => figures.extend(of_one_axis(stage, table)),
-        [across, down] => figures.extend(matrices(stage, table, (across, down), &[])),
-        [outer @ .., across, down] => {
+        [_, _] => figures.extend(matrices(&Plane::new(stage, table, &[]))),
+        [outer @ .., _, _] => {
             let mut seen: Vec<&[String]> = Vec::new();
             for row in &table.rows {
                 let at = &row.at[..outer.len()];
@@ -81,7 +81,7 @@ pub(super) fn of_table(stage: &Stage<'_>, table: &Grid, lead: Quantity) -> Vec<F
                 }
             }
             for at in seen {
-                figures.extend(matrices(stage, table, (across, down), at));
+                figures.extend(matrices(&Plane::new(stage, table, at)));
             }
         }
     }
@@ -91,108 +91,124 @@ pub(super) fn of_table(stage: &Stage<'_>, table: &Grid, lead: Quantity) -> Vec<F
     figures
 }
 
-/// One heat table per relevant figure of the points. `outer` has the values of the preceding axes.
-fn matrices(
-    stage: &Stage<'_>,
-    table: &Grid,
-    (across, down): (&String, &String),
-    outer: &[String],
-) -> Vec<Figure> {
-    let skip = outer.len();
-    let (columns, rows) = (values(table, skip), values(table, skip + 1));
-    let at = |row: &String, column: &String| {
-        table
-            .rows
-            .iter()
-            .find(|r| r.at[..skip] == *outer && r.at[skip] == *column && r.at[skip + 1] == *row)
-    };
-    let of = |get: &dyn Fn(&Row) -> Option<f64>| -> Vec<Vec<Option<f64>>> {
-        rows.iter().map(|r| columns.iter().map(|c| at(r, c).and_then(get)).collect()).collect()
-    };
-    let notes: Vec<Vec<String>> = rows
-        .iter()
-        .map(|r| columns.iter().map(|c| at(r, c).map_or(String::new(), note)).collect())
-        .collect();
-    let where_ = if outer.is_empty() {
-        String::new()
-    } else {
-        let axes = table.axes.iter().zip(outer).map(|(axis, v)| format!("{axis} {v}"));
-        format!(" at {}", axes.collect::<Vec<_>>().join(", "))
-    };
-    let suffix = if outer.is_empty() {
-        String::new()
-    } else {
-        format!("-{}", labels::slug(&outer.join("-")))
-    };
-    let measured = of(&|r| r.iops).iter().flatten().flatten().count();
-    let mut figures = Vec::new();
-    let mut add =
-        |what: &str, quantity: Quantity, get: &dyn Fn(&Row) -> Option<f64>, is_first: bool| {
-            let values = of(get);
-            let known = values.iter().flatten().flatten();
-            let (low, high) =
-                known.clone().fold((f64::INFINITY, 0.0_f64), |(l, h), x| (l.min(*x), h.max(*x)));
-            // A mostly empty table shows less than the table of points.
-            if high <= 0.0 || known.count() * 2 < measured {
-                return;
-            }
-            // Adjacent tables use the same colours for the same values.
-            let every = table.rows.iter().filter_map(get).filter(|x| *x > 0.0);
-            let range = (!outer.is_empty())
-                .then(|| every.fold((f64::INFINITY, 0.0_f64), |(l, h), x| (l.min(x), h.max(x))));
-            let matrix = Matrix {
-                columns_label: labels::axis(across).to_owned(),
-                columns: columns.clone(),
-                rows_label: labels::axis(down).to_owned(),
-                rows: rows.clone(),
-                quantity,
-                values,
-                range,
-                notes: notes.clone(),
-            };
-            let figure = Figure {
-                id: format!("{}-{}{suffix}", stage.id, labels::slug(what)),
-                title: stage.titled(&format!(
-                    "{what} by {} and {}{where_}",
-                    labels::axis(down),
-                    labels::axis(across)
-                )),
-                summary: format!(
-                    "{what} from {} to {} over {} points.",
-                    quantity.words(low),
-                    quantity.words(high),
-                    rows.len() * columns.len()
-                ),
-                conditions: stage.line(),
-                shape: Shape::Matrix(matrix.clone()),
-                notes: Vec::new(),
-            };
-            let columns = (stage.columns && is_first).then(|| Figure {
-                id: format!("{}-columns", figure.id),
-                shape: Shape::Columns(matrix),
-                ..figure.clone()
-            });
-            figures.push(figure);
-            figures.extend(columns);
-        };
-    add("IOPS", Quantity::Iops, &|r| r.iops, true);
-    let has_large = |axis: &String, values: &[String]| {
+/// The points of a table over two axes, at fixed values of the outer ones.
+struct Plane<'a> {
+    stage: &'a Stage<'a>,
+    table: &'a Grid,
+    across: &'a str,
+    down: &'a str,
+    outer: &'a [String],
+    columns: Vec<String>,
+    rows: Vec<String>,
+}
+
+/// One heat table per relevant figure of the points.
+fn matrices(plane: &Plane<'_>) -> Vec<Figure> {
+    let mut figures = plane.matrix("IOPS", Quantity::Iops, &|r| r.iops);
+    if let (true, Some(Figure { id, shape: Shape::Matrix(matrix), .. })) =
+        (plane.stage.columns, figures.first())
+    {
+        let (id, shape) = (format!("{id}-columns"), Shape::Columns(matrix.clone()));
+        figures.push(Figure { id, shape, ..figures[0].clone() });
+    }
+    let has_large = |axis: &str, values: &[String]| {
         axis == "block"
             && values.iter().any(|v| parse_size(v).is_ok_and(|b| is_about_bandwidth(b as u32)))
     };
-    if has_large(down, &rows) || has_large(across, &columns) {
-        add("throughput", Quantity::Throughput, &|r| r.bytes_per_s, false);
+    if has_large(plane.down, &plane.rows) || has_large(plane.across, &plane.columns) {
+        figures.extend(plane.matrix("throughput", Quantity::Throughput, &|r| r.bytes_per_s));
     }
-    add("mean latency", Quantity::LatencyNs, &|r| r.mean_ns, false);
-    let kinds = table.kinds_apart();
+    figures.extend(plane.matrix("mean latency", Quantity::LatencyNs, &|r| r.mean_ns));
+    let kinds = plane.table.kinds_apart();
     if kinds.is_empty() {
-        add("p99.9 latency", Quantity::LatencyNs, &|r| nine(r, 2), false);
+        figures.extend(plane.matrix("p99.9 latency", Quantity::LatencyNs, &|r| nine(r, 2)));
     }
     for kind in kinds {
         let what = format!("p99.9 latency of {}", kinds::plural(kind));
-        add(&what, Quantity::LatencyNs, &|r| kind_nine(r, kind, 2), false);
+        figures.extend(plane.matrix(&what, Quantity::LatencyNs, &|r| kind_nine(r, kind, 2)));
     }
     figures
+}
+
+impl<'a> Plane<'a> {
+    fn new(stage: &'a Stage<'a>, table: &'a Grid, outer: &'a [String]) -> Self {
+        let at = outer.len();
+        Self {
+            stage,
+            table,
+            across: &table.axes[at],
+            down: &table.axes[at + 1],
+            outer,
+            columns: values(table, at),
+            rows: values(table, at + 1),
+        }
+    }
+
+    /// A value for each row and column; `missing` where no point was measured.
+    fn each<T: Clone>(&self, missing: &T, of: &dyn Fn(&Row) -> T) -> Vec<Vec<T>> {
+        let at = self.outer.len();
+        let point = |row: &String, column: &String| {
+            let mut points = self.table.rows.iter();
+            let is_there =
+                |r: &&Row| r.at[..at] == *self.outer && r.at[at] == *column && r.at[at + 1] == *row;
+            points.find(is_there).map_or_else(|| missing.clone(), of)
+        };
+        let row = |row| self.columns.iter().map(|column| point(row, column)).collect();
+        self.rows.iter().map(row).collect()
+    }
+
+    /// A heat table; none if it were mostly empty, which shows less than the table of points.
+    fn matrix(
+        &self,
+        what: &str,
+        quantity: Quantity,
+        get: &dyn Fn(&Row) -> Option<f64>,
+    ) -> Vec<Figure> {
+        let (across, down) = (labels::axis(self.across), labels::axis(self.down));
+        let values = self.each(&None, get);
+        let known = values.iter().flatten().flatten();
+        let span = |(low, high): (f64, f64), x: &f64| (low.min(*x), high.max(*x));
+        let (low, high) = known.clone().fold((f64::INFINITY, 0.0), span);
+        let measured = self.each(&false, &|row| row.iops.is_some());
+        let measured = measured.iter().flatten().filter(|it| **it).count();
+        if high <= 0.0 || known.count() * 2 < measured {
+            return Vec::new();
+        }
+        // Adjacent tables use the same colours for the same values.
+        let every = self.table.rows.iter().filter_map(get).filter(|x| *x > 0.0);
+        let is_one_of_several = !self.outer.is_empty();
+        let range =
+            is_one_of_several.then(|| every.fold((f64::INFINITY, 0.0), |range, x| span(range, &x)));
+        let outer = self.table.axes.iter().zip(self.outer).map(|(axis, v)| format!("{axis} {v}"));
+        let outer = outer.collect::<Vec<_>>().join(", ");
+        let at = if is_one_of_several { format!(" at {outer}") } else { String::new() };
+        let mut id = format!("{}-{}", self.stage.id, labels::slug(what));
+        if is_one_of_several {
+            id = format!("{id}-{}", labels::slug(&self.outer.join("-")));
+        }
+        vec![Figure {
+            id,
+            title: self.stage.titled(&format!("{what} by {down} and {across}{at}")),
+            summary: format!(
+                "{what} from {} to {} over {} points.",
+                quantity.words(low),
+                quantity.words(high),
+                self.rows.len() * self.columns.len()
+            ),
+            conditions: self.stage.line(),
+            shape: Shape::Matrix(Matrix {
+                columns_label: across.to_owned(),
+                columns: self.columns.clone(),
+                rows_label: down.to_owned(),
+                rows: self.rows.clone(),
+                quantity,
+                values,
+                range,
+                notes: self.each(&String::new(), &note),
+            }),
+            notes: Vec::new(),
+        }]
+    }
 }
 
 /// The remark in a point's cell.

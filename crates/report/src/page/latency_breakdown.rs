@@ -23,7 +23,29 @@ const SUBMISSION: &str = "submission";
 const USER: &str = "iodyno: make, submit and reap";
 
 /// A bar: its name, and its phases with their times, ns.
-type Bar = (String, Vec<(String, f64)>);
+struct Bar {
+    name: String,
+    phases: Vec<(String, f64)>,
+}
+
+impl Bar {
+    fn total_ns(&self) -> f64 {
+        self.phases.iter().map(|phase| phase.1).sum()
+    }
+
+    /// Share of a phase in the whole time.
+    fn share(&self, name: &str) -> f64 {
+        let mine = self.phases.iter().filter(|phase| phase.0 == name);
+        mine.map(|phase| phase.1).sum::<f64>() / self.total_ns()
+    }
+
+    /// The longest phase in words.
+    fn largest(&self) -> Option<String> {
+        let part = self.phases.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+        let (largest, total) = (human::time_ns(part.1), human::time_ns(self.total_ns()));
+        Some(format!("{}: {largest} of {total} are {}", self.name, part.0))
+    }
+}
 
 /// One bar per group of cells and kind of operation; the cells of a group belong to the same point.
 pub(super) fn figure(run: &Run, id: &str, groups: &[(String, Vec<&Cell>)]) -> Option<Figure> {
@@ -45,80 +67,16 @@ pub(super) fn figure(run: &Run, id: &str, groups: &[(String, Vec<&Cell>)]) -> Op
     if bars.is_empty() {
         return None;
     }
-    let largest = |bar: &Bar| {
-        let total: f64 = bar.1.iter().map(|p| p.1).sum();
-        let part = bar.1.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
-        Some(format!(
-            "{}: {} of {} are {}",
-            bar.0,
-            human::time_ns(part.1),
-            human::time_ns(total),
-            part.0
-        ))
-    };
-    let said: Vec<String> = bars.iter().take(3).filter_map(largest).collect();
-    let mut phases: Vec<(String, f64)> = Vec::new();
-    for (name, ns) in bars.iter().flat_map(|b| &b.1) {
-        match phases.iter_mut().find(|p| p.0 == *name) {
-            Some(phase) => phase.1 += ns,
-            None => phases.push((name.clone(), *ns)),
-        }
-    }
-    // The longest phases have colours of their own, in the order of the I/O path.
-    let mut by_size: Vec<usize> = (0..phases.len()).collect();
-    by_size.sort_by(|a, b| phases[*b].1.total_cmp(&phases[*a].1));
-    let keep = if phases.len() > PHASES_MAX { PHASES_MAX - 1 } else { PHASES_MAX };
-    let kept = &by_size[..by_size.len().min(keep)];
-    // Cells differ by orders of magnitude: shares are comparable, and the name states the mean.
-    let total = |bar: &Bar| bar.1.iter().map(|p| p.1).sum::<f64>();
-    let of = |bar: &Bar, name: &str| {
-        bar.1.iter().filter(|p| p.0 == name).map(|p| p.1).sum::<f64>() / total(bar)
-    };
-    let mut series: Vec<Series> = Vec::new();
-    for (i, (name, _)) in phases.iter().enumerate().filter(|(i, _)| kept.contains(i)) {
-        let points = bars.iter().enumerate().map(|(x, bar)| Point::at(x as f64, of(bar, name)));
-        let rank = kept.iter().position(|k| *k == i).unwrap_or(0);
-        // If every phase has a colour, it follows from the phase's place on the I/O path, in every report.
-        let color = if phases.len() > PHASES_MAX { rank } else { i };
-        series.push(Series {
-            name: name.clone(),
-            mark: Mark::Stack,
-            color,
-            points: points.collect(),
-        });
-    }
-    if kept.len() < phases.len() {
-        let rest = |bar: &Bar| {
-            let others = phases.iter().enumerate().filter(|(i, _)| !kept.contains(i));
-            others.map(|(_, (name, _))| of(bar, name)).sum::<f64>()
-        };
-        let points = bars.iter().enumerate().map(|(x, bar)| Point::at(x as f64, rest(bar)));
-        series.push(Series {
-            name: "all else".to_owned(),
-            mark: Mark::Stack,
-            color: PHASES_MAX - 1,
-            points: points.collect(),
-        });
-    }
-    let has = |part: &str| phases.iter().any(|p| p.0 == part);
-    let mut notes = Vec::new();
-    if is_emulated {
-        notes.push("Averages of the I/Os, or of one page of a read where its pages go side by side, over the measured time.");
-    }
-    if has(SUBMISSION) {
-        notes.push("By the workers' stamps, of about one turn in a millisecond. Submission is within the latency: until the call that handed the I/O over, with its whole batch, returned (an I/O that the page cache answers is all submission). Reaping comes after the latency: from when the completion was seen until it was counted. The device cannot be told from the kernel's way there and back, nor from waiting.");
-    }
-    if has(USER) {
-        notes.push("The processor time is that of the workers divided by their I/Os; with several outstanding some of it is spent while others wait, so the rest is the device and all waiting.");
-    }
+    let said: Vec<String> = bars.iter().take(3).filter_map(Bar::largest).collect();
+    let phases = phases(&bars);
     let is_plain =
-        bars.iter().all(|bar| phases.iter().any(|(name, _)| of(bar, name) > PLAIN_SHARE));
-    let named = |bar: &Bar| format!("{} ({})", bar.0, human::time_ns(total(bar)));
+        bars.iter().all(|bar| phases.iter().any(|(name, _)| bar.share(name) > PLAIN_SHARE));
+    let named = |bar: &Bar| format!("{} ({})", bar.name, human::time_ns(bar.total_ns()));
     let share = Axis {
         range: Some((0.0, 1.0)),
         ..Axis::from_zero("share of the time of an I/O", Quantity::Share)
     };
-    let mut panel = Panel::new(share, series);
+    let mut panel = Panel::new(share, stacks(&bars, &phases));
     panel.height = if is_plain { 0.35 } else { 1.0 };
     Some(Figure {
         id: id.to_owned(),
@@ -130,8 +88,68 @@ pub(super) fn figure(run: &Run, id: &str, groups: &[(String, Vec<&Cell>)]) -> Op
             panels: vec![panel],
             spans: Vec::new(),
         }),
-        notes: notes.into_iter().map(str::to_owned).collect(),
+        notes: notes(&phases, is_emulated),
     })
+}
+
+/// All phases in the order of the I/O path, with the sums of their times, ns.
+fn phases(bars: &[Bar]) -> Vec<(String, f64)> {
+    let mut phases: Vec<(String, f64)> = Vec::new();
+    for (name, ns) in bars.iter().flat_map(|bar| &bar.phases) {
+        match phases.iter_mut().find(|phase| phase.0 == *name) {
+            Some(phase) => phase.1 += ns,
+            None => phases.push((name.clone(), *ns)),
+        }
+    }
+    phases
+}
+
+/// The parts of the bars. Cells differ by orders of magnitude: shares are comparable, and a bar's name states the mean.
+fn stacks(bars: &[Bar], phases: &[(String, f64)]) -> Vec<Series> {
+    // The longest phases have colours of their own, in the order of the I/O path.
+    let mut by_size: Vec<usize> = (0..phases.len()).collect();
+    by_size.sort_by(|a, b| phases[*b].1.total_cmp(&phases[*a].1));
+    let keep = if phases.len() > PHASES_MAX { PHASES_MAX - 1 } else { PHASES_MAX };
+    let kept = &by_size[..by_size.len().min(keep)];
+    let stack = |name: &str, color, of: &dyn Fn(&Bar) -> f64| Series {
+        name: name.to_owned(),
+        mark: Mark::Stack,
+        color,
+        points: bars.iter().enumerate().map(|(x, bar)| Point::at(x as f64, of(bar))).collect(),
+    };
+    let mut series = Vec::new();
+    for (i, (name, _)) in phases.iter().enumerate().filter(|(i, _)| kept.contains(i)) {
+        let rank = kept.iter().position(|k| *k == i).unwrap_or(0);
+        // If every phase has a colour, it follows from the phase's place on the I/O path, in every report.
+        let color = if phases.len() > PHASES_MAX { rank } else { i };
+        series.push(stack(name, color, &|bar| bar.share(name)));
+    }
+    if kept.len() < phases.len() {
+        let others = || phases.iter().enumerate().filter(|(i, _)| !kept.contains(i));
+        let rest = |bar: &Bar| others().map(|(_, (name, _))| bar.share(name)).sum();
+        series.push(stack("all else", PHASES_MAX - 1, &rest));
+    }
+    series
+}
+
+/// Where the phases come from.
+fn notes(phases: &[(String, f64)], is_emulated: bool) -> Vec<String> {
+    let has = |part: &str| phases.iter().any(|phase| phase.0 == part);
+    let all = [
+        (
+            is_emulated,
+            "Averages of the I/Os, or of one page of a read where its pages go side by side, over the measured time.",
+        ),
+        (
+            has(SUBMISSION),
+            "By the workers' stamps, of about one turn in a millisecond. Submission is within the latency: until the call that handed the I/O over, with its whole batch, returned (an I/O that the page cache answers is all submission). Reaping comes after the latency: from when the completion was seen until it was counted. The device cannot be told from the kernel's way there and back, nor from waiting.",
+        ),
+        (
+            has(USER),
+            "The processor time is that of the workers divided by their I/Os; with several outstanding some of it is spent while others wait, so the rest is the device and all waiting.",
+        ),
+    ];
+    all.into_iter().filter(|(is_so, _)| *is_so).map(|(_, text)| text.to_owned()).collect()
 }
 
 /// The bars of an emulated point: reads and writes.
@@ -155,6 +173,7 @@ fn emulated(name: &str, cells: &[&Cell]) -> Vec<Bar> {
     [(named("read"), reads), (named("write"), writes)]
         .into_iter()
         .filter(|(_, parts)| !parts.is_empty())
+        .map(|(name, phases)| Bar { name, phases })
         .collect()
 }
 
@@ -181,12 +200,12 @@ fn stamped(name: &str, cells: &[&Cell]) -> Option<Bar> {
     };
     let (submission_ns, reaping_ns) = (mean_of("submission")?, mean_of("reaping")?);
     let (mean_ns, _) = mean_ns(cells);
-    let parts = vec![
+    let phases = vec![
         (SUBMISSION.to_owned(), submission_ns.min(mean_ns)),
         ("device, kernel and waiting".to_owned(), (mean_ns - submission_ns).max(0.0)),
         ("reaping".to_owned(), reaping_ns),
     ];
-    Some((name.to_owned(), parts))
+    Some(Bar { name: name.to_owned(), phases })
 }
 
 /// The bar of real cells whose calls perform the I/O: processor time in user mode and in the kernel, and the
@@ -200,12 +219,12 @@ fn charged(name: &str, cells: &[&Cell]) -> Option<Bar> {
         && user_ns + kernel_ns > 0.0
         && user_ns + kernel_ns <= mean_ns;
     is_known.then(|| {
-        let parts = vec![
+        let phases = vec![
             (USER.to_owned(), user_ns),
             ("kernel, on the workers' time".to_owned(), kernel_ns),
             ("device and waiting".to_owned(), mean_ns - user_ns - kernel_ns),
         ];
-        (name.to_owned(), parts)
+        Bar { name: name.to_owned(), phases }
     })
 }
 
@@ -242,7 +261,7 @@ mod tests {
             &[("submission", 40_000, 10), ("reaping", 1_000, 10)],
             &[("submission", 60_000, 40), ("reaping", 14_000, 40)],
         ]);
-        let (_, parts) = stamped("point", &cells.iter().collect::<Vec<_>>()).unwrap();
+        let parts = stamped("point", &cells.iter().collect::<Vec<_>>()).unwrap().phases;
         let of = |i: usize| (parts[i].0.as_str(), parts[i].1);
         assert_eq!(of(0), (SUBMISSION, 2_000.0));
         assert_eq!(of(1), ("device, kernel and waiting", 23_000.0));
@@ -254,8 +273,8 @@ mod tests {
     fn without_stamps_the_processor_time_is_told() {
         let cells = cells([&[], &[]]);
         let cells: Vec<&Cell> = cells.iter().collect();
-        assert_eq!(stamped("point", &cells), None);
-        let (_, parts) = charged("point", &cells).unwrap();
+        assert!(stamped("point", &cells).is_none());
+        let parts = charged("point", &cells).unwrap().phases;
         assert_eq!(parts.iter().map(|p| p.1).collect::<Vec<_>>(), [1_000.0, 5_000.0, 19_000.0]);
     }
 }

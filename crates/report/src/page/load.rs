@@ -7,7 +7,7 @@ use crate::method_headlines::{best, is_open};
 use iodyno_method::findings::{Load, Row, Scaling, Table as Grid};
 use iodyno_page::figure::Rule;
 use iodyno_page::{Axis, Figure, Mark, Panel, Plot, Point, Quantity, Series, Shape, Tone};
-use iodyno_units::human;
+use iodyno_units::{OpKind, human};
 
 /// Maximum number of curves in a load figure: more outer values are indistinguishable.
 const LINES_MAX: usize = 8;
@@ -36,9 +36,47 @@ pub(super) fn of_load(stage: &Stage<'_>, table: &Grid, load: Option<&Load>) -> O
         point
     };
     let kinds = table.kinds_apart();
+    let mut series = curves(table, &kinds, &point);
+    series.retain(|s| s.points.iter().any(|p| p.x.is_finite() && p.y.is_finite()));
+    if series.is_empty() {
+        return None;
+    }
+    let of = if is_open { "the offered rate" } else { "the outstanding I/Os (OIO)" };
+    let mut panel = Panel::new(Axis::log("latency", Quantity::LatencyNs), series);
+    panel.height = 1.4;
+    for (name, ns) in load.map(|l| l.limits.as_slice()).unwrap_or_default() {
+        panel.rules.push(Rule { at: *ns, upright: false, name: name.clone(), tone: Tone::Plain });
+    }
+    let mut notes = vec![format!("Beside the points: {of}.")];
+    if let Some(limited) = load.and_then(Load::limited) {
+        notes.push(format!("{}.", sentence(&limited)));
+    }
+    if !kinds.is_empty() && load.is_some_and(|load| !load.limits.is_empty()) {
+        notes.push(format!("The ceiling is over {}.", together(&kinds)));
+    }
+    Some(Figure {
+        id: format!("{}-load", stage.id),
+        title: stage.titled("Latency and throughput under load"),
+        summary: summary(stage, table, load),
+        conditions: stage.line(),
+        shape: Shape::Plot(Plot {
+            x: Axis::from_zero("IOPS reached", Quantity::Iops),
+            panels: vec![panel],
+            spans: Vec::new(),
+        }),
+        notes,
+    })
+}
+
+/// The lines of the figure. `point` makes the point of a row with this latency, and with a label if asked.
+fn curves(
+    table: &Grid,
+    kinds: &[OpKind],
+    point: &dyn Fn(usize, Option<f64>, bool) -> Point,
+) -> Vec<Series> {
     let mut series = Vec::new();
     if let [_] = table.axes.as_slice() {
-        for line in nine_lines(&kinds) {
+        for line in nine_lines(kinds) {
             series.push(Series {
                 points: (0..table.rows.len())
                     .map(|at| point(at, line.of(&table.rows[at]), line.is_labelled))
@@ -65,18 +103,19 @@ pub(super) fn of_load(stage: &Stage<'_>, table: &Grid, load: Option<&Load>) -> O
             }
         }
     }
-    series.retain(|s| s.points.iter().any(|p| p.x.is_finite() && p.y.is_finite()));
-    if series.is_empty() {
-        return None;
-    }
+    series
+}
+
+/// The most that was reached, and the best point.
+fn summary(stage: &Stage<'_>, table: &Grid, load: Option<&Load>) -> String {
     let most = table.rows.iter().filter_map(|r| r.iops).fold(0.0, f64::max);
     let mut summary = format!(
         "Latency over the rate that was reached, which is at most {} IOPS.",
         human::count(most)
     );
-    if let Some(row) = best.map(|i| &table.rows[i]) {
+    if let Some(row) = load.and_then(best).map(|i| &table.rows[i]) {
         let ceilings = load.map(|l| l.ceilings.join(" and ")).unwrap_or_default();
-        let why = if is_open {
+        let why = if is_open(table) {
             ""
         } else {
             ": no other there reaches 98 % of the most with fewer outstanding I/Os"
@@ -87,31 +126,7 @@ pub(super) fn of_load(stage: &Stage<'_>, table: &Grid, load: Option<&Load>) -> O
             human::count(row.iops.unwrap_or_default())
         );
     }
-    let of = if is_open { "the offered rate" } else { "the outstanding I/Os (OIO)" };
-    let mut panel = Panel::new(Axis::log("latency", Quantity::LatencyNs), series);
-    panel.height = 1.4;
-    for (name, ns) in load.map(|l| l.limits.as_slice()).unwrap_or_default() {
-        panel.rules.push(Rule { at: *ns, upright: false, name: name.clone(), tone: Tone::Plain });
-    }
-    let mut notes = vec![format!("Beside the points: {of}.")];
-    if let Some(limited) = load.and_then(Load::limited) {
-        notes.push(format!("{}.", sentence(&limited)));
-    }
-    if !kinds.is_empty() && load.is_some_and(|load| !load.limits.is_empty()) {
-        notes.push(format!("The ceiling is over {}.", together(&kinds)));
-    }
-    Some(Figure {
-        id: format!("{}-load", stage.id),
-        title: stage.titled("Latency and throughput under load"),
-        summary,
-        conditions: stage.line(),
-        shape: Shape::Plot(Plot {
-            x: Axis::from_zero("IOPS reached", Quantity::Iops),
-            panels: vec![panel],
-            spans: Vec::new(),
-        }),
-        notes,
-    })
+    summary
 }
 
 /// Throughput over concurrency, with the ideal line.

@@ -5,9 +5,7 @@ use super::labels;
 use crate::ranks::{self, HostFigures};
 use iodyno_measure::Cell;
 use iodyno_notebook::Run;
-use iodyno_page::{
-    Block, Cell as Field, Column, Figure, Matrix, Quantity, Section, Shape, Table, Tone,
-};
+use iodyno_page::{Block, Figure, Matrix, Quantity, Section, Shape, Table};
 use iodyno_units::human;
 
 /// Maximum number of cells that are drawn.
@@ -34,58 +32,22 @@ pub(super) fn section(run: &Run) -> Option<Section> {
 }
 
 fn table(run: &Run) -> Table {
-    let mut table = Table {
-        caption: "Hosts".to_owned(),
-        columns: vec![
-            Column::words("cell"),
-            Column::words("host"),
-            Column::numbers("ranks", ""),
-            Column::numbers("IOPS", "1/s"),
-            Column::numbers("throughput", "bytes/s"),
-            Column::numbers("largest p99", "ns"),
-            Column::numbers("CPU", ""),
-            Column::numbers("other programs' I/O", ""),
-            Column::numbers("started late", "ns"),
-            Column::words("verdict"),
-        ],
-        ..Table::default()
-    };
     let rows = ranks::cells(run).flat_map(|cell| {
-        ranks::hosts(cell).into_iter().map(|host| row(&labels::name(run, &cell.key), &host))
+        let name = move |host| (labels::name(run, &cell.key), host);
+        ranks::hosts(cell).into_iter().map(name)
     });
-    let mut rows: Vec<_> = rows.collect();
-    if rows.len() > TABLE_ROWS_MAX {
+    let rows: Vec<(String, HostFigures<'_>)> = rows.collect();
+    let all = rows.len();
+    let mut table = ranks::table(rows.into_iter().take(TABLE_ROWS_MAX));
+    if all > TABLE_ROWS_MAX {
         table.notes.push(format!(
-            "The first {TABLE_ROWS_MAX} of {} rows; `iodyno show --json` has all.",
-            rows.len()
+            "The first {TABLE_ROWS_MAX} of {all} rows; `iodyno show --json` has all."
         ));
-        rows.truncate(TABLE_ROWS_MAX);
     }
-    table.rows = rows.into_iter().map(Into::into).collect();
     table.notes.push(
         "CPU is the time of a rank's workers, as a share of the processors that they could occupy; that and the I/O of other programs are the largest of a host's ranks.".to_owned(),
     );
     table
-}
-
-fn row(cell: &str, host: &HostFigures<'_>) -> Vec<Field> {
-    let share = |value: f64| Field::number(format!("{:.0} %", value * 100.0), value);
-    let ns = |ns: Option<u64>| labels::time(ns.map(|ns| ns as f64));
-    let foreign = host.ranks.iter().filter_map(|rank| rank.foreign_share).reduce(f64::max);
-    let tone = if host.verdicts.is_empty() { Tone::Dim } else { Tone::Warning };
-    let why: Vec<&str> = host.verdicts.iter().map(|verdict| verdict.text.as_str()).collect();
-    vec![
-        Field::words(cell),
-        Field::words(host.name),
-        Field::number(host.ranks.len().to_string(), host.ranks.len() as f64),
-        Field::number(human::count(host.iops()), host.iops()),
-        labels::throughput(Some(host.bytes_per_s())),
-        ns(host.max(|rank| rank.p99_ns).flatten()),
-        share(host.cpu_share()),
-        foreign.map_or_else(Field::none, share),
-        ns(host.max(|rank| rank.start_late_ns)),
-        Field { note: why.join("; "), ..Field::words(host.mark()).toned(tone) },
-    ]
 }
 
 /// The ranks' own cells behind a merged cell.

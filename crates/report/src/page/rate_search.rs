@@ -5,18 +5,18 @@ use super::first_screen::sentence;
 use super::labels;
 use super::stage::Stage;
 use crate::kinds::{plural, together};
-use iodyno_method::findings::{Probe, RateSearchFinding};
+use iodyno_method::findings::RateSearchFinding;
 use iodyno_page::{
     Axis, Block, Cell, Column, Figure, Mark, Panel, Plot, Point, Quantity, Series, Shape, Table,
     Tone,
 };
+use iodyno_units::human;
 
 pub(super) fn blocks(stage: &Stage<'_>, found: &RateSearchFinding) -> Vec<Block> {
     let mut blocks = vec![Block::Text(format!("{}.", found.sentence()))];
     blocks.extend(found.limited().map(|limited| Block::Text(format!("{}.", sentence(&limited)))));
     let offered = || found.probes.iter().filter_map(|probe| Some((probe.offered_iops?, probe)));
-    let name = found.limit.split(' ').next().unwrap_or_default();
-    // If the limit covers several kinds of operation, each has columns of its own.
+    // If the limit covers several kinds of operation, each has lines and columns of its own.
     let apart = if found.covers.len() > 1 { found.covers.as_slice() } else { &[] };
     let limited = format!("{} of {}", found.metric.quantity, together(&found.covers));
     let points = offered().map(|(rate_iops, probe)| Point {
@@ -57,40 +57,44 @@ pub(super) fn blocks(stage: &Stage<'_>, found: &RateSearchFinding) -> Vec<Block>
             )],
         }));
     }
-    let row = |probe: &Probe| {
-        let mut cells: Vec<Cell> = vec![
-            probe
-                .offered_iops
-                .map_or_else(|| Cell::words("closed loop"), |x| labels::iops(Some(x))),
-            labels::iops(Some(probe.iops)),
+    blocks.push(Block::Table(table(found)));
+    blocks
+}
+
+/// The rates that were tried.
+pub(crate) fn table(found: &RateSearchFinding) -> Table {
+    let apart = if found.covers.len() > 1 { found.covers.as_slice() } else { &[] };
+    let name = found.limit.split(' ').next().unwrap_or_default();
+    let mut table = Table::new([
+        Column::numbers("offered", "1/s"),
+        Column::numbers("completed", "1/s").ranked(3),
+        Column::numbers(name, "ns"),
+        Column::numbers("95 % from", "ns").ranked(2),
+        Column::numbers("95 % to", "ns").ranked(2),
+        Column::words(format!("holds {}", found.limit)),
+    ]);
+    table.caption = "The rates".to_owned();
+    let of_kinds = apart.iter().map(|kind| format!("{} {}", kind.name(), found.metric.quantity));
+    table.columns.extend(of_kinds.map(|name| Column::numbers(name, "ns").ranked(1)));
+    for probe in &found.probes {
+        let rate = |per_s: f64| Cell::number(format!("{}/s", human::count(per_s)), per_s);
+        let offered = probe.offered_iops.map_or_else(|| Cell::words("closed loop"), rate);
+        let end = |ns: Option<u64>| labels::time(ns.map(|ns| ns as f64)).toned(Tone::Dim);
+        let holds = match probe.holds {
+            Some(true) => Cell::words("yes").toned(Tone::Good),
+            Some(false) => Cell::words("no").toned(Tone::Warning),
+            None => Cell::none(),
+        };
+        let mut cells = vec![
+            offered.toned(Tone::Strong),
+            rate(probe.iops),
             labels::time(probe.latency_ns),
-            labels::time(probe.within.and_then(|w| w.low_ns).map(|ns| ns as f64)),
-            labels::time(probe.within.and_then(|w| w.high_ns).map(|ns| ns as f64)),
-            match probe.holds {
-                Some(true) => Cell::words("yes").toned(Tone::Good),
-                Some(false) => Cell::words("no").toned(Tone::Warning),
-                None => Cell::none(),
-            },
+            end(probe.within.and_then(|w| w.low_ns)),
+            end(probe.within.and_then(|w| w.high_ns)),
+            holds,
         ];
         cells.extend(apart.iter().map(|kind| labels::time(found.of_kind(probe, *kind))));
-        cells.into()
-    };
-    let mut table = Table {
-        caption: "The rates".to_owned(),
-        columns: vec![
-            Column::numbers("offered", "1/s"),
-            Column::numbers("completed", "1/s"),
-            Column::numbers(name, "ns"),
-            Column::numbers("95 % from", "ns"),
-            Column::numbers("95 % to", "ns"),
-            Column::words(format!("holds {}", found.limit)),
-        ],
-        rows: found.probes.iter().map(row).collect(),
-        notes: Vec::new(),
-    };
-    let quantity = found.metric.quantity;
-    let of_kinds = apart.iter().map(|kind| format!("{} {quantity}", kind.name()));
-    table.columns.extend(of_kinds.map(|name| Column::numbers(name, "ns")));
-    blocks.push(Block::Table(table));
-    blocks
+        table.push(cells);
+    }
+    table
 }

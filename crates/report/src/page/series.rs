@@ -168,38 +168,11 @@ fn course(stage: &Stage<'_>, series: &SeriesFinding) -> Option<Figure> {
         if is_large { ("throughput", Quantity::Throughput) } else { ("IOPS", Quantity::Iops) };
     let of_sample = |i: usize| if is_large { samples[i].bytes_per_s } else { samples[i].iops };
     let rate = line(label, 0, &|i| Some(of_sample(i)));
-    let kinds = kinds_apart([&series.first, &series.end].into_iter());
-    let mut latencies = vec![line("max", 6, &|i| samples[i].max_ns)];
-    if kinds.is_empty() {
-        latencies.insert(0, line("mean", 4, &|i| samples[i].mean_ns));
-        latencies.insert(1, line("p99.999", 5, &|i| samples[i].p99_999_ns));
-    }
     // A heat map of all I/Os of each sample, if every sample has its cell: lines hide rare I/Os.
     let histograms: Vec<Histogram> =
         stage.cells.iter().map(|cell| cell.total().response_time()).collect();
     let has_all = histograms.len() == samples.len();
-    if has_all && !kinds.is_empty() {
-        let each: Vec<Vec<KindSummary>> =
-            stage.cells.iter().map(|cell| Summary::of(cell).kinds).collect();
-        for (number, &kind) in kinds.iter().enumerate() {
-            for (q, name, mark) in [(0.99, "p99", Mark::Line), (0.5, "p50", Mark::Dashed)] {
-                let of = |i: usize| {
-                    let of = each[i].iter().find(|of| of.kind == kind)?;
-                    of.response_time.get(Of::Quantile(q))
-                };
-                let name = format!("{name} of {}", plural(kind));
-                latencies.push(Series { mark, ..line(&name, number + 1, &of) });
-            }
-        }
-    } else if has_all {
-        let quantile = |q: f64| {
-            let of = &histograms;
-            move |i: usize| of[i].supported_quantile_ns(q).map(|ns| ns as f64)
-        };
-        latencies.insert(1, line("p50", time::P50, &quantile(0.5)));
-        latencies.insert(2, line("p99", time::P99, &quantile(0.99)));
-    }
-    latencies.retain(|s| s.points.iter().any(|p| p.y.is_finite()));
+    let latencies = latencies(stage, series, &histograms, &line);
     let edges: Vec<f64> = std::iter::once(0.0).chain((0..samples.len()).map(x)).collect();
     let all: Vec<Option<&Histogram>> = histograms.iter().map(Some).collect();
     let rises = edges.windows(2).all(|e| e[0] < e[1]);
@@ -250,6 +223,47 @@ fn course(stage: &Stage<'_>, series: &SeriesFinding) -> Option<Figure> {
             Vec::new()
         },
     })
+}
+
+/// The lines of latency: of all I/Os, or of each kind of operation. `line` makes one from a name, a colour, and the
+/// values of the samples.
+fn latencies(
+    stage: &Stage<'_>,
+    series: &SeriesFinding,
+    histograms: &[Histogram],
+    line: &dyn Fn(&str, usize, &dyn Fn(usize) -> Option<f64>) -> Series,
+) -> Vec<Series> {
+    let samples = &series.samples;
+    let has_all = histograms.len() == samples.len();
+    let kinds = kinds_apart([&series.first, &series.end].into_iter());
+    let mut latencies = vec![line("max", 6, &|i| samples[i].max_ns)];
+    if kinds.is_empty() {
+        latencies.insert(0, line("mean", 4, &|i| samples[i].mean_ns));
+        latencies.insert(1, line("p99.999", 5, &|i| samples[i].p99_999_ns));
+    }
+    if has_all && !kinds.is_empty() {
+        let each: Vec<Vec<KindSummary>> =
+            stage.cells.iter().map(|cell| Summary::of(cell).kinds).collect();
+        for (number, &kind) in kinds.iter().enumerate() {
+            for (q, name, mark) in [(0.99, "p99", Mark::Line), (0.5, "p50", Mark::Dashed)] {
+                let of = |i: usize| {
+                    let of = each[i].iter().find(|of| of.kind == kind)?;
+                    of.response_time.get(Of::Quantile(q))
+                };
+                let name = format!("{name} of {}", plural(kind));
+                latencies.push(Series { mark, ..line(&name, number + 1, &of) });
+            }
+        }
+    } else if has_all {
+        let quantile = |q: f64| {
+            let of = histograms;
+            move |i: usize| of[i].supported_quantile_ns(q).map(|ns| ns as f64)
+        };
+        latencies.insert(1, line("p50", time::P50, &quantile(0.5)));
+        latencies.insert(2, line("p99", time::P99, &quantile(0.99)));
+    }
+    latencies.retain(|s| s.points.iter().any(|p| p.y.is_finite()));
+    latencies
 }
 
 /// Our own verdict on the rate, and on stalls.

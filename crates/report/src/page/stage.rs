@@ -3,10 +3,11 @@
 use super::labels;
 use crate::kinds::plural;
 use crate::method_headlines::is_over_workloads;
+pub(super) use crate::verdict_groups::tone_of_point as tone;
 use iodyno_measure::{Cell, Level, Quantity};
 use iodyno_method::findings::{NINES, Row, Table as Grid};
 use iodyno_notebook::Run;
-use iodyno_page::{Mark, Series, Tone};
+use iodyno_page::{Mark, Series};
 use iodyno_units::OpKind;
 
 /// One stage of one subject, with the cells that it measured.
@@ -115,8 +116,4 @@ pub(super) fn nine_lines(apart: &[OpKind]) -> Vec<NineLine> {
         [p99, line(Some(kind), 0, Mark::Dashed, color, false)]
     };
     apart.iter().enumerate().flat_map(of_kind).collect()
-}
-
-pub(super) fn tone(row: &Row) -> Tone {
-    row.level.filter(|l| *l >= Level::Warning).map_or(Tone::Plain, labels::tone)
 }

@@ -1,9 +1,9 @@
 //! The confidence of a table's rates and percentiles: a table of their intervals under it.
 
 use iodyno_measure::statistics::within::Within;
-use iodyno_page::terminal::Style;
-use iodyno_page::terminal::table::{self, Column, Field};
-use iodyno_page::terminal::text::{Role, clean, paragraph};
+use iodyno_page::terminal::text::{Role, paragraph};
+use iodyno_page::terminal::{Style, table};
+use iodyno_page::{Cell, Column, Table, Tone};
 use iodyno_units::human;
 
 /// Maximum number of rows: a longer table is not followed by another one.
@@ -27,48 +27,35 @@ pub(super) fn lines(rows: &[Known], style: Style) -> Vec<String> {
         let text = format!("95 % intervals of {} rows: --json has them", rows.len());
         return paragraph(&text, Role::Dim, style);
     }
-    let mut names = Column::new("95 % intervals", 0);
-    let mut operations = Column::new("operations", 4);
-    let mut rates: Vec<Column> = Vec::new();
+    let mut headings: Vec<&str> = Vec::new();
     for (heading, _) in rows.iter().filter_map(|row| row.rate.as_ref()) {
-        if !rates.iter().any(|column| column.head == *heading) {
-            rates.push(Column::new(*heading, 0));
+        if !headings.contains(heading) {
+            headings.push(heading);
         }
     }
-    let mut percentiles: Vec<Column> = rows[0]
-        .within
-        .iter()
-        .enumerate()
-        // The 99th is the most important, then its neighbours: the median is seldom in doubt.
-        .map(|(i, (label, _))| Column::new(*label, [6, 1, 2, 3, 5].get(i).copied().unwrap_or(7)))
-        .collect();
+    let mut table =
+        Table::new([Column::words("95 % intervals"), Column::numbers("operations", "").ranked(4)]);
+    table.columns.extend(headings.iter().map(|heading| Column::words(*heading)));
+    // The 99th is the most important, then its neighbours: the median is seldom in doubt.
+    let ranks = [6, 1, 2, 3, 5].into_iter().chain(std::iter::repeat(7));
+    let percentiles = rows[0].within.iter().zip(ranks);
+    table.columns.extend(percentiles.map(|((label, _), rank)| Column::words(*label).ranked(rank)));
     for row in rows.iter().filter(|row| is_known(row)) {
-        names.fields.push(Field::Text(row.name.clone(), Role::Bold));
         let count = row.within.iter().find_map(|(_, within)| Some(within.as_ref()?.count));
-        operations
-            .fields
-            .push(count.map_or(Field::Missing, |n| Field::figure(&human::whole(n), Role::Dim)));
-        for column in &mut rates {
-            let own = row.rate.as_ref().filter(|(heading, _)| column.head == *heading);
-            column.fields.push(own.map_or(Field::Missing, |(_, words)| {
-                Field::Text(clean(words, 32, style), Role::Plain)
-            }));
-        }
-        for (column, (_, within)) in percentiles.iter_mut().zip(&row.within) {
-            column.fields.push(
-                within
-                    .as_ref()
-                    .map_or(Field::Missing, |w| Field::Text(between(w, style), Role::Plain)),
-            );
-        }
+        let mut cells = vec![
+            Cell::words(&row.name).toned(Tone::Strong),
+            count.map_or_else(Cell::none, |n| Cell::number(human::whole(n), n as f64)),
+        ];
+        cells[1].tone = Tone::Dim;
+        cells.extend(headings.iter().map(|heading| {
+            let own = row.rate.as_ref().filter(|(of, _)| of == heading);
+            own.map_or_else(Cell::none, |(_, words)| Cell::words(words))
+        }));
+        let within = row.within.iter().map(|(_, within)| within.as_ref());
+        cells.extend(within.map(|it| it.map_or_else(Cell::none, |w| Cell::words(between(w)))));
+        table.push(cells);
     }
-    // Omit percentiles that no row has.
-    percentiles.retain(|c| c.fields.iter().any(|f| !matches!(f, Field::Missing)));
-    let mut columns = vec![names, operations];
-    columns.extend(rates);
-    columns.extend(percentiles);
-    table::fit(&mut columns, style.columns());
-    let mut lines = table::lines(&columns, style);
+    let mut lines = table::fitted(&table.without_blank_columns(), style);
     let alone = rows
         .iter()
         .flat_map(|row| &row.within)
@@ -85,15 +72,14 @@ pub(super) fn lines(rows: &[Known], style: Style) -> Vec<String> {
 }
 
 /// An interval: `76.9 to 77.3 µs`, with the unit once if both ends have the same.
-pub(super) fn between(within: &Within, style: Style) -> String {
+fn between(within: &Within) -> String {
     let end = |ns: Option<u64>| ns.map(|ns| human::time_ns(ns as f64));
-    let text = match (end(within.low_ns), end(within.high_ns)) {
+    match (end(within.low_ns), end(within.high_ns)) {
         (Some(low), Some(high)) => range(&low, &high),
         (Some(low), None) => format!("{low} or more"),
         (None, Some(high)) => format!("{high} or less"),
         (None, None) => "unknown".to_owned(),
-    };
-    clean(&text, 24, style)
+    }
 }
 
 /// An interval: `76.9 to 77.3 µs`, with the unit once if both ends have the same.

@@ -3,11 +3,12 @@
 use super::minutes;
 use super::verdicts::sign;
 use crate::headline::{Standing, headline, level_of};
+use crate::verdict_groups::tone;
 use iodyno_measure::Level;
 use iodyno_notebook::{RunSummary, Status};
-use iodyno_page::terminal::Style;
-use iodyno_page::terminal::table::{self, Column, Field};
-use iodyno_page::terminal::text::{Role, clean, clean_path, cut, width};
+use iodyno_page::terminal::text::{clean, clean_path, cut, width};
+use iodyno_page::terminal::{Style, table};
+use iodyno_page::{Cell, Column, Table, Tone};
 
 const NAME_COLUMNS_MAX: usize = 24;
 const TARGET_COLUMNS_MAX: usize = 28;
@@ -22,30 +23,35 @@ pub fn list(runs: &[(RunSummary, Option<Standing>)], style: Style) -> String {
     if runs.is_empty() {
         return "no runs yet: `iodyno run four-corners` makes one\n".to_owned();
     }
-    let mut mark = Column::new("", 0);
-    let mut id = Column::new("run", 0);
-    let mut when = Column::new("began (UTC)", 1);
-    let mut name = Column::new("what", 0);
-    let mut target = Column::new("on", 2);
+    let mut table = Table::new([
+        Column::words(""),
+        Column::words("run"),
+        Column::words("began (UTC)").ranked(1),
+        Column::words("what"),
+        Column::words("on").ranked(2),
+    ]);
     for (run, standing) in runs {
-        mark.fields.push(mark_of(run, standing.as_ref(), style));
-        id.fields.push(Field::Text(run.id.clone(), Role::Plain));
-        when.fields.push(Field::Text(minutes(run.started), Role::Dim));
-        name.fields.push(Field::Text(clean(&run.name, NAME_COLUMNS_MAX, style), Role::Bold));
-        target.fields.push(Field::Text(targets(run, style), Role::Plain));
+        table.push([
+            mark_of(run, standing.as_ref(), style),
+            Cell::words(&run.id),
+            Cell::words(minutes(run.started)).toned(Tone::Dim),
+            Cell::words(clean(&run.name, NAME_COLUMNS_MAX, style)).toned(Tone::Strong),
+            Cell::words(targets(run, style)),
+        ]);
     }
-    let mut columns = vec![mark, id, when, name, target];
     let headlines = runs.iter().map(|(run, of)| width(&headline(run, of.as_ref())));
     let wanted = headlines.max().unwrap_or(0).clamp(RESULT_COLUMNS_MIN, RESULT_COLUMNS);
-    table::fit(&mut columns, style.columns().saturating_sub(wanted + 2));
-    let left = style.columns().saturating_sub(table::total_width(&columns) + 2);
+    let available = style.columns().saturating_sub(wanted + 2);
+    let (mut table, _) = table::fit(&table, available, style);
+    let left = style.columns().saturating_sub(table::total_width(&table, style) + 2);
     if left >= RESULT_COLUMNS_MIN {
-        let mut result = Column::new("result", 0);
-        result.fields.extend(runs.iter().map(|(run, of)| result_of(run, of.as_ref(), left, style)));
-        columns.push(result);
+        table.columns.push(Column::words("result"));
+        for (row, (run, of)) in table.rows.iter_mut().zip(runs) {
+            row.cells.push(result_of(run, of.as_ref(), left, style));
+        }
     }
     let mut out = String::new();
-    for line in table::lines(&columns, style) {
+    for line in table::lines(&table, style) {
         out.push_str(line.trim_end());
         out.push('\n');
     }
@@ -53,18 +59,17 @@ pub fn list(runs: &[(RunSummary, Option<Standing>)], style: Style) -> String {
 }
 
 /// Mark of a run's level, for a quick overview; blank while it runs.
-fn mark_of(run: &RunSummary, standing: Option<&Standing>, style: Style) -> Field {
+fn mark_of(run: &RunSummary, standing: Option<&Standing>, style: Style) -> Cell {
     let gravest = level_of(run, standing);
     let level = match (&run.status, gravest) {
         (Status::Running, _) | (Status::Finished, None) => {
-            return Field::Text(" ".to_owned(), Role::Plain);
+            return Cell::words(" ");
         }
         (Status::Crashed | Status::Failed(_), _) | (_, Some(Level::Invalid)) => Level::Invalid,
         (Status::Interrupted, _) | (_, Some(Level::Warning)) => Level::Warning,
         (Status::Finished, _) => Level::Valid,
     };
-    let (mark, _, role) = sign(level, style);
-    Field::Text(mark.to_owned(), role)
+    Cell::words(sign(level, style).0).toned(tone(level))
 }
 
 fn targets(run: &RunSummary, style: Style) -> String {
@@ -79,18 +84,18 @@ fn targets(run: &RunSummary, style: Style) -> String {
 }
 
 /// The run's status, unless it finished normally, and its headline.
-fn result_of(run: &RunSummary, of: Option<&Standing>, columns: usize, style: Style) -> Field {
+fn result_of(run: &RunSummary, of: Option<&Standing>, columns: usize, style: Style) -> Cell {
     let headline = clean(&headline(run, of), usize::MAX, style);
-    let (text, role) = match &run.status {
-        Status::Finished => (headline, Role::Plain),
-        Status::Running => (join(run.status.name(), &headline), Role::Plain),
-        Status::Interrupted => (join(run.status.name(), &headline), Role::Yellow),
-        Status::Crashed => (join(run.status.name(), &headline), Role::Red),
+    let (text, tone) = match &run.status {
+        Status::Finished => (headline, Tone::Plain),
+        Status::Running => (join(run.status.name(), &headline), Tone::Plain),
+        Status::Interrupted => (join(run.status.name(), &headline), Tone::Warning),
+        Status::Crashed => (join(run.status.name(), &headline), Tone::Bad),
         Status::Failed(reason) => {
-            (format!("failed: {}", clean(reason, usize::MAX, style)), Role::Red)
+            (format!("failed: {}", clean(reason, usize::MAX, style)), Tone::Bad)
         }
     };
-    Field::Text(cut(&text, columns, style), role)
+    Cell::words(cut(&text, columns, style)).toned(tone)
 }
 
 fn join(status: &str, headline: &str) -> String {

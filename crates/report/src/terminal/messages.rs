@@ -1,11 +1,11 @@
 //! The table of messages, for workloads that are a message log: one row per cell.
 
 use super::{NAME_COLUMNS_MAX, short_label_of};
-use iodyno_measure::{Cell, Histogram, MessageLog};
+use iodyno_measure::{Cell, MessageLog};
 use iodyno_notebook::Run;
-use iodyno_page::terminal::Style;
-use iodyno_page::terminal::table::{self, Column, Field};
 use iodyno_page::terminal::text::{Role, clean, paragraph};
+use iodyno_page::terminal::{Style, table};
+use iodyno_page::{Cell as Field, Column, Quantity, Table, Tone};
 use iodyno_units::human;
 
 /// Percentiles of the time to persist a message.
@@ -18,47 +18,30 @@ pub(super) fn lines(run: &Run, cells: &[&Cell], style: Style) -> Vec<String> {
     if logs.is_empty() {
         return Vec::new();
     }
-    let figure = |text: String| Field::figure(&clean(&text, 14, style), Role::Plain);
-    let time = |ns: Option<u64>| ns.map_or(Field::Missing, |ns| figure(human::time_ns(ns as f64)));
-    let mut names = Column::unnamed(Vec::new());
-    let mut rate = Column::new("messages/s", 0);
-    let mut bodies = Column::new("bodies", 3);
-    let mut quantiles =
-        QUANTILES.map(|(name, q)| (q, Column::new(name, if name == "p50" { 2 } else { 1 })));
-    let mut max = Column::new("max", 2);
-    let mut per_flush = Column::new("a flush", 5);
-    let mut backlog = Column::new("backlog max", 4);
-    let mut replayed = Column::new("replayed/s", 4);
+    let mut table = Table::new([
+        Column::words(""),
+        Column::numbers("messages/s", "1/s"),
+        Column::numbers("bodies", "bytes/s").ranked(3),
+    ]);
+    let rank = |name: &str| if name == "p50" { 2 } else { 1 };
+    let quantiles =
+        QUANTILES.iter().map(|(name, _)| Column::numbers(*name, "ns").ranked(rank(name)));
+    table.columns.extend(quantiles);
+    table.columns.extend([
+        Column::numbers("max", "ns").ranked(2),
+        Column::numbers("a flush", "").ranked(5),
+        Column::numbers("backlog max", "").ranked(4),
+        Column::numbers("replayed/s", "1/s").ranked(4),
+    ]);
     for (cell, log) in &logs {
-        let per_s = |n: u64| cell.per_second(n as f64);
         let label = if logs.len() > 1 {
             short_label_of(run, &cell.key, style)
         } else {
             "messages".to_owned()
         };
-        names.fields.push(Field::Text(clean(&label, NAME_COLUMNS_MAX, style), Role::Bold));
-        rate.fields.push(Field::figure(&human::count(per_s(log.messages)), Role::Bold));
-        bodies.fields.push(figure(human::throughput(per_s(log.body_bytes))));
-        for (q, column) in &mut quantiles {
-            column.fields.push(time(supported(&log.persist, *q)));
-        }
-        max.fields.push(time(log.persist.max_ns()));
-        per_flush.fields.push(match log.flushes {
-            0 => Field::Missing,
-            n => figure(human::three_digits(log.messages as f64 / n as f64)),
-        });
-        backlog.fields.push(figure(human::count(log.backlog_max as f64)));
-        replayed.fields.push(match log.replayed {
-            0 => Field::Missing,
-            n => figure(human::count(per_s(n))),
-        });
+        table.push(row(&clean(&label, NAME_COLUMNS_MAX, style), cell, log));
     }
-    let mut columns = vec![names, rate, bodies];
-    columns.extend(quantiles.map(|(_, column)| column));
-    columns.extend([max, per_flush, backlog, replayed]);
-    columns.retain(|c| !c.fields.iter().all(|f| matches!(f, Field::Missing)));
-    table::fit(&mut columns, style.columns());
-    let mut lines = table::lines(&columns, style);
+    let mut lines = table::fitted(&table.without_blank_columns(), style);
     lines.extend(price_of_durability(&logs, style));
     for (cell, log) in &logs {
         let name = if logs.len() > 1 {
@@ -76,6 +59,28 @@ pub(super) fn lines(run: &Run, cells: &[&Cell], style: Style) -> Vec<String> {
         }
     }
     lines
+}
+
+fn row(label: &str, cell: &Cell, log: &MessageLog) -> Vec<Field> {
+    let per_s = |n: u64| cell.per_second(n as f64);
+    let time = |ns: Option<u64>| Field::of(Quantity::LatencyNs, ns.map(|ns| ns as f64));
+    let unless_none = |n: u64, value: f64| (n > 0).then_some(value);
+    let mut row = vec![
+        Field::words(label).toned(Tone::Strong),
+        Field::of(Quantity::Iops, per_s(log.messages)).toned(Tone::Strong),
+        Field::of(Quantity::Throughput, per_s(log.body_bytes)),
+    ];
+    row.extend(QUANTILES.map(|(_, q)| time(log.persist.supported_quantile_ns(q))));
+    row.extend([
+        time(log.persist.max_ns()),
+        Field::of(
+            Quantity::Ratio,
+            unless_none(log.flushes, log.messages as f64 / log.flushes as f64),
+        ),
+        Field::of(Quantity::Iops, log.backlog_max as f64),
+        Field::of(Quantity::Iops, unless_none(log.replayed, per_s(log.replayed))),
+    ]);
+    row
 }
 
 /// The cost of each level of durability compared with the first, for cells with several levels on
@@ -112,10 +117,6 @@ fn price_of_durability(logs: &[(&Cell, &MessageLog)], style: Style) -> Vec<Strin
         others.join("; ")
     );
     paragraph(&text, Role::Bold, style)
-}
-
-fn supported(of: &Histogram, q: f64) -> Option<u64> {
-    of.supported_quantile_ns(q)
 }
 
 /// Remarks on the publishers' waiting, and on the regularity of the longest times.

@@ -1,13 +1,11 @@
 //! The table of hosts, for runs that several processes measured.
 
-use super::{NAME_COLUMNS_MAX, short_label_of};
-use crate::ranks::{HostFigures, cells, hosts, sentence};
+use super::short_label_of;
+use crate::ranks::{self, HostFigures, cells, hosts, sentence};
 use iodyno_measure::Cell;
 use iodyno_notebook::Run;
-use iodyno_page::terminal::Style;
-use iodyno_page::terminal::table::{self, Column, Field};
 use iodyno_page::terminal::text::{Role, clean, paragraph};
-use iodyno_units::human;
+use iodyno_page::terminal::{Style, table};
 
 /// Maximum number of hosts per cell: of more, only the slowest are shown.
 const HOSTS_MAX: usize = 12;
@@ -32,35 +30,10 @@ fn table(run: &Run, style: Style) -> Vec<String> {
         }
         rows.extend(of_cell.into_iter().map(|host| (cell, host)));
     }
-    let figure = |text: String, role| Field::figure(&clean(&text, 14, style), role);
-    let plain = |text: String| figure(text, Role::Plain);
-    let mut names = Column::unnamed(Vec::new());
-    let mut ranks = Column::new("ranks", 3);
-    let mut iops = Column::new("IOPS", 0);
-    let mut throughput = Column::new("throughput", 2);
-    let mut p99 = Column::new("p99 max", 1);
-    let mut cpu = Column::new("CPU", 1);
-    let mut late = Column::new("start late", 4);
-    let mut marks = Column::unnamed(Vec::new());
-    for (cell, host) in &rows {
-        let name = if has_several {
-            format!("{} on {}", short_label_of(run, &cell.key, style), host.name)
-        } else {
-            host.name.to_owned()
-        };
-        names.fields.push(Field::Text(clean(&name, NAME_COLUMNS_MAX, style), Role::Bold));
-        ranks.fields.push(plain(host.ranks.len().to_string()));
-        iops.fields.push(figure(human::count(host.iops()), Role::Bold));
-        throughput.fields.push(plain(human::throughput(host.bytes_per_s())));
-        let p99_ns = host.max(|rank| rank.p99_ns).flatten();
-        p99.fields.push(p99_ns.map_or(Field::Missing, |ns| plain(human::time_ns(ns as f64))));
-        cpu.fields.push(plain(format!("{:.0} %", host.cpu_share() * 100.0)));
-        let late_ns = host.max(|rank| rank.start_late_ns).unwrap_or(0);
-        late.fields.push(plain(human::time_ns(late_ns as f64)));
-        let role = if host.verdicts.is_empty() { Role::Dim } else { Role::Yellow };
-        marks.fields.push(Field::Text(host.mark(), role));
-    }
-    let mut columns = vec![names, ranks, iops, throughput, p99, cpu, late, marks];
-    table::fit(&mut columns, style.columns());
-    table::lines(&columns, style)
+    let rows = rows.into_iter().map(|(cell, host)| {
+        let of = if has_several { short_label_of(run, &cell.key, style) } else { String::new() };
+        (of, host)
+    });
+    let table = ranks::table(rows);
+    table::fitted(&table.selected(|i, _| i > 0 || has_several).without_blank_columns(), style)
 }

@@ -2,28 +2,29 @@
 
 use crate::repeats::{COVERS, of};
 use iodyno_measure::Quantity;
+use iodyno_measure::statistics::ConfidenceInterval;
 use iodyno_notebook::Run;
-use iodyno_page::terminal::Style;
-use iodyno_page::terminal::table::{self, Column, Field};
 use iodyno_page::terminal::text::{Role, clean, clean_path, paragraph};
-use iodyno_units::{OpKind, human};
+use iodyno_page::terminal::{Style, table};
+use iodyno_page::{Cell as Field, Column, Table, Tone};
+use iodyno_units::OpKind;
 
 pub(super) fn lines(run: &Run, style: Style) -> Vec<String> {
     let repeated = of(run);
     if repeated.is_empty() {
         return Vec::new();
     }
-    let [mut cell, mut metric] = std::array::from_fn(|_| Column::new("", 0));
-    let mut count = Column::new("repeats", 4);
-    let mut value = Column::new("together", 0);
-    let mut low = Column::new("95 % from", 0);
-    let mut high = Column::new("to", 0);
-    let mut reach = Column::new("±", 3);
-    if !style.unicode {
-        reach.head = "+/-".into();
-    }
-    let mut least = Column::new("lowest", 1);
-    let mut most = Column::new("highest", 2);
+    let mut table = Table::new([
+        Column::words(""),
+        Column::words(""),
+        Column::numbers("repeats", "").ranked(4),
+        Column::numbers("together", ""),
+        Column::numbers("95 % from", ""),
+        Column::numbers("to", ""),
+        Column::numbers("±", "share").ranked(3),
+        Column::numbers("lowest", "").ranked(1),
+        Column::numbers("highest", "").ranked(2),
+    ]);
     let mut last = None;
     for figure in &repeated {
         let key = figure.key;
@@ -35,7 +36,6 @@ pub(super) fn lines(run: &Run, style: Style) -> Vec<String> {
         };
         let is_first = last != Some(key);
         last = Some(key);
-        cell.fields.push(if is_first { Field::Text(name, Role::Bold) } else { Field::Empty });
         let quantity = figure.metric.quantity;
         let words = match (quantity, figure.metric.kind) {
             (Quantity::Iops, Some(kind)) => format!("{} rate", kind.name()),
@@ -45,26 +45,25 @@ pub(super) fn lines(run: &Run, style: Style) -> Vec<String> {
             (_, Some(kind)) => format!("{} {quantity}", kind.name()),
             (_, None) => quantity.to_string(),
         };
-        metric.fields.push(Field::Text(words, Role::Plain));
-        count.fields.push(Field::figure(&figure.count.to_string(), Role::Dim));
-        let figure_of = |v, role| Field::figure(&clean(&quantity.human(v), 20, style), role);
-        value.fields.push(figure_of(figure.value, Role::Bold));
+        let value = |x: f64| Field::number(quantity.human(x), x);
         let interval = figure.mean.and_then(|m| m.interval);
-        let end = |of: fn(&iodyno_measure::statistics::ConfidenceInterval) -> f64| {
-            interval.map_or(Field::Missing, |i| figure_of(of(&i), Role::Plain))
+        let end = |of: fn(&ConfidenceInterval) -> f64| {
+            interval.map_or_else(Field::none, |i| value(of(&i)))
         };
-        low.fields.push(end(|i| i.low));
-        high.fields.push(end(|i| i.high));
         let share = figure.mean.and_then(|m| m.half_width_share());
-        reach.fields.push(share.map_or(Field::Missing, |share| {
-            Field::figure(&format!("{} %", human::three_digits(share * 100.0)), Role::Plain)
-        }));
-        least.fields.push(figure_of(figure.range.0, Role::Dim));
-        most.fields.push(figure_of(figure.range.1, Role::Dim));
+        table.push([
+            Field::words(if is_first { name } else { String::new() }).toned(Tone::Strong),
+            Field::words(words),
+            Field::number(figure.count.to_string(), figure.count as f64).toned(Tone::Dim),
+            value(figure.value).toned(Tone::Strong),
+            end(|i| i.low),
+            end(|i| i.high),
+            Field::of(iodyno_page::Quantity::Share, share),
+            value(figure.range.0).toned(Tone::Dim),
+            value(figure.range.1).toned(Tone::Dim),
+        ]);
     }
-    let mut columns = vec![cell, metric, count, value, low, high, reach, least, most];
-    table::fit(&mut columns, style.columns());
-    let mut lines = table::lines(&columns, style);
+    let mut lines = table::fitted(&table, style);
     let text = format!(
         "together: the mean over the repeats with its interval, and the percentile of all their operations. It covers {COVERS}."
     );

@@ -12,11 +12,10 @@ use iodyno_measure::stationarity::mean_rate;
 use iodyno_measure::summary::is_about_bandwidth;
 use iodyno_measure::{Cell, CellKey, Interval, KindSummary, Latency, PERCENTILES, Summary};
 use iodyno_notebook::Run;
-use iodyno_page::terminal::Style;
-use iodyno_page::terminal::table::{self, Column, Field};
 use iodyno_page::terminal::text::{Role, clean, clean_path, paint, paragraph, width};
+use iodyno_page::terminal::{Style, table};
+use iodyno_page::{Cell as Field, Column, Quantity, Table, Tone};
 use iodyno_units::{OpKind, human};
-use std::borrow::Cow;
 
 const SPARK_COLUMNS_MAX: usize = 16;
 /// Maximum number of targets of a cell that are shown individually.
@@ -86,46 +85,59 @@ pub(super) fn lines(run: &Run, cells: &[&Cell], style: Style) -> Vec<String> {
     lines
 }
 
+/// Columns of [`every_column`]: the label of the cell.
+const LABEL: usize = 0;
+/// The cell's name.
+const NAME: usize = 1;
+/// The cell's target.
+const TARGET: usize = 2;
+/// The kind of operation.
+const KIND: usize = 5;
+
 /// The table in the first form that shows as many columns as the narrowest form.
 fn table(run: &Run, rows: &[Row], style: Style) -> Vec<String> {
-    let (numbers, conditions) = numbers(run, rows, style);
-    let fitted = |mut columns: Vec<Column>| {
-        let left_out = table::fit(&mut columns, style.columns());
-        let fits = table::total_width(&columns) <= style.columns();
-        (columns, left_out, fits)
+    let all = every_column(run, rows, style);
+    let is_condition =
+        |i: usize| (NAME..KIND).contains(&i) || CONDITIONS.contains(&&*all.columns[i].title);
+    let form = |keeps: &dyn Fn(usize) -> bool, indent: usize| {
+        let chosen = all.selected(|i, _| keeps(i)).without_blank_columns();
+        let available = style.columns() - indent;
+        let (fitted, hidden) = table::fit(&chosen, available, style);
+        let fits = table::total_width(&fitted, style) <= available;
+        (fitted, hidden, fits)
     };
-    let kinds =
-        |indent: &str| Column::unnamed(rows.iter().map(|row| kind_field(row, indent)).collect());
-    let (under_name, least, _) = fitted([vec![kinds("  ")], numbers.clone()].concat());
-    let (wide, left_out, fits) =
-        fitted([names(run, rows, style), numbers.clone(), conditions].concat());
-    if fits && left_out == least {
+    let (under_name, least, _) = form(&|i| i >= KIND && !is_condition(i), INDENT.len());
+    let several = has_several_targets(run);
+    let (wide, hidden, fits) = form(&|i| i != LABEL && (several || i != TARGET), 0);
+    if fits && hidden == least {
         return with_remark(table::lines(&wide, style), &least, style);
     }
-    let name = |row: &Row| label_of(run, &row.cell.key, style.columns(), style);
-    let label = |row: &Row| {
-        if row.is_first { Field::Text(name(row), Role::Bold) } else { Field::Empty }
-    };
-    let labels = Column::unnamed(rows.iter().map(label).collect());
-    let indent = " ".repeat(labels.width());
-    let (beside_name, left_out, fits) = fitted([vec![labels, kinds("")], numbers].concat());
-    let is_beside = fits && left_out == least;
-    let columns = if is_beside { &beside_name } else { &under_name };
-    let mut table = table::lines(columns, style).into_iter();
+    let (beside_name, hidden, fits) = form(&|i| !is_condition(i), 0);
+    let is_beside = fits && hidden == least;
+    let (columns, indent) = if is_beside { (&beside_name, "") } else { (&under_name, INDENT) };
+    let mut table = table::lines(columns, style).into_iter().map(|line| format!("{indent}{line}"));
     let mut lines: Vec<String> = table.next().into_iter().collect();
+    let label = |row: &Row| label_of(run, &row.cell.key, style.columns(), style);
+    let labels = rows.iter().map(|row| width(&label(row))).max().unwrap_or(0);
     for (row, line) in rows.iter().zip(table) {
-        let name = || label_of(run, &row.cell.key, style.columns(), style);
         let behind = |start: &str, role| conditions_behind(start, role, run, row.cell, style);
         if row.is_first && !is_beside {
-            lines.extend(behind(&name(), Role::Bold));
+            lines.extend(behind(&label(row), Role::Bold));
         }
         lines.push(line);
         if row.is_last && is_beside {
-            lines.extend(behind(&indent, Role::Plain));
+            lines.extend(behind(&" ".repeat(labels), Role::Plain));
         }
     }
     with_remark(lines, &least, style)
 }
+
+/// Indentation of a row under the name of its cell.
+const INDENT: &str = "  ";
+/// Heads of columns that the narrow forms show on a line of their own.
+const CONDITIONS: [&str; 2] = ["OIO", OVER_TIME];
+/// Head of the column of sparklines.
+const OVER_TIME: &str = "over time";
 
 /// The confidence intervals of the rates and percentiles, one line per kind of operation.
 pub(super) fn certainty(run: &Run, cells: &[&Cell], style: Style) -> Vec<String> {
@@ -160,77 +172,82 @@ fn mean_rate_of(cell: &Cell, kind: OpKind) -> Option<(&'static str, String)> {
     })
 }
 
-/// The columns of numbers, which all forms share, and the columns of conditions, which only the wide form has.
-fn numbers(run: &Run, rows: &[Row], style: Style) -> (Vec<Column>, Vec<Column>) {
-    let time = |ns: Option<f64>, role| match ns {
-        Some(ns) => Field::figure(&clean(&human::time_ns(ns), 12, style), role),
-        None => Field::Missing,
-    };
-    let mut iops = Column::new("IOPS", 0);
-    let mut throughput = Column::new("throughput", 0);
-    let mut errors = Column::new("errors", 0);
-    let mut mean = Column::new("mean", 2);
-    let mut percentiles = [
-        (0, Column::new(PERCENTILES[0].label, 4)),
-        (2, Column::new(PERCENTILES[2].label, 1)),
-        (3, Column::new(PERCENTILES[3].label, 5)),
-        (4, Column::new(PERCENTILES[4].label, 7)),
-    ];
-    let mut max = Column::new("max", 3);
-    let mut oio = Column::new("OIO", 6);
+/// All columns, of which each form shows some.
+fn every_column(run: &Run, rows: &[Row], style: Style) -> Table {
+    let percentile = |i: usize, rank| Column::numbers(PERCENTILES[i].label, "ns").ranked(rank);
+    let mut table = Table::new([
+        Column::words(""),
+        Column::words(""),
+        Column::words(""),
+        Column::words(""),
+        Column::words(""),
+        Column::words(""),
+        Column::numbers("IOPS", "1/s"),
+        Column::numbers("throughput", "bytes/s"),
+        Column::numbers("errors", ""),
+        Column::numbers("mean", "ns").ranked(2),
+        percentile(0, 4),
+        percentile(2, 1),
+        percentile(3, 5),
+        percentile(4, 7),
+        Column::numbers("max", "ns").ranked(3),
+        Column::numbers(CONDITIONS[0], "").ranked(6),
+        Column::words(OVER_TIME).ranked(8),
+    ]);
+    let mut last = None;
     for row in rows {
-        let about_bandwidth = is_about_bandwidth(row.cell.key.block_bytes());
-        let (of_iops, of_throughput) =
-            if about_bandwidth { (Role::Plain, Role::Bold) } else { (Role::Bold, Role::Plain) };
+        let mut cells = labels(run, row, last.as_deref(), style);
+        if row.is_first {
+            last = Some(name_of(run, &row.cell.key));
+        }
+        cells.push(kind_field(row));
+        cells.extend(rates(row));
         let latency = row.kind.map_or_else(Latency::default, |kind| match kind.service {
             Some(service) if row.is_service => service,
             _ => kind.response_time,
         });
-        let role = if row.is_service { Role::Dim } else { Role::Plain };
-        mean.fields.push(time(latency.mean_ns, role));
-        for (i, column) in &mut percentiles {
-            column.fields.push(time(latency.percentiles_ns[*i].map(|ns| ns as f64), role));
+        let tone = if row.is_service { Tone::Dim } else { Tone::Plain };
+        let whole = |ns: Option<u64>| ns.map(|ns| ns as f64);
+        let percentiles = [0, 2, 3, 4].map(|i| whole(latency.percentiles_ns[i]));
+        let times = [latency.mean_ns].into_iter().chain(percentiles).chain([whole(latency.max_ns)]);
+        cells.extend(times.map(|ns| {
+            ns.map_or_else(Field::none, |ns| Field::of(Quantity::LatencyNs, ns).toned(tone))
+        }));
+        let spark = spark::line(row.cell, SPARK_COLUMNS_MAX).filter(|_| style.unicode);
+        if row.is_first {
+            cells.push(Field::words(oio_text(run, row.cell)));
+            cells.push(Field::words(spark.unwrap_or_default()).toned(Tone::Dim));
         }
-        max.fields.push(time(latency.max_ns.map(|ns| ns as f64), role));
-        oio.fields.push(if row.is_first {
-            Field::figure(&oio_text(run, row.cell), Role::Plain)
-        } else {
-            Field::Empty
-        });
-        match row.kind {
-            Some(_) if row.is_service => {
-                for column in [&mut iops, &mut throughput, &mut errors] {
-                    column.fields.push(Field::Empty);
-                }
-            }
-            Some(kind) => {
-                iops.fields.push(Field::figure(&kinds::rate(kind.kind, kind.iops), of_iops));
-                throughput.fields.push(match kind.kind {
-                    OpKind::Flush => Field::Empty,
-                    _ => Field::figure(&human::throughput(kind.bytes_per_s), of_throughput),
-                });
-                errors.fields.push(match kind.errors.total() {
-                    0 => Field::Empty,
-                    n => Field::figure(&n.to_string(), Role::Red),
-                });
-            }
-            None => {
-                iops.fields.push(Field::figure("0", of_iops));
-                throughput.fields.push(Field::figure("0 B/s", of_throughput));
-                errors.fields.push(Field::Empty);
-            }
-        }
+        table.push(cells);
     }
-    let mut columns = vec![iops, throughput];
-    if errors.fields.iter().any(|f| !matches!(f, Field::Empty)) {
-        columns.push(errors);
+    table
+}
+
+/// The rate, the throughput and the errors of a row.
+fn rates(row: &Row) -> [Field; 3] {
+    let (of_iops, of_throughput) = if is_about_bandwidth(row.cell.key.block_bytes()) {
+        (Tone::Plain, Tone::Strong)
+    } else {
+        (Tone::Strong, Tone::Plain)
+    };
+    let Some(kind) = row.kind else {
+        let nothing = |text, tone| Field::number(text, 0.0).toned(tone);
+        return [nothing("0", of_iops), nothing("0 B/s", of_throughput), Field::empty()];
+    };
+    if row.is_service {
+        return <[Field; 3]>::default();
     }
-    columns.push(mean);
-    columns.extend(percentiles.map(|(_, column)| column));
-    // Omit columns that are empty in all rows.
-    columns.retain(|c| !c.fields.iter().all(|f| matches!(f, Field::Missing)));
-    columns.push(max);
-    (columns, [Some(oio), over_time(rows, style)].into_iter().flatten().collect())
+    [
+        Field::number(kinds::rate(kind.kind, kind.iops), kind.iops).toned(of_iops),
+        match kind.kind {
+            OpKind::Flush => Field::empty(),
+            _ => Field::of(Quantity::Throughput, kind.bytes_per_s).toned(of_throughput),
+        },
+        match kind.errors.total() {
+            0 => Field::empty(),
+            n => Field::number(n.to_string(), n as f64).toned(Tone::Bad),
+        },
+    ]
 }
 
 /// Achieved outstanding I/Os, and the requested number if that is guaranteed.
@@ -245,35 +262,22 @@ fn oio_text(run: &Run, cell: &Cell) -> String {
     format!("{achieved} of {asked}")
 }
 
-/// The leading columns: cell, target if there are several, conditions, kind.
-fn names(run: &Run, rows: &[Row], style: Style) -> Vec<Column> {
-    let [mut cell, mut target, mut depth, mut block, mut kind] =
-        std::array::from_fn(|_| Column::new("", 0));
-    let mut last = None;
-    for row in rows {
-        let key = &row.cell.key;
-        kind.fields.push(kind_field(row, ""));
-        if !row.is_first {
-            for column in [&mut cell, &mut target, &mut depth, &mut block] {
-                column.fields.push(Field::Empty);
-            }
-            continue;
-        }
-        let name = name_of(run, key);
-        let shown = if last.as_ref() == Some(&name) { "" } else { &name };
-        cell.fields.push(Field::Text(clean(shown, NAME_COLUMNS_MAX, style), Role::Bold));
-        last = Some(name);
-        let name = clean_path(&key.target, TARGET_COLUMNS_MAX, style);
-        target.fields.push(Field::Text(name, Role::Plain));
-        let (in_flight, blocks) = conditions(&row.cell.key);
-        depth.fields.push(Field::Text(in_flight, Role::Dim));
-        block.fields.push(Field::Text(blocks, Role::Dim));
+/// The leading cells of a row: label, name unless it is `last`, target, depth, block.
+fn labels(run: &Run, row: &Row, last: Option<&str>, style: Style) -> Vec<Field> {
+    if !row.is_first {
+        return vec![Field::empty(); KIND];
     }
-    if has_several_targets(run) {
-        vec![cell, target, depth, block, kind]
-    } else {
-        vec![cell, depth, block, kind]
-    }
+    let key = &row.cell.key;
+    let name = name_of(run, key);
+    let shown = if last == Some(name.as_str()) { "" } else { &name };
+    let (in_flight, blocks) = conditions(key);
+    vec![
+        Field::words(label_of(run, key, style.columns(), style)).toned(Tone::Strong),
+        Field::words(clean(shown, NAME_COLUMNS_MAX, style)).toned(Tone::Strong),
+        Field::words(clean_path(&key.target, TARGET_COLUMNS_MAX, style)),
+        Field::words(in_flight).toned(Tone::Dim),
+        Field::words(blocks).toned(Tone::Dim),
+    ]
 }
 
 fn has_several_targets(run: &Run) -> bool {
@@ -314,30 +318,20 @@ fn blocks(blocks: &[(u32, f64)]) -> String {
     }
 }
 
-fn kind_field(row: &Row, indent: &str) -> Field {
-    let Some(figures) = row.kind else {
-        return Field::Text(format!("{indent}nothing"), Role::Dim);
-    };
+fn kind_field(row: &Row) -> Field {
+    let Some(figures) = row.kind else { return Field::words("nothing").toned(Tone::Dim) };
     let name = match figures.kind {
         OpKind::WriteZeroes => "zeroes",
         kind => kind.name(),
     };
     if row.is_service {
-        let blanks = " ".repeat(name.len());
-        return Field::Text(format!("{indent}{blanks} service"), Role::Dim);
+        return Field::words(format!("{} service", " ".repeat(name.len()))).toned(Tone::Dim);
     }
-    let response = if figures.service.is_some() { " response" } else { "" };
-    Field::Text(format!("{indent}{name}{response}"), Role::Plain)
-}
-
-/// The column of sparklines; None if no cell has one or the terminal can't show them.
-fn over_time(rows: &[Row], style: Style) -> Option<Column> {
-    let mut column = Column::new("over time", 8);
-    for row in rows.iter().filter(|_| style.unicode) {
-        let line = spark::line(row.cell, SPARK_COLUMNS_MAX).filter(|_| row.is_first);
-        column.fields.push(line.map_or(Field::Empty, |line| Field::Text(line, Role::Dim)));
-    }
-    column.fields.iter().any(|f| matches!(f, Field::Text(..))).then_some(column)
+    Field::words(if figures.service.is_some() {
+        format!("{name} response")
+    } else {
+        name.to_owned()
+    })
 }
 
 /// A cell's conditions and sparkline after `start`, or on the line below if they do not fit.
@@ -363,17 +357,9 @@ fn conditions_behind(start: &str, role: Role, run: &Run, cell: &Cell, style: Sty
     lines
 }
 
-fn with_remark(
-    mut lines: Vec<String>,
-    left_out: &[Cow<'static, str>],
-    style: Style,
-) -> Vec<String> {
-    // Readers don't miss a sparkline.
-    let figures: Vec<&str> = left_out.iter().map(|h| &**h).filter(|h| *h != "over time").collect();
-    if !figures.is_empty() {
-        let text =
-            format!("columns hidden (terminal too narrow): {}; --json has all", figures.join(", "));
-        lines.extend(paragraph(&text, Role::Dim, style));
-    }
+/// Adds the names of hidden columns. Readers don't miss a sparkline.
+fn with_remark(mut lines: Vec<String>, hidden: &[String], style: Style) -> Vec<String> {
+    let figures: Vec<String> = hidden.iter().filter(|it| *it != OVER_TIME).cloned().collect();
+    lines.extend(table::remark(&figures, style));
     lines
 }

@@ -116,75 +116,24 @@ fn printed(outcome: &Outcome<'_>, row: usize) -> Option<f64> {
     Some(figure.value * figure.unit.scale())
 }
 
+/// The lines of a metric along an axis.
 fn curves(
     outcome: &Outcome<'_>,
     lines: &[Line],
     overlays: &[Overlay],
     quantity: Quantity,
 ) -> (Axis, Panel) {
+    let mut all = ours_over_printed(outcome, lines);
+    let overlays = overlays.iter().enumerate();
+    let measured = overlays.map(|(number, overlay)| Series {
+        name: overlay.name.clone(),
+        mark: Mark::Dots,
+        color: LINES_MAX + number,
+        points: laid_over(outcome, lines, overlay),
+    });
+    all.extend(measured.filter(|series| !series.points.is_empty()));
+    let points = || all.iter().flat_map(|series| &series.points);
     let along = lines[0].axis;
-    // Lines with printed values first: readers look for them.
-    let mut order: Vec<&Line> = lines.iter().collect();
-    order.sort_by_key(|l| !l.rows.iter().any(|&r| printed(outcome, r).is_some()));
-    // A printed value is a ring below our dot, which lies inside the ring where both agree.
-    let (mut all, mut lines_of_ours) = (Vec::new(), Vec::new());
-    for (color, line) in order.iter().take(LINES_MAX).enumerate() {
-        let points = |of: &dyn Fn(usize) -> Option<f64>| -> Vec<Point> {
-            line.x
-                .iter()
-                .zip(&line.rows)
-                .filter_map(|(x, &row)| Some(Point::at(*x, of(row)?)))
-                .collect()
-        };
-        let label = if line.label.is_empty() { "ours".to_owned() } else { line.label.clone() };
-        lines_of_ours.push(Series {
-            name: label.clone(),
-            mark: Mark::Line,
-            color,
-            points: points(&|row| ours(outcome, row)),
-        });
-        let dots = points(&|row| printed(outcome, row));
-        if !dots.is_empty() {
-            all.push(Series {
-                name: format!("{label}, printed"),
-                mark: Mark::Hollow,
-                color,
-                points: dots,
-            });
-        }
-    }
-    all.extend(lines_of_ours);
-    for (number, overlay) in overlays.iter().enumerate() {
-        let mut seen: Vec<Point> = Vec::new();
-        for line in lines {
-            for (x, &row) in line.x.iter().zip(&line.rows) {
-                let wanted = &outcome.study.rows[row];
-                let found = overlay.cells.iter().find_map(|cell| measured(outcome, wanted, cell));
-                if let Some(y) = found {
-                    let point = Point::at(*x, y);
-                    if !seen.contains(&point) {
-                        seen.push(point);
-                    }
-                }
-            }
-        }
-        seen.sort_by(|a, b| a.x.total_cmp(&b.x));
-        if !seen.is_empty() {
-            all.push(Series {
-                name: overlay.name.clone(),
-                mark: Mark::Dots,
-                color: LINES_MAX + number,
-                points: seen,
-            });
-        }
-    }
-    let values: Vec<f64> = all.iter().flat_map(|s| &s.points).map(|p| p.y).collect();
-    let wide = |values: &[f64], factor: f64| {
-        let (low, high) =
-            values.iter().fold((f64::INFINITY, 0.0_f64), |(l, h), v| (l.min(*v), h.max(*v)));
-        low > 0.0 && high > low * factor
-    };
-    let places: Vec<f64> = all.iter().flat_map(|s| &s.points).map(|p| p.x).collect();
     let label = match along {
         Along::Devices => "devices",
         Along::Depth => "queue depth",
@@ -196,24 +145,69 @@ fn curves(
     };
     let of_x = if along == Along::Block { Quantity::Bytes } else { Quantity::Count };
     // Devices, threads and depths double from point to point; think time begins at none.
-    let x = if wide(&places, 5.0) || along == Along::Block {
-        Axis::log(label, of_x)
-    } else {
-        Axis::from_zero(label, of_x)
-    };
-    let y_label = match quantity {
-        _ if lines[0].metric == Metric::MessagesPerS => "messages a second",
-        Quantity::Iops => "IOPS",
-        Quantity::Throughput => "throughput",
-        Quantity::LatencyNs => "latency",
-        _ => "ratio",
-    };
-    let y = if wide(&values, 50.0) {
-        Axis::log(y_label, quantity)
-    } else {
-        Axis::from_zero(y_label, quantity)
-    };
+    let is_log = along == Along::Block || is_wide(points().map(|p| p.x), 5.0);
+    let x = if is_log { Axis::log(label, of_x) } else { Axis::from_zero(label, of_x) };
+    let label = value_label(lines, quantity).unwrap_or("ratio");
+    let is_log = is_wide(points().map(|p| p.y), 50.0);
+    let y = if is_log { Axis::log(label, quantity) } else { Axis::from_zero(label, quantity) };
     (x, Panel::new(y, all))
+}
+
+/// Label of the axis of values; None for a bare number.
+fn value_label(lines: &[Line], quantity: Quantity) -> Option<&'static str> {
+    match quantity {
+        _ if lines.first().is_some_and(|line| line.metric == Metric::MessagesPerS) => {
+            Some("messages a second")
+        }
+        Quantity::Iops => Some("IOPS"),
+        Quantity::Throughput => Some("throughput"),
+        Quantity::LatencyNs => Some("latency"),
+        _ => None,
+    }
+}
+
+/// True if positive values span more than this factor.
+fn is_wide(values: impl Iterator<Item = f64>, factor: f64) -> bool {
+    let (low, high) = values.fold((f64::INFINITY, 0.0_f64), |(l, h), v| (l.min(v), h.max(v)));
+    low > 0.0 && high > low * factor
+}
+
+/// Rings of printed values, then our lines: our dot lies inside the ring where both agree.
+fn ours_over_printed(outcome: &Outcome<'_>, lines: &[Line]) -> Vec<Series> {
+    // Lines with printed values first: readers look for them.
+    let mut order: Vec<&Line> = lines.iter().collect();
+    order.sort_by_key(|l| !l.rows.iter().any(|&r| printed(outcome, r).is_some()));
+    let (mut all, mut lines_of_ours) = (Vec::new(), Vec::new());
+    for (color, line) in order.iter().take(LINES_MAX).enumerate() {
+        let points = |of: &dyn Fn(usize) -> Option<f64>| -> Vec<Point> {
+            let at = line.x.iter().zip(&line.rows);
+            at.filter_map(|(x, &row)| Some(Point::at(*x, of(row)?))).collect()
+        };
+        let series = |name, mark, points| Series { name, mark, color, points };
+        let label = if line.label.is_empty() { "ours".to_owned() } else { line.label.clone() };
+        let rings = points(&|row| printed(outcome, row));
+        if !rings.is_empty() {
+            all.push(series(format!("{label}, printed"), Mark::Hollow, rings));
+        }
+        lines_of_ours.push(series(label, Mark::Line, points(&|row| ours(outcome, row))));
+    }
+    all.extend(lines_of_ours);
+    all
+}
+
+/// The measured values that belong to the lines.
+fn laid_over(outcome: &Outcome<'_>, lines: &[Line], overlay: &Overlay) -> Vec<Point> {
+    let mut seen: Vec<Point> = Vec::new();
+    for line in lines {
+        for (x, &row) in line.x.iter().zip(&line.rows) {
+            let wanted = &outcome.study.rows[row];
+            let found = overlay.cells.iter().find_map(|cell| measured(outcome, wanted, cell));
+            let point = found.map(|y| Point::at(*x, y)).filter(|point| !seen.contains(point));
+            seen.extend(point);
+        }
+    }
+    seen.sort_by(|a, b| a.x.total_cmp(&b.x));
+    seen
 }
 
 /// A measured cell's value for a row; None if the cell does not match the row.
@@ -264,20 +258,9 @@ fn single(outcome: &Outcome<'_>, lines: &[Line], quantity: Quantity) -> (Axis, P
         dots("printed", Mark::Hollow, 1, &|row| printed(outcome, row)),
         dots("ours", Mark::Dots, 0, &|row| ours(outcome, row)),
     ];
-    let values: Vec<f64> = all.iter().flat_map(|s| &s.points).map(|p| p.x).collect();
-    let (low, high) =
-        values.iter().fold((f64::INFINITY, 0.0_f64), |(l, h), v| (l.min(*v), h.max(*v)));
-    let label = match quantity {
-        _ if lines.first().is_some_and(|line| line.metric == Metric::MessagesPerS) => {
-            "messages a second"
-        }
-        Quantity::Iops => "IOPS",
-        Quantity::Throughput => "throughput",
-        Quantity::LatencyNs => "latency",
-        _ => "value",
-    };
-    let scale =
-        if low > 0.0 && high > low * 20.0 { Scale::Log } else { Scale::Linear { zero: true } };
+    let is_log = is_wide(all.iter().flat_map(|s| &s.points).map(|p| p.x), 20.0);
+    let scale = if is_log { Scale::Log } else { Scale::Linear { zero: true } };
+    let label = value_label(lines, quantity).unwrap_or("value");
     let x = Axis { label: label.to_owned(), quantity, scale, range: None };
     let names = shown.iter().map(|(label, _)| (*label).to_owned()).collect();
     let mut panel = Panel::new(Axis::categories("", names), all);

@@ -152,7 +152,7 @@ fn result(outcome: &Outcome<'_>, overlays: &[Overlay]) -> Section {
     blocks.extend([
         Block::Headlines(headlines),
         Block::Verdicts(verdicts),
-        Block::Table(tables::strata(&outcome.strata)),
+        Block::Table(crate::strata_table::table(&outcome.strata)),
     ]);
     if !overlays.is_empty() {
         let names: Vec<&str> = overlays.iter().map(|o| o.name.as_str()).collect();

@@ -1,10 +1,8 @@
-//! The tables of a study: printed, ours and the difference, row by row; and the errors by strata.
+//! The tables of a study: printed, ours and the difference, row by row.
 
 use super::figures::{capital, ours};
 use crate::conclusion::{self, Finding, Verdict};
-use crate::error_strata::Stratum;
 use crate::outcome::Outcome;
-use crate::row::Nearer;
 use crate::series::{Axis as Along, Series as Line};
 use iodyno_page::{Cell as Field, Column, Quantity, Row, Table, Tone};
 use iodyno_units::human;
@@ -117,17 +115,11 @@ fn compared(outcome: &Outcome<'_>, index: usize) -> Vec<Field> {
     let change = |share: f64| Field::number(Quantity::Change.words(share), share);
     let (error, outside) = match row.score {
         Some(score) => {
-            let tone = match row.nearer() {
-                _ if row.flagged => Tone::Dim,
-                _ if score.outside.abs() <= 0.0 => Tone::Good,
-                Some(Nearer::Null) => Tone::Warning,
-                _ => Tone::Plain,
-            };
             let error = Field {
                 heat: (!row.flagged).then_some(score.error.abs().min(0.2) / 0.2),
                 ..change(score.error)
             };
-            (error, change(score.outside).toned(tone))
+            (error, change(score.outside).toned(row.tone(Tone::Dim)))
         }
         None => (Field::none(), Field::none()),
     };
@@ -136,54 +128,4 @@ fn compared(outcome: &Outcome<'_>, index: usize) -> Vec<Field> {
         .and_then(|n| n.score)
         .map_or_else(Field::none, |s| change(s.outside).toned(Tone::Dim));
     vec![print, value, Field::words(wanted.basis.name()).toned(Tone::Dim), error, outside, null]
-}
-
-/// The errors by strata.
-pub(super) fn strata(strata: &[Stratum]) -> Table {
-    let percent =
-        |x: Option<f64>| x.map_or_else(Field::none, |x| Field::number(Quantity::Share.words(x), x));
-    let mut basis = None;
-    let mut rows = Vec::new();
-    for s in strata {
-        if basis != Some(s.basis) {
-            basis = Some(s.basis);
-            rows.push(Row { cells: vec![Field::words(s.basis.name())], is_heading: true });
-        }
-        rows.push(Row::from(vec![
-            Field::words(format!(
-                "{} {}{}",
-                s.workload,
-                s.metric,
-                if s.several_devices { ", several devices" } else { "" }
-            )),
-            Field::number(s.rows.to_string(), s.rows as f64),
-            Field::number(s.within.to_string(), s.within as f64),
-            percent(s.error.mean),
-            percent(s.error.median),
-            percent(s.error.max),
-            percent(s.outside.mean),
-            percent(s.null_outside.mean),
-            Field::words(if s.with_null > 0 {
-                format!("{} of {}", s.better, s.with_null)
-            } else {
-                String::new()
-            }),
-        ]));
-    }
-    Table {
-        caption: "Errors by strata".to_owned(),
-        columns: vec![
-            Column::words("of"),
-            Column::numbers("figures", ""),
-            Column::numbers("within the print", ""),
-            Column::numbers("mean error", "share"),
-            Column::numbers("median", "share"),
-            Column::numbers("largest", "share"),
-            Column::numbers("outside, mean", "share"),
-            Column::numbers("null model, outside", "share"),
-            Column::words("nearer than the null model"),
-        ],
-        rows,
-        notes: Vec::new(),
-    }
 }

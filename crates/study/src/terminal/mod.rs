@@ -4,18 +4,18 @@
 mod number;
 
 use crate::conclusion::{self, Verdict};
-use crate::error_strata::Stratum;
 use crate::metric::Recipe;
 use crate::null::NullModel;
 use crate::outcome::Outcome;
 use crate::provenance::Provenance;
-use crate::row::{Nearer, Row};
+use crate::row::Row;
 use crate::series::{Axis, Series, series};
+use crate::strata_table;
 use crate::wanted::Wanted;
 use iodyno_emulate::describe::Source;
-use iodyno_page::terminal::Style;
-use iodyno_page::terminal::table::{self, Column, Field};
 use iodyno_page::terminal::text::{self, Role, hanging, pad, paint, paragraph, wrap};
+use iodyno_page::terminal::{Style, table};
+use iodyno_page::{Cell, Column, Table, Tone};
 use iodyno_units::human;
 use number::Scale;
 use std::collections::BTreeSet;
@@ -54,7 +54,10 @@ pub fn show(outcome: &Outcome<'_>, style: Style) -> String {
     lines.extend(inputs(outcome, style));
     lines.extend(flags(outcome, style));
     lines.push(String::new());
-    lines.extend(strata(&outcome.strata, style));
+    let strata = strata_table::table(&outcome.strata);
+    lines.push(paint(&strata.caption, Role::Bold, style));
+    lines.extend(table::in_parts(&strata, style));
+    lines.extend(strata.notes.iter().flat_map(|note| paragraph(note, Role::Dim, style)));
     lines.push(String::new());
     let simulated = format!(
         "{} cells, {} operations simulated; the largest standard error of a rate is {:.2} %, of a \
@@ -214,23 +217,20 @@ fn metric(outcome: &Outcome<'_>, table: &[Series], style: Style) -> Vec<String> 
     if first.axis == Axis::None && table.len() > 1 {
         return points(outcome, table, &title, &scale, style);
     }
-    let mut labels = Column::new(if first.axis == Axis::None { "" } else { "  " }, 0);
-    let mut kinds = Column::new("", 0);
-    let mut columns: Vec<Column> =
-        first.x.iter().map(|x| Column::decimals(head_of(first, *x))).collect();
+    let mut shown = Table::new([Column::label(""), Column::label("")]);
+    shown.columns.extend(first.x.iter().map(|x| Column::decimals(head_of(first, *x), scale.name)));
     for series in table {
         for kind in kinds_of(outcome, series) {
-            labels
-                .fields
-                .push(Field::Text(clean(&format!("  {}", series.label), style), Role::Plain));
-            kinds.fields.push(Field::Text(kind.name().to_owned(), Role::Dim));
-            for (&row, column) in series.rows.iter().zip(&mut columns) {
-                column.fields.push(kind.field(outcome, row, &scale));
-            }
+            let mut cells = vec![
+                Cell::words(format!("  {}", series.label)),
+                Cell::words(kind.name()).toned(Tone::Dim),
+            ];
+            cells.extend(series.rows.iter().map(|&row| kind.cell(outcome, row, &scale)));
+            shown.push(cells);
         }
     }
     let mut lines = paragraph(&title, Role::Dim, style);
-    lines.extend(table::lines_in_parts(&[labels, kinds], &columns, style));
+    lines.extend(table::in_parts(&shown, style));
     lines
 }
 
@@ -285,21 +285,18 @@ fn points(
         }
         common.insert(0, last);
     }
-    let mut labels = Column::new("", 0);
-    let mut columns: Vec<Column> = kinds.iter().map(|kind| Column::decimals(kind.name())).collect();
+    let mut shown = Table::new([Column::label("")]);
+    shown.columns.extend(kinds.iter().map(|kind| Column::decimals(kind.name(), scale.name)));
     for (series, name) in table.iter().zip(names) {
         let Some(&row) = series.rows.first() else { continue };
-        labels
-            .fields
-            .push(Field::Text(clean(&format!("  {}", name.join(" ")), style), Role::Plain));
-        for (kind, column) in kinds.iter().zip(&mut columns) {
-            column.fields.push(kind.field(outcome, row, scale));
-        }
+        let mut cells = vec![Cell::words(format!("  {}", name.join(" ")))];
+        cells.extend(kinds.iter().map(|kind| kind.cell(outcome, row, scale)));
+        shown.push(cells);
     }
     let common = clean(&common.join(" "), style);
     let title = if common.is_empty() { title.to_owned() } else { format!("{title}: {common}") };
     let mut lines = paragraph(&title, Role::Dim, style);
-    lines.extend(table::lines_in_parts(&[labels], &columns, style));
+    lines.extend(table::in_parts(&shown, style));
     lines
 }
 
@@ -332,36 +329,28 @@ impl Line {
         }
     }
 
-    /// The table field of one row.
-    fn field(self, outcome: &Outcome<'_>, index: usize, scale: &Scale) -> Field {
+    /// The table's cell of one row.
+    fn cell(self, outcome: &Outcome<'_>, index: usize, scale: &Scale) -> Cell {
         let (wanted, row) = (&outcome.study.rows[index], &outcome.rows[index]);
         let printed = outcome.printed(wanted);
-        let percent = |share: f64| number::fixed(share * 100.0, 1);
-        let field = match self {
+        let percent = |share: f64| Cell::number(number::fixed(share * 100.0, 1), share);
+        let cell = match self {
             Self::Printed => printed.map(|figure| {
-                let role = if figure.is_flagged() { Role::Red } else { Role::Plain };
                 let flag = if figure.is_flagged() { "!" } else { "" };
-                Field::decimal(&(scale.printed(figure) + flag), role)
+                let tone = if figure.is_flagged() { Tone::Bad } else { Tone::Plain };
+                Cell::number(scale.printed(figure) + flag, figure.value).toned(tone)
             }),
             Self::Ours => row.ours.map(|ours| {
-                Field::decimal(&(scale.ours(ours, wanted.unit, printed) + mark(wanted)), Role::Bold)
+                let text = scale.ours(ours, wanted.unit, printed) + mark(wanted);
+                Cell::number(text, ours).toned(Tone::Strong)
             }),
-            Self::Error => row.score.map(|s| Field::decimal(&percent(s.error), Role::Plain)),
-            Self::Outside => row.score.map(|s| {
-                let role = match row.nearer() {
-                    _ if row.flagged => Role::Red,
-                    _ if s.outside.abs() <= 0.0 => Role::Green,
-                    Some(Nearer::Null) => Role::Yellow,
-                    _ => Role::Plain,
-                };
-                Field::decimal(&percent(s.outside), role)
-            }),
-            Self::NullOutside => row
-                .null
-                .and_then(|null| null.score)
-                .map(|s| Field::decimal(&percent(s.outside), Role::Dim)),
+            Self::Error => row.score.map(|s| percent(s.error)),
+            Self::Outside => row.score.map(|s| percent(s.outside).toned(row.tone(Tone::Bad))),
+            Self::NullOutside => {
+                row.null.and_then(|null| null.score).map(|s| percent(s.outside).toned(Tone::Dim))
+            }
         };
-        field.unwrap_or(Field::Missing)
+        cell.unwrap_or_else(Cell::none)
     }
 }
 
@@ -441,58 +430,5 @@ fn flags(outcome: &Outcome<'_>, style: Style) -> Vec<String> {
         );
         lines.extend(hanging("  ", 2, &clean(&text, style), style));
     }
-    lines
-}
-
-/// The errors by strata, under the name of each basis.
-fn strata(strata: &[Stratum], style: Style) -> Vec<String> {
-    let mut lines = vec![paint("Errors by strata, in %", Role::Bold, style)];
-    lines.extend(paragraph(
-        "n: one device or several; in: figures within the print; sizes of errors: plain, the mean of \
-         the part outside the print, and that of the null model",
-        Role::Dim,
-        style,
-    ));
-    let mut label = Column::new("", 0);
-    let heads = ["n", "rows", "in", "mean", "median", "max", "outside", "null", "nearer"];
-    let mut columns = heads.map(Column::decimals);
-    let mut basis = None;
-    for s in strata {
-        if basis != Some(s.basis) {
-            basis = Some(s.basis);
-            label.fields.push(Field::Text(s.basis.name().to_owned(), Role::Bold));
-            for column in &mut columns {
-                column.fields.push(Field::Empty);
-            }
-        }
-        let text = format!("  {} {}", s.workload, s.metric);
-        label.fields.push(Field::Text(clean(&text, style), Role::Plain));
-        let percent = |value: Option<f64>| match value {
-            Some(share) => Field::decimal(&format!("{:.1}", share * 100.0), Role::Plain),
-            None => Field::Missing,
-        };
-        let count = |text: &str| Field::decimal(text, Role::Plain);
-        let equal = if s.equal > 0 { format!(", {} even", s.equal) } else { String::new() };
-        let nearer = if s.with_null > 0 {
-            Field::Text(format!("{} of {}{equal}", s.better, s.with_null), Role::Plain)
-        } else {
-            Field::Missing
-        };
-        let fields = [
-            count(if s.several_devices { "n" } else { "1" }),
-            count(&s.rows.to_string()),
-            count(&s.within.to_string()),
-            percent(s.error.mean),
-            percent(s.error.median),
-            percent(s.error.max),
-            percent(s.outside.mean),
-            percent(s.null_outside.mean),
-            nearer,
-        ];
-        for (column, field) in columns.iter_mut().zip(fields) {
-            column.fields.push(field);
-        }
-    }
-    lines.extend(table::lines_in_parts(&[label], &columns, style));
     lines
 }

@@ -1,11 +1,12 @@
 //! The chart of a sweep over one axis: the rate and the latency of each point as bars of text, from zero.
 
 use crate::method_headlines::is_large;
+use crate::verdict_groups::tone_of_point;
 use iodyno_measure::{KindSummary, Latency, Quantity};
-use iodyno_method::findings::{Row, Table};
-use iodyno_page::terminal::Style;
-use iodyno_page::terminal::table::{self, Column, Field};
-use iodyno_page::terminal::text::{Role, clean, pad, width};
+use iodyno_method::findings::{Row, Table as Grid};
+use iodyno_page::terminal::text::{clean, pad, width};
+use iodyno_page::terminal::{Style, table};
+use iodyno_page::{Cell, Column, Table, Tone};
 use iodyno_units::{OpKind, human};
 
 /// Minimum and maximum number of points: the table shows fewer, and more do not fit a screen.
@@ -23,7 +24,7 @@ struct Panel {
 }
 
 /// The chart, with remarks on some of its rows; empty for a table without exactly one axis.
-pub(super) fn lines(table: &Table, marks: &[(usize, &'static str)], style: Style) -> Vec<String> {
+pub(super) fn lines(table: &Grid, marks: &[(usize, &'static str)], style: Style) -> Vec<String> {
     let points = table.rows.iter().filter(|row| row.iops.is_some()).count();
     let [axis] = table.axes.as_slice() else { return Vec::new() };
     if points < POINTS.0 || table.rows.len() > POINTS.1 {
@@ -33,36 +34,35 @@ pub(super) fn lines(table: &Table, marks: &[(usize, &'static str)], style: Style
     let axis = clean(axis, 16, style);
     let longest =
         table.rows.iter().map(|row| width(&name(row))).max().unwrap_or(0).max(width(&axis));
-    let mut names = Column::new(axis, 0);
-    let mut words = Column::new("", 1);
-    for (i, row) in table.rows.iter().enumerate() {
-        names.fields.push(Field::Text(pad(&name(row), longest, true), Role::Bold));
-        let word = marks.iter().find(|(at, _)| *at == i).map_or("", |mark| mark.1);
-        words.fields.push(Field::Text(word.to_owned(), Role::Green));
+    let mut chart = Table::new([Column::words(axis)]);
+    for row in &table.rows {
+        chart.push([Cell::words(pad(&name(row), longest, true)).toned(Tone::Strong)]);
     }
+    let word = |row: usize| marks.iter().find(|(at, _)| *at == row).map_or("", |mark| mark.1);
+    let words = (0..table.rows.len()).map(|row| width(word(row))).max().unwrap_or(0);
     let rates = rates(table);
     let latencies = latencies(table);
     let slowest = latencies.iter().map(Panel::most).fold(0.0, f64::max);
     let panels = rates.len() + latencies.len();
-    let left = style.columns().saturating_sub(names.width() + 2 + words.width());
+    let left = style.columns().saturating_sub(longest + 2 + words);
     let bar_columns = (left / panels).saturating_sub(2).clamp(BAR_COLUMNS.0, BAR_COLUMNS.1);
     let of_rates = rates.iter().map(|panel| (panel, panel.most()));
     // Latencies of several kinds share one scale.
     let all = of_rates.chain(latencies.iter().map(|panel| (panel, slowest)));
-    let mut columns = vec![names];
     for (i, (panel, most)) in all.enumerate() {
         let head = format!("{} to {}", panel.name, (panel.in_words)(most));
-        let mut column = Column::new(clean(&head, 40, style), i as u8);
-        for (value, row) in panel.values.iter().zip(&table.rows) {
+        chart.columns.push(Column::words(head).ranked(i as u8));
+        for ((value, row), shown) in panel.values.iter().zip(&table.rows).zip(&mut chart.rows) {
             let share = value.filter(|_| most > 0.0).map_or(0.0, |value| value / most);
             let bar = bar(share, bar_columns, style);
-            column.fields.push(Field::Text(bar, super::grid::role(row)));
+            shown.cells.push(Cell::words(bar).toned(tone_of_point(row)));
         }
-        columns.push(column);
     }
-    columns.push(words);
-    table::fit(&mut columns, style.columns());
-    table::lines(&columns, style)
+    chart.columns.push(Column::words("").ranked(1));
+    for (i, shown) in chart.rows.iter_mut().enumerate() {
+        shown.cells.push(Cell::words(word(i)).toned(Tone::Good));
+    }
+    table::fitted(&chart, style)
 }
 
 impl Panel {
@@ -72,7 +72,7 @@ impl Panel {
 }
 
 /// Operations per second, and bytes per second where these are more informative.
-fn rates(table: &Table) -> Vec<Panel> {
+fn rates(table: &Grid) -> Vec<Panel> {
     let of = |name: &str, value: fn(&Row) -> Option<f64>, in_words| Panel {
         name: name.to_owned(),
         values: table.rows.iter().map(value).collect(),
@@ -88,7 +88,7 @@ fn rates(table: &Table) -> Vec<Panel> {
 }
 
 /// The 99th percentile of each kind of operation, or the mean if the samples of a point do not support it.
-fn latencies(table: &Table) -> Vec<Panel> {
+fn latencies(table: &Grid) -> Vec<Panel> {
     let kinds: Vec<OpKind> = OpKind::ALL
         .into_iter()
         .filter(|kind| table.rows.iter().flat_map(|row| &row.kinds).any(|of| of.kind == *kind))

@@ -19,11 +19,10 @@ use iodyno_method::findings::{
     SweepFinding,
 };
 use iodyno_notebook::{Run, Status};
-use iodyno_page::Tone;
 use iodyno_page::document::Headline;
-use iodyno_page::terminal::Style;
-use iodyno_page::terminal::table::{self, Column, Field};
 use iodyno_page::terminal::text::{Role, clean, cut, paint, paragraph, width, wrap};
+use iodyno_page::terminal::{Style, table};
+use iodyno_page::{Cell, Column, Table, Tone};
 use iodyno_units::human;
 
 /// Minimum columns for facts after a headline that continue on further lines.
@@ -41,25 +40,20 @@ pub(super) fn answer(run: &Run, findings: &Findings, style: Style) -> Vec<String
         headlines.iter().map(|headline| width(&of(headline))).max().unwrap_or(0)
     };
     let left = style.columns().saturating_sub(widest(&name) + widest(&value) + 4);
-    let [mut names, mut values, mut rest] = std::array::from_fn(|_| Column::new("", 0));
+    let mut table = Table::new([Column::words(""), Column::words(""), Column::words("")]);
     for headline in &headlines {
-        let role = match headline.tone {
-            Tone::Good => Role::Green,
-            Tone::Warning => Role::Yellow,
-            Tone::Bad => Role::Red,
-            _ => Role::Bold,
+        let tone = match headline.tone {
+            tone @ (Tone::Good | Tone::Warning | Tone::Bad) => tone,
+            _ => Tone::Strong,
         };
-        let facts = facts(headline, left, style);
-        names.fields.push(Field::Text(name(headline), Role::Plain));
-        values.fields.push(Field::Text(value(headline), role));
+        let mut label = [Cell::words(name(headline)), Cell::words(value(headline)).toned(tone)];
         // Further lines of a headline are aligned with its facts.
-        for column in [&mut names, &mut values] {
-            column.fields.extend((1..facts.len()).map(|_| Field::Empty));
+        for text in facts(headline, left, style) {
+            let [name, value] = std::mem::take(&mut label);
+            table.push([name, value, Cell::words(text).toned(Tone::Dim)]);
         }
-        rest.fields.extend(facts.into_iter().map(|text| Field::Text(text, Role::Dim)));
     }
-    // Without the header line, which is blank.
-    lines.extend(table::lines(&[names, values, rest], style).into_iter().skip(1));
+    lines.extend(table::lines(&table, style));
     lines
 }
 

@@ -1,0 +1,54 @@
+//! A text built line by line, prepared for the terminal.
+
+use super::Style;
+use super::text::{Role, clean, hanging, pad, paint, shown};
+
+/// Lines of text.
+pub struct Lines {
+    style: Style,
+    text: String,
+}
+
+impl Lines {
+    /// An empty text.
+    pub const fn new(style: Style) -> Self {
+        Self { style, text: String::new() }
+    }
+
+    /// Abilities of the terminal.
+    pub const fn style(&self) -> Style {
+        self.style
+    }
+
+    /// Adds a line, which may be painted. Symbols that the terminal can't show are written in ASCII.
+    pub fn line(&mut self, line: &str) {
+        self.text.push_str(&shown(line.trim_end(), self.style));
+        self.text.push('\n');
+    }
+
+    /// Adds a blank line.
+    pub fn blank(&mut self) {
+        self.text.push('\n');
+    }
+
+    /// Adds a heading: a subject, and where its figures come from.
+    pub fn heading(&mut self, subject: &str, origin: &str) {
+        let subject = paint(&clean(subject, usize::MAX, self.style), Role::Bold, self.style);
+        self.line(&format!("{subject}  {}", paint(origin, Role::Dim, self.style)));
+        self.blank();
+    }
+
+    /// Adds wrapped words after a label padded to `columns`.
+    pub fn labelled(&mut self, label: &str, columns: usize, words: &str) {
+        let label = paint(&pad(label, columns, false), Role::Dim, self.style);
+        let words = clean(words, usize::MAX, self.style);
+        for line in hanging(&format!("  {label}  "), 2 + columns + 2, &words, self.style) {
+            self.line(&line);
+        }
+    }
+
+    /// The text.
+    pub fn end(self) -> String {
+        self.text
+    }
+}
