@@ -863,6 +863,7 @@ fn refusals() {
         "rw=randread\nnrfiles=4\nfilesize=4k-64k\noffset=4k",
         "rw=randread\nnrfiles=4\nfilesize=4k-64k\nbsrange=1k-4k",
         "rw=randread\nnrfiles=4\nfilesize=4k-64k\nrandom_distribution=zipf:1.1",
+        "rw=randread\nnrfiles=4\nfilesize=64k-640k\nbs=12k\nnorandommap",
         "rw=randread\nnrfiles=65\nfilesize=4k-64k\nnorandommap",
         "rw=randread\nnrfiles=9999999\nfilesize=4k-64k",
         "rw=randread\nnumjobs=2\nnrfiles=4\nfilesize=4k-64k",

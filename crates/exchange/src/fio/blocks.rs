@@ -101,7 +101,9 @@ impl Reading<'_> {
             _ => None,
         };
         let is_distributed = distribution.is_some();
-        if let Some(spots) = self.addresses_of_drawn(walk, region, percent, is_distributed) {
+        let block = Self::one_of(mix, blocks);
+        let spots = self.addresses_of_drawn(walk, region, percent, block, is_distributed);
+        if let Some(spots) = spots {
             return (spots, false);
         }
         let is_split = region.files > 1;

@@ -10,6 +10,8 @@ use super::reading::{Reading, Walk};
 const MAX_DRAWN: u64 = 1 << 20;
 /// Maximum number of files with equal shares of the operations: the limit of a workload's spots.
 const MAX_SPOTS: usize = 64;
+/// Maximum size of a block that lies within a file wherever its addresses are aligned.
+const MAX_PLACED_BYTES: u64 = 1 << 20;
 /// fio's default of `randseed`.
 const DEFAULT_SEED: u64 = 0x89;
 /// Number of the sizes among fio's streams of random numbers (`FIO_RAND_FILE_SIZE_OFF`).
@@ -156,6 +158,7 @@ impl<'a> Reading<'a> {
         walk: &Walk,
         region: &Region,
         percent: u64,
+        block: Option<u64>,
         is_distributed: bool,
     ) -> Option<String> {
         if region.drawn.is_empty() {
@@ -174,6 +177,15 @@ impl<'a> Reading<'a> {
             _ if region.files == 1 => None,
             (Walk::Sequential, "sequential") => None,
             (Walk::Random, "roundrobin" | "random") if is_plain && self.repeats_files() => {
+                let is_placed = |block: u64| block.is_power_of_two() && block <= MAX_PLACED_BYTES;
+                if !block.is_some_and(is_placed) {
+                    let words = "blocks that are not a power of two, up to 1 MiB, would lie across the ends of files";
+                    self.refuse(
+                        opt,
+                        words,
+                        "give another bs, or remove time_based and norandommap",
+                    );
+                }
                 self.spots(region, opt)
             }
             (Walk::Random, _) if is_plain && !self.repeats_files() => {
