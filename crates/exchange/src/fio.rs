@@ -1,13 +1,14 @@
 //! Job files and command lines of fio: [`read`] converts one to workloads, in groups that run one after the other.
 //! `fio/lines.rs` reads the sections and options of a file, `fio/command_line.rs` those of a command line.
-//! `fio/layout.rs` finds groups and places files, `fio/number.rs` parses fio's numbers, `fio/options.rs` lists the
-//! options that need no code. `fio/job.rs`, `fio/kinds.rs`, `fio/blocks.rs`, `fio/extent.rs` and `fio/duration.rs`
-//! interpret the others, `fio/lint.rs` finds traps.
+//! `fio/layout.rs` finds groups and places files, `fio/file_sizes.rs` draws sizes of files, `fio/number.rs` parses fio's
+//! numbers, `fio/options.rs` lists the options that need no code. `fio/job.rs`, `fio/kinds.rs`, `fio/blocks.rs`,
+//! `fio/extent.rs` and `fio/duration.rs` interpret the others, `fio/lint.rs` finds traps.
 
 mod blocks;
 mod command_line;
 mod duration;
 mod extent;
+mod file_sizes;
 mod job;
 mod kinds;
 mod layout;
@@ -352,8 +353,8 @@ fn jobs(
             }
         };
         let is_last = groups.last().is_some_and(|group| group.jobs.contains(&number));
-        let (part, file_bytes) = (&parts[number], known[number]);
-        let place = layout::Surround { part, file_bytes, delay_ns, is_last };
+        let (part, before) = (&parts[number], known[number]);
+        let place = layout::Surround { part, before, delay_ns, is_last };
         match job::job(section, &lines.files, around, &place) {
             Err(mut why) => {
                 refused.append(&mut why);

@@ -320,3 +320,99 @@ fn flushes_of_a_mix_are_those_of_fio() {
         assert!((flushes[0] - flushes[1]).abs() < deviation, "{options}: {flushes:?}");
     }
 }
+
+/// Files with sizes from a range have the sizes of fio, with any seed and generator: their number, their sum, and the
+/// blocks of each. Later jobs of a file have other draws. Walks have the same order, random blocks are the same set.
+#[test]
+fn sizes_of_files_are_those_of_fio() {
+    if !has_fio() {
+        return;
+    }
+    for options in [
+        "--rw=write --bs=4k --filesize=4k-1m --nrfiles=20 --file_service_type=sequential",
+        "--rw=read --bs=4k --filesize=100k-200k --nrfiles=7 --file_service_type=sequential",
+        "--rw=randread --bs=4k --filesize=4k-1m --nrfiles=20",
+        "--rw=randwrite --bs=16k --filesize=20k-1m --nrfiles=9 --file_service_type=random",
+        "--rw=randwrite --bs=3000 --filesize=16k-1m --nrfiles=9 --random_generator=tausworthe64",
+        "--rw=randread --bs=4k --filesize=4k-1m --nrfiles=80 --allrandrepeat=1",
+        "--rw=write --bs=4k --filesize=8k-1m",
+        "--rw=write --bs=4k --filesize=4k-64k --filename=x:y:z --file_service_type=sequential",
+        "--rw=randread --bs=4k --filesize=4k-64k --nrfiles=5 --loops=2",
+        "--rw=write --bs=4k --filesize=4k-1m --nrfiles=5 --size=200k --file_service_type=sequential",
+    ] {
+        for seed in [None, Some(seed())] {
+            let folder = tempfile::tempdir().unwrap();
+            let seed = seed.map(|seed| format!(" --randseed={seed}")).unwrap_or_default();
+            // The numbers of earlier jobs' clones change the draws.
+            let earlier =
+                "--name=q --numjobs=2 --rw=read --size=4k --create_only=1 --name=a --stonewall";
+            let name = if seed.is_empty() { "--name=a" } else { earlier };
+            let line = format!("fio {name} --ioengine=psync {options}{seed}");
+            let theirs = issued_by_fio(&line, folder.path());
+            let mut names: Vec<(usize, u64)> = std::fs::read_dir(folder.path())
+                .unwrap()
+                .map(|entry| entry.unwrap())
+                // The log has a hidden name, and the earlier job has files of its own.
+                .filter(|entry| !matches!(entry.file_name().as_encoded_bytes()[0], b'.' | b'q'))
+                .map(|entry| {
+                    let name = entry.file_name().into_string().unwrap();
+                    let number = name.rsplit('.').next().and_then(|last| last.parse().ok());
+                    let letter = || usize::from(name.as_bytes()[0] - b'x');
+                    (number.unwrap_or_else(letter), entry.metadata().unwrap().len())
+                })
+                .collect();
+            names.sort_unstable();
+            let starts: Vec<u64> = std::iter::once(0)
+                .chain(names.iter().scan(0, |sum, (_, bytes)| {
+                    *sum += bytes;
+                    Some(*sum)
+                }))
+                .collect();
+            let mut theirs: Vec<u64> =
+                theirs.into_iter().map(|(_, file, offset, _)| starts[file] + offset).collect();
+            let file = parse_command_line(&line, &[], &Process).unwrap();
+            let total = file.groups[0][0].spec.active_on(1 << 40).1;
+            assert_eq!(total, starts[names.len()], "{line}: total size");
+            let mut ours: Vec<u64> =
+                issued_by_iodyno(&line, 64 << 20, 7).into_iter().map(|op| op.2).collect();
+            if options.contains("rand") {
+                theirs.sort_unstable();
+                ours.sort_unstable();
+            }
+            assert_eq!(ours, theirs, "{line}");
+        }
+    }
+}
+
+/// Where fio begins a file again before all others are done, each file has the same number of operations, and each
+/// operation is within one file.
+#[test]
+fn shares_of_files_are_those_of_fio() {
+    if !has_fio() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let line = "fio --name=a --ioengine=psync --bs=4k --rw=randread --filesize=4k-1m --nrfiles=12 --norandommap --size=4m";
+    let theirs = issued_by_fio(line, folder.path());
+    let bytes = |file: usize| folder.path().join(format!("a.0.{file}")).metadata().unwrap().len();
+    let ends: Vec<u64> = (0..12)
+        .scan(0, |sum, file| {
+            *sum += bytes(file);
+            Some(*sum)
+        })
+        .collect();
+    let mut hits = [[0_usize; 12]; 2];
+    for (_, file, ..) in &theirs {
+        hits[0][*file] += 1;
+    }
+    let ours = issued_by_iodyno(line, 64 << 20, seed());
+    for (.., offset, len) in &ours {
+        let file = ends.iter().position(|end| offset < end).unwrap();
+        assert!(offset + len <= ends[file], "{offset}: across the end of file {file}");
+        hits[1][file] += 1;
+    }
+    assert_eq!(theirs.len(), ours.len());
+    let most = |hits: [usize; 12]| hits.into_iter().max().unwrap() as f64 / ours.len() as f64;
+    // A twelfth of about 1000 operations, with five standard deviations.
+    assert!((most(hits[0]) - most(hits[1])).abs() < 0.045, "{hits:?}");
+}

@@ -24,6 +24,7 @@ mod file_set;
 mod flags;
 mod from_file;
 mod group;
+mod keys;
 mod log_load;
 mod log_rules;
 mod overrides;
@@ -32,7 +33,6 @@ mod range;
 mod remarks;
 mod replay;
 mod rules;
-mod schema;
 mod source;
 mod spec;
 mod stream;
@@ -44,10 +44,10 @@ pub use content::Filler;
 pub use file_set::FileSet;
 pub use flags::OfferedRate;
 pub use group::{Group, Member, Workload};
+pub use keys::KEYS;
 pub use log_load::{LogDurability, LogLoad, WhenFull};
 pub use pacing::Flow;
 pub use replay::{Fit, Misfit, Placement, Replay, ReplayShape, Timing, TraceSource};
-pub use schema::KEYS;
 pub use source::{Issue, Next, Outcome, Source, SourceEnd, WorkloadSource};
 pub use spec::{
     ActiveRange, Address, ArrivalKind, Batches, Block, Content, Edge, FlushBursts, Limits,

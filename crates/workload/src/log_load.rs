@@ -1,7 +1,6 @@
 //! The load of a message log: `[log]` in a workload file. The log itself, and the source of its operations, are in
 //! the crate `msglog`.
 
-use core::fmt;
 use iodyno_units::OpKind;
 
 /// When messages count as persisted.
@@ -16,13 +15,9 @@ pub enum LogDurability {
 }
 
 impl LogDurability {
-    /// All levels, with their names.
-    pub const ALL: [(&'static str, Self); 3] =
-        [("none", Self::None), ("batch", Self::Batch), ("each", Self::Each)];
-
     /// Name of the level, as in files.
     pub fn name(self) -> &'static str {
-        Self::ALL.iter().find(|(_, it)| *it == self).map_or("", |(name, _)| name)
+        self.word()
     }
 }
 
@@ -66,7 +61,7 @@ pub struct LogLoad {
 
 impl LogLoad {
     /// Default size of a message body, bytes.
-    pub(crate) const DEFAULT_MESSAGE_BYTES: u64 = 512;
+    pub(crate) const DEFAULT_MESSAGE_BYTES: u32 = 512;
     /// Default number of chunks of a replay, the same as in the catalog's `log-80-20`.
     pub(crate) const DEFAULT_REPLAY_CHUNKS: u32 = 256;
     /// Default backlog of publishers with a rate, messages.
@@ -89,27 +84,5 @@ impl LogLoad {
         mix[OpKind::Read.index()] = f64::from(u8::from(self.readers > 0));
         mix[OpKind::Flush.index()] = f64::from(u8::from(self.flushes()));
         mix
-    }
-}
-
-/// Writes a table of a workload file, with every key.
-impl fmt::Display for LogLoad {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "[log]\nmessage = {}", self.message_bytes)?;
-        if let Some(rate) = self.rate_per_s {
-            writeln!(f, "rate = \"{rate}/s\"")?;
-        }
-        writeln!(f, "publishers = {}", self.publishers)?;
-        if let Some(backlog) = self.backlog {
-            writeln!(f, "backlog = {backlog}")?;
-        }
-        let when_full = if self.when_full == WhenFull::Drop { "drop" } else { "block" };
-        writeln!(f, "when_full = \"{when_full}\"\ndurability = \"{}\"", self.durability.name())?;
-        writeln!(f, "fua = {}", self.fua)?;
-        if let Some(batch) = self.batch {
-            writeln!(f, "batch = {batch}")?;
-        }
-        writeln!(f, "commit = {}", self.commit_chunks)?;
-        writeln!(f, "readers = {}\nreplay = {}", self.readers, self.replay_chunks)
     }
 }

@@ -9,25 +9,44 @@ use crate::spec::{
 };
 use iodyno_units::OpKind;
 
-impl Spec {
+/// Setters of keys whose value is one field.
+macro_rules! setters {
+    ($($(#[$doc:meta])* $name:ident($value:ident: $of:ty) $($field:ident).+ = $new:expr;)*) => {
+        impl Spec {$(
+            $(#[$doc])*
+            ///
+            /// # Errors
+            /// The rule that the changed specification would break.
+            pub fn $name(mut self, $value: $of) -> Result<Self, String> {
+                self.$($field).+ = $new;
+                self.checked()
+            }
+        )*}
+    };
+}
+
+setters! {
     /// Sets the number of worker threads per target.
-    ///
-    /// # Errors
-    /// As for every function here: the rule that the changed specification would break.
-    pub fn with_threads(mut self, threads: u32) -> Result<Self, String> {
-        self.threads = threads;
-        self.checked()
-    }
-
+    with_threads(threads: u32) threads = threads;
     /// Sets the number of outstanding operations per worker.
-    ///
-    /// # Errors
-    /// The rule that the changed specification would break.
-    pub fn with_depth(mut self, depth: u32) -> Result<Self, String> {
-        self.depth = depth;
-        self.checked()
-    }
+    with_depth(depth: u32) depth = depth;
+    /// Sets the part of the target that is used.
+    with_active(active: ActiveRange) active = active;
+    /// Sets the initial state of a file that the run creates.
+    with_new_file(new_file: NewFile) new_file = new_file;
+    /// Sets the content of writes.
+    with_content(content: Content) content = content;
+    /// Sets the measured time, ns; other limits stay.
+    with_time(time_ns: u64) limits.time_ns = Some(time_ns);
+    /// Sets the number of operations after which the workload ends; other limits stay.
+    with_ops(ops: u64) limits.ops = Some(ops);
+    /// Sets the number of bytes after which the workload ends; other limits stay.
+    with_bytes(bytes: u64) limits.bytes = Some(bytes);
+    /// Sets the ramp before the measurement, ns.
+    with_ramp(ramp_ns: u64) limits.ramp_ns = ramp_ns;
+}
 
+impl Spec {
     /// Sets the block sizes of every kind, replacing sizes by kind.
     ///
     /// # Errors
@@ -158,15 +177,6 @@ impl Spec {
         self.checked()
     }
 
-    /// Sets the part of the target that is used.
-    ///
-    /// # Errors
-    /// The rule that the changed specification would break.
-    pub fn with_active(mut self, active: ActiveRange) -> Result<Self, String> {
-        self.active = active;
-        self.checked()
-    }
-
     /// Makes an open loop with this rate, in operations per second of one target. Without a process, the
     /// file's is kept, or Poisson used if the file's loop was closed.
     ///
@@ -183,60 +193,6 @@ impl Spec {
             }
         };
         self.arrivals = ArrivalKind::Open { rate_iops, process: process.unwrap_or(before) };
-        self.checked()
-    }
-
-    /// Sets the content of writes.
-    ///
-    /// # Errors
-    /// The rule that the changed specification would break.
-    pub fn with_content(mut self, content: Content) -> Result<Self, String> {
-        self.content = content;
-        self.checked()
-    }
-
-    /// Sets the measured time, ns; other limits stay.
-    ///
-    /// # Errors
-    /// The rule that the changed specification would break.
-    pub fn with_time(mut self, time_ns: u64) -> Result<Self, String> {
-        self.limits.time_ns = Some(time_ns);
-        self.checked()
-    }
-
-    /// Sets the number of operations after which the workload ends; other limits stay.
-    ///
-    /// # Errors
-    /// The rule that the changed specification would break.
-    pub fn with_ops(mut self, ops: u64) -> Result<Self, String> {
-        self.limits.ops = Some(ops);
-        self.checked()
-    }
-
-    /// Sets the number of bytes after which the workload ends; other limits stay.
-    ///
-    /// # Errors
-    /// The rule that the changed specification would break.
-    pub fn with_bytes(mut self, bytes: u64) -> Result<Self, String> {
-        self.limits.bytes = Some(bytes);
-        self.checked()
-    }
-
-    /// Sets the ramp before the measurement, ns.
-    ///
-    /// # Errors
-    /// The rule that the changed specification would break.
-    pub fn with_ramp(mut self, ramp_ns: u64) -> Result<Self, String> {
-        self.limits.ramp_ns = ramp_ns;
-        self.checked()
-    }
-
-    /// Sets the initial state of a file that the run creates.
-    ///
-    /// # Errors
-    /// The rule that the changed specification would break.
-    pub fn with_new_file(mut self, new_file: NewFile) -> Result<Self, String> {
-        self.new_file = new_file;
         self.checked()
     }
 

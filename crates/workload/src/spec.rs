@@ -281,6 +281,45 @@ pub struct Spec {
 }
 
 impl Spec {
+    /// A specification without a mix, blocks and addresses, with the defaults of all other keys: it breaks rules until
+    /// these are set.
+    pub(crate) fn blank() -> Self {
+        let mut tables: [Table; Scope::COUNT] = Default::default();
+        tables[Scope::All as usize].given = true;
+        Self {
+            about: String::new(),
+            source: None,
+            threads: 1,
+            depth: 1,
+            submit_batch: None,
+            block: Vec::new(),
+            align_bytes: None,
+            address_align_bytes: None,
+            worker_step_bytes: None,
+            active: ActiveRange::WHOLE,
+            file_set: None,
+            log: None,
+            mix: [0.0; OpKind::COUNT],
+            mix_order: MixOrder::Drawn,
+            flush_bursts: None,
+            tables,
+            fua: Percent::ZERO,
+            flush_every: 0,
+            flush_again: false,
+            flush_at_end: 0,
+            read_back: 0,
+            new_file: NewFile::Written,
+            arrivals: ArrivalKind::Closed { think_time_ns: 0, think_drains: false },
+            batches: Batches::default(),
+            content: Content::Incompressible,
+            limits: Limits { ramp_ns: Limits::DEFAULT_RAMP_NS, ..Limits::UNLIMITED },
+        }
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self.arrivals, ArrivalKind::Open { .. })
+    }
+
     /// One-line description of the workload; empty if the file has none.
     pub fn about(&self) -> &str {
         &self.about

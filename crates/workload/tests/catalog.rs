@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use iodyno_workload::{Geometry, Shared, Spec, Stream, Workload};
+use iodyno_catalog::ValueType;
+use iodyno_workload::{Geometry, KEYS, Shared, Spec, Stream, Workload};
 use proptest::prelude::*;
 
 fn catalog() -> BTreeMap<String, Workload> {
@@ -203,6 +204,57 @@ fn the_documented_example_is_right() {
     let example = text.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
     let spec = Spec::from_toml(example.expect("an example")).unwrap();
     assert_eq!(spec.depth(), 24);
+}
+
+/// The format's description names each key, and each word of a value, in the section of its table, and no other key.
+#[test]
+fn the_description_has_the_keys_of_the_table() {
+    let text = include_str!("../../../docs/formats/workload.md");
+    let section = |table: &str| {
+        let is_of = |section: &&str| {
+            let title = section.lines().next().unwrap_or_default();
+            if table.is_empty() {
+                title == "Top level"
+            } else {
+                title.contains(&format!("`[{table}]`"))
+            }
+        };
+        text.split("\n## ").find(is_of).unwrap_or_else(|| panic!("no section of `{table}`"))
+    };
+    let mut known = Vec::new();
+    let mut tables = vec![("", KEYS)];
+    while let Some((table, keys)) = tables.pop() {
+        for key in keys {
+            let own = key.path.rsplit('.').next().unwrap();
+            known.push(own);
+            match key.value {
+                ValueType::Table(keys) if key.path.contains('.') => {
+                    // A table in a table is described in its row.
+                    assert!(section(table).contains(&format!("`{own}`")), "`{}`", key.path);
+                    for key in keys {
+                        let own = key.path.rsplit('.').next().unwrap();
+                        assert!(section(table).contains(&format!("`{own}")), "`{}`", key.path);
+                    }
+                }
+                ValueType::Table(keys) => tables.push((own, keys)),
+                of => {
+                    let is_named = section(table).contains(&format!("`{own}`"))
+                        || section(table).contains(&format!("`{own} = "));
+                    assert!(is_named, "`{}` is not in its section", key.path);
+                    if let ValueType::Word(words) | ValueType::Kind(words, _) = of {
+                        let of_word = |word: &&str| section(table).contains(&format!("\"{word}\""));
+                        assert!(words.iter().all(of_word), "a word of `{}` is missing", key.path);
+                    }
+                }
+            }
+        }
+    }
+    for row in text.lines().filter(|row| row.starts_with("| `") && !row.starts_with("| `\"")) {
+        let cell = row.split('|').nth(1).unwrap();
+        for key in cell.split(',').map(|key| key.trim().trim_matches('`')) {
+            assert!(known.contains(&key), "`{key}` is not a key");
+        }
+    }
 }
 
 /// Texts stored by version 1 must stay readable: never edit this one.

@@ -100,6 +100,12 @@ impl Reading<'_> {
             }
             _ => None,
         };
+        let is_distributed = distribution.is_some();
+        let block = Self::one_of(mix, blocks);
+        let spots = self.addresses_of_drawn(walk, region, percent, block, is_distributed);
+        if let Some(spots) = spots {
+            return (spots, false);
+        }
         let is_split = region.files > 1;
         if let (true, Some(opt)) = (is_split, self.opt("filename").or(self.opt("nrfiles"))) {
             let service = self.section.value("file_service_type").unwrap_or("roundrobin");

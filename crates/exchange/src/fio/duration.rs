@@ -264,7 +264,8 @@ impl Reading<'_> {
         let least = least.flat_map(|at| &blocks[at]).map(|(bytes, _)| *bytes).min().unwrap_or(0);
         let whole = |bytes: u64| match one_size {
             Some(one) if one > 0 => {
-                let of_file = one.saturating_mul(region.files.max(1));
+                let files = if region.drawn.is_empty() { region.files.max(1) } else { 1 };
+                let of_file = one.saturating_mul(files);
                 if bytes < of_file { bytes } else { bytes - bytes % of_file }
             }
             // Nothing fits any more once less than the smallest block is left.

@@ -10,7 +10,7 @@ use crate::size_text::size_text;
 use std::fmt::Write as _;
 
 /// Files of a job, and the ranges of its clones.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Region {
     size: Option<Extent>,
     /// Bytes of each clone; None if unknown.
@@ -20,6 +20,8 @@ pub(super) struct Region {
     pub(super) threads: u64,
     /// Number of files of each clone.
     pub(super) files: u64,
+    /// Size of each file that fio draws from a range, bytes; empty: equal sizes.
+    pub(super) drawn: Vec<u64>,
     /// `offset_increment`, bytes.
     step: u64,
 }
@@ -88,24 +90,22 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Total `filesize` of all files, bytes; None if missing, 0 or refused. A range of sizes is refused.
-    fn file_size(&mut self, files: u64) -> Option<u64> {
-        let (value, opt) = self.text("filesize")?;
-        let range = value.split_once(['-', ':', ',']);
-        let range = range.map(|(a, b)| (count(a, self.kb_base), count(b, self.kb_base)));
-        let bytes = match range {
-            Some((Ok(least), Ok(most))) if least == most => least,
-            Some((Ok(least), Ok(most))) => {
-                let words =
-                    "fio draws the size of each file from this range, and files have one size here";
-                let mean = (least / 2 + most / 2).next_multiple_of(4096);
-                let help = format!("give one size, such as the mean: filesize={mean}");
-                self.refuse(opt, words, help);
-                return None;
-            }
-            _ => self.count("filesize")?,
+    /// `filesize` of each file, bytes: `nrfiles` equal sizes, or sizes that fio draws from a range, which are stored.
+    /// Returns their sum; None if missing, 0 or refused.
+    fn file_size(
+        &mut self,
+        files: u64,
+        blocks: &[Vec<(u64, f64)>; 3],
+        drawn: &mut Vec<u64>,
+    ) -> Option<u64> {
+        let ([least, most], opt) = self.file_size_range()?;
+        let bytes = if least == most {
+            least.saturating_mul(files)
+        } else {
+            *drawn = self.drawn_sizes([least, most], opt, files, blocks);
+            drawn.iter().fold(0_u64, |sum, bytes| sum.saturating_add(*bytes))
         };
-        Some(bytes.saturating_mul(files)).filter(|bytes| *bytes > 0)
+        Some(bytes).filter(|bytes| *bytes > 0)
     }
 
     /// Files of the job and the ranges of its clones, from its options.
@@ -116,7 +116,8 @@ impl<'a> Reading<'a> {
             None => self.count("nrfiles").unwrap_or(1).max(1),
             Some(_) => listed,
         };
-        let filesize = self.file_size(nrfiles);
+        let mut drawn = Vec::new();
+        let filesize = self.file_size(nrfiles, blocks, &mut drawn);
         let size = self.extent_of("size").filter(|size| *size != Extent::Bytes(0));
         // `fill_device` has no effect on a job with a size, in fio too.
         let whole = self.flag("fill_device") && size.is_none();
@@ -125,7 +126,7 @@ impl<'a> Reading<'a> {
         let size = match (size, blocks) {
             // The rest of a file after its last whole block is not used.
             (Some(Extent::Bytes(bytes)), [reads, writes, trims])
-                if nrfiles > 1 && reads == writes && reads == trims =>
+                if nrfiles > 1 && drawn.is_empty() && reads == writes && reads == trims =>
             {
                 let of_all = reads[0].0.saturating_mul(nrfiles);
                 let is_held = reads.len() == 1 && (1..=bytes).contains(&of_all);
@@ -161,7 +162,7 @@ impl<'a> Reading<'a> {
             }
             (None, _) => 0,
         };
-        Region { size, each_bytes, is_shared, threads, files: nrfiles, step }
+        Region { size, each_bytes, is_shared, threads, files: nrfiles, drawn, step }
     }
 
     /// Whether the last block of a walk may extend beyond `size`. fio issues each block that begins before `size`, if

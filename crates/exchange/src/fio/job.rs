@@ -18,14 +18,14 @@ pub(super) fn job(
     around: &dyn Surroundings,
     place: &Surround<'_>,
 ) -> Result<Job, Vec<Refusal>> {
-    let mut reading = Reading::new(section, files, around, place.file_bytes);
+    let mut reading = Reading::new(section, files, around, place.before);
     let job = reading.job(place);
     match job {
         Some(mut job) if reading.refused.is_empty() => {
             if reading.writes_all() {
                 let place = Surround { delay_ns: 0, ..*place };
                 let check =
-                    Reading::new(&reads_of(section), files, around, place.file_bytes).job(&place);
+                    Reading::new(&reads_of(section), files, around, place.before).job(&place);
                 job.check = check.map(|check| {
                     // The check reads from the storage and not from the page cache, as in fio.
                     let drop_cache = (!check.direct).then_some(DropCache::All);
@@ -63,6 +63,9 @@ const OF_CHECK: &[&str] = &[
     "directory",
     "uri",
     "nrfiles",
+    "randseed",
+    "allrandrepeat",
+    "random_generator",
     "file_service_type",
     "numjobs",
     "verify",

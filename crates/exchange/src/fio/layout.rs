@@ -2,6 +2,7 @@
 //! it. `extent.rs` and `duration.rs` define what a job does on its part.
 
 use super::lines::Section;
+use super::number::count;
 use super::{Refusal, Surroundings};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,12 +10,20 @@ use std::path::PathBuf;
 /// Properties of a job that depend on other jobs of the file.
 pub(super) struct Surround<'a> {
     pub(super) part: &'a Part,
-    /// Size of the job's file, if an earlier job defines it.
-    pub(super) file_bytes: Option<u64>,
+    pub(super) before: Before,
     /// Time until the job that this one waits for ends, ns; 0: no wait.
     pub(super) delay_ns: u64,
     /// Whether the job is in the last group.
     pub(super) is_last: bool,
+}
+
+/// What earlier jobs of the file define.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Before {
+    /// Size of the job's file, if an earlier job defines it.
+    pub(super) file_bytes: Option<u64>,
+    /// Number of clones of all earlier jobs.
+    pub(super) clones: u64,
 }
 
 /// Files begin at multiples of this, so that any block fits.
@@ -171,24 +180,21 @@ fn groups_by_job(sections: &[Section], groups: &[Group]) -> Vec<usize> {
     (0..sections.len()).map(of).collect()
 }
 
-/// For each job, the size of its file as earlier jobs define it (None for a device, or if none does), and the bytes
-/// that the job needs, from `space`.
+/// For each job, what earlier jobs define (no size for a device), and the bytes that the job needs, from `space`.
 pub(super) fn known_before(
     sections: &[Section],
-    mut space: impl FnMut(usize, Option<u64>) -> Option<u64>,
-) -> (Vec<Option<u64>>, Vec<Option<u64>>) {
+    mut space: impl FnMut(usize, Before) -> Option<u64>,
+) -> (Vec<Before>, Vec<Option<u64>>) {
     let mut sizes: BTreeMap<String, u64> = BTreeMap::new();
-    let (mut known, mut spaces) = (Vec::new(), Vec::new());
+    let (mut known, mut spaces, mut clones) = (Vec::new(), Vec::new(), 0_u64);
     for (number, section) in sections.iter().enumerate() {
-        if is_device(section) {
-            known.push(None);
-            spaces.push(space(number, None));
-            continue;
-        }
-        let name = identity(section);
-        let before = sizes.get(&name).copied();
+        let name = Some(identity(section)).filter(|_| !is_device(section));
+        let file_bytes = name.as_ref().and_then(|name| sizes.get(name)).copied();
+        let before = Before { file_bytes, clones };
         let bytes = space(number, before);
-        if let Some(bytes) = bytes {
+        let own = section.value("numjobs").and_then(|text| count(text, 1024).ok());
+        clones = clones.saturating_add(own.unwrap_or(1).max(1));
+        if let (Some(name), Some(bytes)) = (name, bytes) {
             let size = sizes.entry(name).or_default();
             *size = bytes.max(*size);
         }

@@ -1,5 +1,6 @@
 //! Access to the options of one section by name, and collection of its refusals, notes and traps.
 
+use super::layout::Before;
 use super::lines::{Opt, Place, Section};
 use super::number::{count, time_ns, time_text};
 use super::options::{Fate, fate, known};
@@ -48,6 +49,8 @@ pub(super) struct Reading<'a> {
     pub(super) traps: Vec<Note>,
     /// Size of the job's file, if an earlier job defines it.
     pub(super) file_bytes: Option<u64>,
+    /// Number of clones of all earlier jobs.
+    pub(super) clones_before: u64,
     around: &'a dyn Surroundings,
 }
 
@@ -56,11 +59,19 @@ impl<'a> Reading<'a> {
         section: &'a Section,
         files: &'a [File],
         around: &'a dyn Surroundings,
-        file_bytes: Option<u64>,
+        before: Before,
     ) -> Self {
-        let (refused, notes, traps) = (Vec::new(), Vec::new(), Vec::new());
-        let mut reading =
-            Self { section, files, kb_base: 1024, refused, notes, traps, file_bytes, around };
+        let mut reading = Self {
+            section,
+            files,
+            kb_base: 1024,
+            refused: Vec::new(),
+            notes: Vec::new(),
+            traps: Vec::new(),
+            file_bytes: before.file_bytes,
+            clones_before: before.clones,
+            around,
+        };
         match reading.text("kb_base").map(|(value, opt)| (value.to_owned(), opt)) {
             None => {}
             Some((value, _)) if value == "1024" => {}

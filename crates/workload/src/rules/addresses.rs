@@ -54,110 +54,121 @@ pub(super) fn check_addresses(spec: &Spec, scope: Scope, faults: &mut Faults) {
     for (i, address) in addresses.iter().enumerate() {
         let key = format!("{key}[{i}]");
         faults.share(&format!("{key}.share"), address.share);
-        check_pattern(spec, &key, &address.pattern, sizes.len() > 1, faults);
+        let align_bytes = u64::from(spec.align_bytes()).max(1);
+        let of = Checked { key: &key, align_bytes, several_sizes: sizes.len() > 1 };
+        check_pattern(&of, &address.pattern, faults);
     }
 }
 
-fn check_pattern(
-    spec: &Spec,
-    key: &str,
-    pattern: &Pattern,
+/// A pattern's place in the file, and what its rules depend on.
+struct Checked<'a> {
+    key: &'a str,
+    /// Alignment of the workload, bytes; 1 or more.
+    align_bytes: u64,
+    /// Whether blocks of several sizes use the pattern.
     several_sizes: bool,
-    faults: &mut Faults,
-) {
-    let one_size = "use one block size, or leave the key out";
+}
+
+impl Checked<'_> {
+    fn path(&self, key: &str) -> String {
+        format!("{}.{key}", self.key)
+    }
+
+    /// Refuses several block sizes, at `key`.
+    fn needs_one_size(&self, key: &str, message: &str, faults: &mut Faults) {
+        if self.several_sizes {
+            faults.add(self.path(key), message, "use one block size, or leave the key out");
+        }
+    }
+
+    /// Refuses a distance that is 0, too large, or not aligned. `what`: the value, with an article.
+    fn distance(&self, key: &str, what: &str, bytes: u64, faults: &mut Faults) {
+        if bytes == 0 || !bytes.is_multiple_of(self.align_bytes) || bytes > MAX_SKIP_BYTES {
+            let align = human::size(self.align_bytes);
+            let message = format!(
+                "{what} is above 0, at most 1 PiB, and a multiple of the alignment, {align}"
+            );
+            faults.add(self.path(key), message, "");
+        }
+    }
+}
+
+fn check_pattern(of: &Checked<'_>, pattern: &Pattern, faults: &mut Faults) {
     match pattern {
-        Pattern::Uniform { once_per_pass } => {
-            if *once_per_pass && several_sizes {
-                let message = "blocks of several sizes can't each be visited once per pass";
-                faults.add(format!("{key}.once_per_pass"), message, one_size);
-            }
+        Pattern::Uniform { once_per_pass: true } => {
+            let message = "blocks of several sizes can't each be visited once per pass";
+            of.needs_one_size("once_per_pass", message, faults);
         }
-        Pattern::Sequential { shared, run } => {
-            if *shared && several_sizes {
-                let message = "a shared cursor moves by one block size";
-                faults.add(format!("{key}.shared"), message, one_size);
-            }
-            if let Some(run) = *run {
-                let run_key = format!("{key}.run");
-                faults.whole(&run_key, "a run's length in blocks", run, MAX_RUN);
-                if *shared {
-                    let help = "leave `shared` out: each worker then has runs of its own";
-                    faults.add(run_key, "a shared cursor has no runs", help);
-                }
-            }
-        }
+        Pattern::Uniform { .. } | Pattern::Normal { .. } | Pattern::ToEnd => {}
+        Pattern::Sequential { .. }
+        | Pattern::Skips { .. }
+        | Pattern::Streams { .. }
+        | Pattern::Jumps { .. }
+        | Pattern::Strided { .. } => check_walk(of, pattern, faults),
         Pattern::Zipf { theta } => {
             if !(*theta > 0.0 && *theta <= 5.0) {
                 let help = "0.5 is mild, 0.99 is usual for key-value stores, 1.2 is strong";
-                faults.add(format!("{key}.theta"), "`theta` is above 0 and at most 5", help);
+                faults.add(of.path("theta"), "`theta` is above 0 and at most 5", help);
             }
         }
         Pattern::Pareto { h } => {
             if !(*h > 0.0 && *h < 1.0) {
                 let help = "of all draws, 1 - h are among the first h of the blocks: 0.2 is 80/20";
-                faults.add(format!("{key}.h"), "`h` is above 0 and below 1", help);
+                faults.add(of.path("h"), "`h` is above 0 and below 1", help);
             }
         }
-        Pattern::Normal { .. } | Pattern::ToEnd => {}
         Pattern::Zones { zone_bytes, open } => {
-            let align = u64::from(spec.align_bytes());
-            if *zone_bytes == 0 || zone_bytes % align != 0 || *zone_bytes > MAX_SKIP_BYTES {
-                let message = format!(
-                    "a zone is above 0, at most 1 PiB, and a multiple of the alignment, {}",
-                    human::size(align)
-                );
-                faults.add(format!("{key}.zone"), message, "");
+            of.distance("zone", "a zone", *zone_bytes, faults);
+            faults.whole(&of.path("open"), "open zones", (*open).into(), MAX_STREAMS);
+            of.needs_one_size("zone", "zones have one block size", faults);
+        }
+        Pattern::HotSpots { spots, .. } => check_spots(of.key, spots, faults),
+        Pattern::RecentlyRead { window } | Pattern::RecentlyWritten { window } => {
+            let what = "the window, in addresses,";
+            faults.whole(&of.path("window"), what, (*window).into(), MAX_WINDOW.into());
+        }
+    }
+}
+
+/// Checks the patterns that go from each address to the next.
+fn check_walk(of: &Checked<'_>, pattern: &Pattern, faults: &mut Faults) {
+    match pattern {
+        Pattern::Sequential { shared, run } => {
+            if *shared {
+                of.needs_one_size("shared", "a shared cursor moves by one block size", faults);
             }
-            faults.whole(&format!("{key}.open"), "open zones", (*open).into(), MAX_STREAMS);
-            if several_sizes {
-                faults.add(format!("{key}.zone"), "zones have one block size", one_size);
+            let Some(run) = *run else { return };
+            faults.whole(&of.path("run"), "a run's length in blocks", run, MAX_RUN);
+            if *shared {
+                let help = "leave `shared` out: each worker then has runs of its own";
+                faults.add(of.path("run"), "a shared cursor has no runs", help);
             }
         }
         Pattern::Skips { run, skip_bytes } => {
-            faults.whole(&format!("{key}.run"), "a run's length in blocks", *run, MAX_RUN);
-            let align = u64::from(spec.align_bytes()).max(1);
-            if *skip_bytes == 0 || skip_bytes % align != 0 || *skip_bytes > MAX_SKIP_BYTES {
-                let message = format!(
-                    "`skip` is above 0, at most 1 PiB, and a multiple of the alignment, {}",
-                    human::size(align)
-                );
-                faults.add(format!("{key}.skip"), message, "");
-            }
-            if several_sizes {
-                let message = "a run with skips has one block size";
-                faults.add(format!("{key}.skip"), message, one_size);
-            }
+            faults.whole(&of.path("run"), "a run's length in blocks", *run, MAX_RUN);
+            of.distance("skip", "`skip`", *skip_bytes, faults);
+            of.needs_one_size("skip", "a run with skips has one block size", faults);
         }
         Pattern::Streams { streams } => {
-            let streams_key = format!("{key}.streams");
-            faults.whole(&streams_key, "the number of streams", (*streams).into(), MAX_STREAMS);
-            if several_sizes {
-                faults.add(streams_key, "streams in turn have one block size", one_size);
-            }
+            let what = "the number of streams";
+            faults.whole(&of.path("streams"), what, (*streams).into(), MAX_STREAMS);
+            of.needs_one_size("streams", "streams in turn have one block size", faults);
         }
-        Pattern::Jumps { share } => {
-            if *share == Percent::ZERO {
-                let help = "leave `jump` out for addresses that are sequential throughout";
-                faults.add(format!("{key}.jump"), "`jump` is above 0%", help);
-            }
-        }
-        Pattern::HotSpots { spots, .. } => check_spots(key, spots, faults),
-        Pattern::RecentlyRead { window } | Pattern::RecentlyWritten { window } => {
-            let what = "the window, in addresses,";
-            faults.whole(&format!("{key}.window"), what, (*window).into(), MAX_WINDOW.into());
+        Pattern::Jumps { share: Percent::ZERO } => {
+            let help = "leave `jump` out for addresses that are sequential throughout";
+            faults.add(of.path("jump"), "`jump` is above 0%", help);
         }
         Pattern::Strided { stride_bytes, start_bytes, .. } => {
-            let align = u64::from(spec.align_bytes()).max(1);
-            let of_align = format!("a multiple of the alignment, {}", human::size(align));
-            if *stride_bytes == 0 || stride_bytes % align != 0 {
+            let of_align = format!("a multiple of the alignment, {}", human::size(of.align_bytes));
+            if *stride_bytes == 0 || !stride_bytes.is_multiple_of(of.align_bytes) {
                 let message = format!("the stride is above 0 and {of_align}");
-                faults.add(format!("{key}.stride"), message, "");
+                faults.add(of.path("stride"), message, "");
             }
-            if start_bytes % align != 0 {
-                faults.add(format!("{key}.start"), format!("the start is {of_align}"), "");
+            if !start_bytes.is_multiple_of(of.align_bytes) {
+                faults.add(of.path("start"), format!("the start is {of_align}"), "");
             }
         }
+        _ => {}
     }
 }
 

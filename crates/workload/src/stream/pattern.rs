@@ -209,9 +209,7 @@ impl Pattern {
                 if *next + len > *units {
                     *next = 0;
                 }
-                let unit = *next;
-                *next += len;
-                unit
+                step(next, len)
             }
             Self::Runs { rng, next, left, run, starts, block_units } => {
                 if *left == 0 {
@@ -219,9 +217,7 @@ impl Pattern {
                     *next = below(rng, *starts) * *block_units;
                 }
                 *left -= 1;
-                let unit = *next;
-                *next += len;
-                unit
+                step(next, len)
             }
             Self::Zipf { rng, zipf, scatter } => scatter.apply(zipf.draw(rng)),
             Self::HotSpots { rng, choice, spots, scatter } => {
@@ -230,13 +226,7 @@ impl Pattern {
                 scatter.as_ref().map_or(rank, |scatter| scatter.apply(rank))
             }
             Self::Recent { rng, ring, window, units } => {
-                let remembered = rings[*ring].as_ref().and_then(|ring| ring.draw(*window, rng));
-                let last = *units - len;
-                return match remembered {
-                    // A block that is longer than the repeated one may not fit before the end.
-                    Some(unit) => Place { unit: unit.min(last), missed: false },
-                    None => Place { unit: below(rng, last + 1), missed: true },
-                };
+                return repeated(rings[*ring].as_ref(), *window, *units - len, rng);
             }
             Self::Strided { next, step, places } => {
                 let unit = *next;
@@ -247,9 +237,7 @@ impl Pattern {
                 unit
             }
             Self::Pareto { rng, places, power, scatter } => {
-                // Both factors are exact to 2⁻⁵³ of the range.
-                let part = libm::pow(unit_open_closed(rng), *power);
-                scatter.apply(((*places - 1) as f64 * part) as u64)
+                scatter.apply(pareto_rank(rng, *places, *power))
             }
             Self::Normal { rng, places, deviation, scatter } => {
                 scatter.apply(normal_rank(rng, *places, *deviation))
@@ -262,39 +250,24 @@ impl Pattern {
                 if next.saturating_add(len) > *units {
                     (*next, *left) = (0, *run);
                 }
-                let unit = *next;
-                *next += len;
                 *left -= 1;
-                unit
+                step(next, len)
             }
             Self::Streams { next, turn, part } => {
                 let at = *turn;
                 *turn = (at + 1) % next.len();
-                let place = &mut next[at];
-                if *place + len > *part {
-                    *place = 0;
+                if next[at] + len > *part {
+                    next[at] = 0;
                 }
-                let unit = at as u64 * *part + *place;
-                *place += len;
-                unit
+                at as u64 * *part + step(&mut next[at], len)
             }
             Self::Zones { rng, zones, first, apart, zone_units, open } => {
                 let at = below(rng, open.len() as u64) as usize;
                 if open[at].1 + len > *zone_units {
-                    // If all zones are open, the full one begins again.
-                    if *zones > open.len() as u64 {
-                        let mut zone = below(rng, *zones);
-                        while open.iter().any(|(other, _)| *other == zone) {
-                            zone = below(rng, *zones);
-                        }
-                        open[at].0 = zone;
-                    }
-                    open[at].1 = 0;
+                    open[at] = (another_zone(rng, *zones, open, at), 0);
                 }
                 let (zone, next) = &mut open[at];
-                let unit = (*first + *zone * *apart) * *zone_units + *next;
-                *next += len;
-                unit
+                (*first + *zone * *apart) * *zone_units + step(next, len)
             }
             Self::Jumps { rng, next, below: jumps_below, units, block_units } => {
                 if rng.next_u64() < *jumps_below {
@@ -302,9 +275,7 @@ impl Pattern {
                 } else if *next + len > *units {
                     *next = 0;
                 }
-                let unit = *next;
-                *next += len;
-                unit
+                step(next, len)
             }
         };
         Place { unit, missed: false }
@@ -363,6 +334,42 @@ impl Pattern {
     /// a few would displace the others.
     pub(crate) fn repeats(&self, of_ring: usize) -> bool {
         matches!(self, Self::Recent { ring, .. } if *ring == of_ring)
+    }
+}
+
+/// The place of a cursor, which advances by `len`.
+#[inline]
+fn step(next: &mut u64, len: u64) -> u64 {
+    let unit = *next;
+    *next += len;
+    unit
+}
+
+/// One of the last `window` addresses of a ring, or a uniform draw up to `last` if it has none.
+#[inline]
+fn repeated(ring: Option<&Ring>, window: u32, last: u64, rng: &mut Generator) -> Place {
+    match ring.and_then(|ring| ring.draw(window, rng)) {
+        // A block that is longer than the repeated one may not fit before the end.
+        Some(unit) => Place { unit: unit.min(last), missed: false },
+        None => Place { unit: below(rng, last + 1), missed: true },
+    }
+}
+
+/// A rank of fio's Pareto distribution. Both factors are exact to 2⁻⁵³ of the range.
+fn pareto_rank(rng: &mut Generator, places: u64, power: f64) -> u64 {
+    ((places - 1) as f64 * libm::pow(unit_open_closed(rng), power)) as u64
+}
+
+/// The zone that is opened when the open zone `at` is full: one that is not open, or the same again if all are open.
+fn another_zone(rng: &mut Generator, zones: u64, open: &[(u64, u64)], at: usize) -> u64 {
+    if zones <= open.len() as u64 {
+        return open[at].0;
+    }
+    loop {
+        let zone = below(rng, zones);
+        if open.iter().all(|(other, _)| *other != zone) {
+            return zone;
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use iodyno_units::OpKind;
-use iodyno_units::rng::{self, RngCore as _};
+use iodyno_units::rng::{self, Generator, RngCore as _};
 
 use super::counted::Counted;
 use super::file_layout::FileLayout;
@@ -52,6 +52,14 @@ pub(super) struct TablePlan {
     pub(super) extent: Extent,
     /// Whether each worker has the range for itself.
     is_own: bool,
+}
+
+/// One of the workers of a run, and the seed of its streams.
+#[derive(Clone, Copy)]
+struct Worker {
+    seed: u64,
+    worker: u32,
+    workers: u32,
 }
 
 /// A pattern, prepared for any worker.
@@ -179,50 +187,20 @@ impl TablePlan {
     /// The patterns of one worker, each with its own random stream.
     pub(super) fn patterns(&self, seed: u64, worker: u32, workers: u32) -> Box<[Pattern]> {
         let patterns = self.patterns.iter().enumerate();
-        patterns.map(|(i, plan)| self.pattern(plan, i, seed, worker, workers)).collect()
+        let of = Worker { seed, worker, workers };
+        patterns.map(|(i, plan)| self.pattern(plan, i, of)).collect()
     }
 
-    fn pattern(
-        &self,
-        plan: &PatternPlan,
-        position: usize,
-        seed: u64,
-        worker: u32,
-        workers: u32,
-    ) -> Pattern {
+    fn pattern(&self, plan: &PatternPlan, position: usize, of: Worker) -> Pattern {
         let Extent { units, block_units } = self.extent;
+        let places = self.extent.places();
         // Random streams depend on the worker's number, even with a range of its own.
-        let number = worker;
-        let (worker, workers) = if self.is_own { (0, 1) } else { (worker, workers) };
         let rng = || {
             let name = stream_name("address", self.scope.key(), position);
-            rng::stream(seed, &name, number.into())
+            rng::stream(of.seed, &name, of.worker.into())
         };
         match plan {
             PatternPlan::Uniform => Pattern::Uniform { rng: rng(), units },
-            PatternPlan::OncePerPass => {
-                let name = stream_name("pass", self.scope.key(), position);
-                let key = rng::key(seed, &name, if self.is_own { number.into() } else { 0 });
-                Pattern::OncePerPass(Pass::new(key, self.extent, worker, workers))
-            }
-            PatternPlan::Shared(cursor) => Pattern::Shared {
-                cursor: Arc::clone(cursor),
-                blocks: Divisor::new(self.extent.blocks()),
-                block_units,
-            },
-            PatternPlan::Sequential(to_end) => {
-                let blocks = u128::from(self.extent.blocks());
-                let first = (blocks * u128::from(worker) / u128::from(workers)) as u64;
-                Pattern::Sequential { next: first * block_units, units, to_end: *to_end }
-            }
-            PatternPlan::Runs(run) => Pattern::Runs {
-                rng: rng(),
-                next: 0,
-                left: 0,
-                run: *run,
-                starts: self.extent.blocks() - run + 1,
-                block_units,
-            },
             PatternPlan::Zipf(zipf, scatter) => {
                 Pattern::Zipf { rng: rng(), zipf: Arc::clone(zipf), scatter: Arc::clone(scatter) }
             }
@@ -235,52 +213,89 @@ impl TablePlan {
             PatternPlan::Recent(ring, window) => {
                 Pattern::Recent { rng: rng(), ring: *ring, window: *window, units }
             }
+            PatternPlan::Pareto(power, scatter) => {
+                Pattern::Pareto { rng: rng(), places, power: *power, scatter: Arc::clone(scatter) }
+            }
+            PatternPlan::Normal(deviation, scatter) => Pattern::Normal {
+                rng: rng(),
+                places,
+                deviation: *deviation,
+                scatter: Arc::clone(scatter),
+            },
+            PatternPlan::Runs(run) => Pattern::Runs {
+                rng: rng(),
+                next: 0,
+                left: 0,
+                run: *run,
+                starts: self.extent.blocks() - run + 1,
+                block_units,
+            },
+            PatternPlan::Jumps(below) => {
+                Pattern::Jumps { rng: rng(), next: 0, below: *below, units, block_units }
+            }
+            PatternPlan::Zones(zone_units, open) => self.zones(*zone_units, *open, of, rng()),
+            walk => self.walk(walk, position, of),
+        }
+    }
+
+    /// Number of a worker among those that share the range, and their number.
+    fn sharing(&self, of: Worker) -> (u32, u32) {
+        if self.is_own { (0, 1) } else { (of.worker, of.workers) }
+    }
+
+    fn zones(&self, zone_units: u64, open: u64, of: Worker, mut rng: Generator) -> Pattern {
+        let (worker, workers) = self.sharing(of);
+        let (first, apart) = (u64::from(worker), u64::from(workers));
+        let zones = (self.extent.units / zone_units).saturating_sub(first).div_ceil(apart);
+        // Distinct random zones: the first ones in a random order of all.
+        let order = Permutation::new(zones, rng.next_u64());
+        let open = (0..open).map(|n| (order.apply(n), 0)).collect();
+        Pattern::Zones { rng, zones, first, apart, zone_units, open }
+    }
+
+    /// A pattern without draws: its workers begin at different places of the range.
+    fn walk(&self, plan: &PatternPlan, position: usize, of: Worker) -> Pattern {
+        let Extent { units, block_units } = self.extent;
+        let (worker, workers) = self.sharing(of);
+        let (nth, of_all) = (u128::from(worker), u128::from(workers));
+        match plan {
+            PatternPlan::OncePerPass => {
+                let name = stream_name("pass", self.scope.key(), position);
+                let number = if self.is_own { of.worker.into() } else { 0 };
+                let key = rng::key(of.seed, &name, number);
+                Pattern::OncePerPass(Pass::new(key, self.extent, worker, workers))
+            }
+            PatternPlan::Shared(cursor) => Pattern::Shared {
+                cursor: Arc::clone(cursor),
+                blocks: Divisor::new(self.extent.blocks()),
+                block_units,
+            },
             PatternPlan::Strided(start, stride) => {
                 let places = self.extent.places();
                 let modulo = |x: u128| (x % u128::from(places)) as u64;
                 let stride = u128::from(*stride);
                 Pattern::Strided {
-                    next: modulo(u128::from(*start) + stride * u128::from(worker)),
-                    step: modulo(stride * u128::from(workers)),
+                    next: modulo(u128::from(*start) + stride * nth),
+                    step: modulo(stride * of_all),
                     places,
                 }
             }
-            PatternPlan::Pareto(power, scatter) => Pattern::Pareto {
-                rng: rng(),
-                places: self.extent.places(),
-                power: *power,
-                scatter: Arc::clone(scatter),
-            },
-            PatternPlan::Normal(deviation, scatter) => Pattern::Normal {
-                rng: rng(),
-                places: self.extent.places(),
-                deviation: *deviation,
-                scatter: Arc::clone(scatter),
-            },
             PatternPlan::Skips(run, skip) => {
                 let stride = u128::from(run * block_units + skip);
                 let runs = u128::from(units).div_ceil(stride);
-                let first = (runs * u128::from(worker) / u128::from(workers) * stride) as u64;
-                Pattern::Skips { next: first, left: *run, run: *run, skip: *skip, units }
+                let next = (runs * nth / of_all * stride) as u64;
+                Pattern::Skips { next, left: *run, run: *run, skip: *skip, units }
             }
             PatternPlan::Streams(streams) => {
                 let part = self.extent.blocks() / streams * block_units;
                 // Workers that share the range begin at different places in each stream.
-                let first = u128::from(part / block_units) * u128::from(worker);
-                let first = (first / u128::from(workers)) as u64 * block_units;
+                let first = (u128::from(part / block_units) * nth / of_all) as u64 * block_units;
                 Pattern::Streams { next: vec![first; *streams as usize].into(), turn: 0, part }
             }
-            PatternPlan::Zones(zone_units, open) => {
-                let (first, apart) = (u64::from(worker), u64::from(workers));
-                let zones = (units / zone_units).saturating_sub(first).div_ceil(apart);
-                let mut rng = rng();
-                // Distinct random zones: the first ones in a random order of all.
-                let order = Permutation::new(zones, rng.next_u64());
-                let open = (0..*open).map(|n| (order.apply(n), 0)).collect();
-                Pattern::Zones { rng, zones, first, apart, zone_units: *zone_units, open }
-            }
-            PatternPlan::Jumps(below) => {
-                Pattern::Jumps { rng: rng(), next: 0, below: *below, units, block_units }
+            plan => {
+                let to_end = matches!(plan, PatternPlan::Sequential(true));
+                let first = (u128::from(self.extent.blocks()) * nth / of_all) as u64;
+                Pattern::Sequential { next: first * block_units, units, to_end }
             }
         }
     }

@@ -1,0 +1,234 @@
+//! The sizes of files that fio 3.33 draws from a range (`filesize=4k-1m`): its generators, seeds and rounding, so that
+//! each file has the same size here. Files that exist before the run are not considered.
+
+use super::extent::Region;
+use super::lines::Opt;
+use super::number::count;
+use super::reading::{Reading, Walk};
+
+/// Maximum number of files with sizes of their own.
+const MAX_DRAWN: u64 = 1 << 20;
+/// Maximum number of files with equal shares of the operations: the limit of a workload's spots.
+const MAX_SPOTS: usize = 64;
+/// Maximum size of a block that lies within a file wherever its addresses are aligned.
+const MAX_PLACED_BYTES: u64 = 1 << 20;
+/// fio's default of `randseed`.
+const DEFAULT_SEED: u64 = 0x89;
+/// Number of the sizes among fio's streams of random numbers (`FIO_RAND_FILE_SIZE_OFF`).
+const STREAM: u64 = 7;
+
+/// fio's Tausworthe generators: of 32 bits, and of 64 bits (`random_generator=tausworthe64`).
+enum Generator {
+    Taus88([u32; 3]),
+    Taus258([u64; 5]),
+}
+
+impl Generator {
+    fn new(seed: u64, is_64: bool) -> Self {
+        // In fio's source the operands are combined by `^`, which is not a power in C.
+        let first = (2 ^ 31) + (2 ^ 17) + (2 ^ 7);
+        let at_least = |x: u64, least: u64| if x < least { x + least } else { x };
+        let mut generator = if is_64 {
+            let mut before: u64 = first;
+            Self::Taus258([1, 7, 15, 33, 49].map(|least| {
+                before = at_least(before.wrapping_mul(6_906_969_069) ^ seed, least);
+                before
+            }))
+        } else {
+            let mut before = first as u32;
+            Self::Taus88([1, 7, 15].map(|least| {
+                let x = before.wrapping_mul(69069) ^ seed as u32;
+                before = at_least(x.into(), least) as u32;
+                before
+            }))
+        };
+        for _ in 0..6 {
+            generator.fraction();
+        }
+        generator
+    }
+
+    /// A number from 0 up to, but excluding, 1.
+    fn fraction(&mut self) -> f64 {
+        match self {
+            Self::Taus88([a, b, c]) => {
+                *a = ((*a & 0xFFFF_FFFE) << 12) ^ (((*a << 13) ^ *a) >> 19);
+                *b = ((*b & 0xFFFF_FFF8) << 4) ^ (((*b << 2) ^ *b) >> 25);
+                *c = ((*c & 0xFFFF_FFF0) << 17) ^ (((*c << 3) ^ *c) >> 11);
+                f64::from(*a ^ *b ^ *c) / (u32::MAX as f64 + 1.0)
+            }
+            Self::Taus258([a, b, c, d, e]) => {
+                *a = ((*a & !1) << 10) ^ (((*a << 1) ^ *a) >> 53);
+                *b = ((*b & !511) << 5) ^ (((*b << 24) ^ *b) >> 50);
+                *c = ((*c & !4095) << 29) ^ (((*c << 3) ^ *c) >> 23);
+                *d = ((*d & !131_071) << 23) ^ (((*d << 5) ^ *d) >> 24);
+                *e = ((*e & !8_388_607) << 8) ^ (((*e << 3) ^ *e) >> 33);
+                (*a ^ *b ^ *c ^ *d ^ *e) as f64 / (u64::MAX as f64 + 1.0)
+            }
+        }
+    }
+}
+
+/// A range with its ends swapped.
+fn ascending(range: &str) -> String {
+    let (most, least) = range.split_once(['-', ':', ',']).unwrap_or((range, range));
+    format!("{least}-{most}")
+}
+
+impl<'a> Reading<'a> {
+    /// Ends of `filesize`, bytes, with the option; None if it is missing or refused. Equal ends: one size.
+    pub(super) fn file_size_range(&mut self) -> Option<([u64; 2], &'a Opt)> {
+        let (value, opt) = self.text("filesize")?;
+        let ends = value.split_once(['-', ':', ',']);
+        let ends = ends.map(|(a, b)| (count(a, self.kb_base), count(b, self.kb_base)));
+        if let Some((Ok(least), Ok(most))) = ends {
+            if least > most {
+                let help = format!("write it as filesize={}", ascending(value));
+                self.refuse(opt, "the range goes down, which makes empty files in fio", help);
+                return None;
+            }
+            return Some(([least, most], opt));
+        }
+        self.count("filesize").map(|bytes| ([bytes; 2], opt))
+    }
+
+    /// Sizes that fio draws for the job's files, bytes. Empty if they can't be honoured, which is refused.
+    pub(super) fn drawn_sizes(
+        &mut self,
+        [least, most]: [u64; 2],
+        opt: &Opt,
+        files: u64,
+        blocks: &[Vec<(u64, f64)>; 3],
+    ) -> Vec<u64> {
+        let block = blocks.iter().flatten().map(|(bytes, _)| *bytes).min().unwrap_or(1).max(1);
+        let is_percent = |name: &str| self.section.value(name).is_some_and(|v| v.ends_with('%'));
+        let is_one = blocks.iter().flatten().all(|(bytes, _)| *bytes == block);
+        let has_offset = self.section.value("offset").is_some_and(|value| value != "0");
+        let (words, help) = if files > MAX_DRAWN {
+            ("at most 1048576 files have sizes of their own", "give one size, or fewer files")
+        } else if !is_one {
+            ("files with sizes from a range have one block size", "give one size in bs")
+        } else if least < block {
+            (
+                "the smallest file does not hold one block",
+                "begin the range at the block size, or above it",
+            )
+        } else if has_offset || is_percent("size") {
+            (
+                "files with sizes from a range are used as a whole: from which offset, or to which percentage of each, is not honoured",
+                "remove offset, and give size in bytes or not at all",
+            )
+        } else if self.file_bytes.is_some() {
+            (
+                "the files exist, since an earlier job uses them, and fio keeps the sizes that they have",
+                "name other files, or give one size to both jobs",
+            )
+        } else {
+            return self.draw([least, most], files, block);
+        };
+        self.refuse(opt, words, help);
+        Vec::new()
+    }
+
+    fn draw(&mut self, [least, most]: [u64; 2], files: u64, block: u64) -> Vec<u64> {
+        let number = self.clones_before + 1;
+        let seed = if self.flag("allrandrepeat") {
+            0xb189_9bed_u64.wrapping_mul(number).wrapping_add(STREAM)
+        } else {
+            let given = self.opt("randseed").and_then(|_| self.count("randseed"));
+            // fio multiplies the seed 4 times, and once more for each stream before this one.
+            let seed = (0..4 + STREAM)
+                .fold(given.unwrap_or(DEFAULT_SEED), |seed, _| seed.wrapping_mul(0x9e37_0001));
+            seed.wrapping_mul(number).wrapping_add(STREAM)
+        };
+        let is_64 = self.section.value("random_generator") == Some("tausworthe64");
+        let mut generator = Generator::new(seed, is_64);
+        let size = |_| {
+            let bytes = ((most - least) as f64 * generator.fraction()) as u64 + least;
+            bytes - bytes % block
+        };
+        (0..files).map(size).collect()
+    }
+
+    /// Refuses a job whose operations on files of different sizes can't be honoured: clones with files of their own,
+    /// which have other sizes, and orders in which a file's end matters. Returns an address pattern that gives each
+    /// file the same number of operations; None if the order of the job suffices.
+    pub(super) fn addresses_of_drawn(
+        &mut self,
+        walk: &Walk,
+        region: &Region,
+        percent: u64,
+        block: Option<u64>,
+        is_distributed: bool,
+    ) -> Option<String> {
+        if region.drawn.is_empty() {
+            return None;
+        }
+        let opt = self.opt("filesize")?;
+        if region.threads > 1 && !region.is_shared {
+            let words = "the files of each clone have sizes of their own in fio, and clones have equal parts of the target here";
+            self.refuse(opt, words, "write a section for each clone, with numjobs=1");
+            return None;
+        }
+        let service = self.section.value("file_service_type").unwrap_or("roundrobin");
+        let service = service.split(':').next().unwrap_or_default();
+        let is_plain = percent == 100 && !is_distributed && matches!(walk, Walk::Random);
+        match (walk, service) {
+            _ if region.files == 1 => None,
+            (Walk::Sequential, "sequential") => None,
+            (Walk::Random, "roundrobin" | "random") if is_plain && self.repeats_files() => {
+                let is_placed = |block: u64| block.is_power_of_two() && block <= MAX_PLACED_BYTES;
+                if !block.is_some_and(is_placed) {
+                    let words = "blocks that are not a power of two, up to 1 MiB, would lie across the ends of files";
+                    self.refuse(
+                        opt,
+                        words,
+                        "give another bs, or remove time_based and norandommap",
+                    );
+                }
+                self.spots(region, opt)
+            }
+            (Walk::Random, _) if is_plain && !self.repeats_files() => {
+                self.note(opt, "all files are drawn from at once, until each block was used: fio is done with small files earlier");
+                None
+            }
+            _ => {
+                let words = "this order of files of several sizes can't be honoured";
+                let help = "use file_service_type=sequential, random I/O without a distribution, or one size";
+                self.refuse(opt, words, help);
+                None
+            }
+        }
+    }
+
+    /// Whether fio begins a file again before all others are done.
+    fn repeats_files(&self) -> bool {
+        self.flag("norandommap") || self.flag("time_based")
+    }
+
+    fn spots(&mut self, region: &Region, opt: &Opt) -> Option<String> {
+        if region.drawn.len() > MAX_SPOTS {
+            let words = format!(
+                "small files have as many operations as large ones here, which at most {MAX_SPOTS} files can have"
+            );
+            let help = "remove time_based and norandommap, or give one size, or fewer files";
+            self.refuse(opt, words, help);
+            return None;
+        }
+        self.note(opt, "each file has the same share of the operations, as in fio, at independent draws within the file");
+        let whole: u64 = region.drawn.iter().sum();
+        let (mut sum, mut before) = (0, 0);
+        let spots: Vec<String> = (region.drawn.iter())
+            .map(|bytes| {
+                sum += bytes;
+                // Rounded up, so that the end of a file is a whole block.
+                let parts = (u128::from(sum) * 1_000_000_000).div_ceil(u128::from(whole)) as u64;
+                let own = parts - before;
+                before = parts;
+                let (percent, rest) = (own / 10_000_000, own % 10_000_000);
+                format!("{{ share = 1, range = \"{percent}.{rest:07}%\" }}")
+            })
+            .collect();
+        Some(format!("{{ pattern = \"hot-spots\", spots = [{}] }}", spots.join(", ")))
+    }
+}

@@ -1,0 +1,520 @@
+//! The keys of a workload file: one table, from which the schema, the reader ([`read`]) and the writer of the stored form
+//! ([`write`]) come. A row names a key, the form of its value, and its field of [`Spec`]; the order of rows is that of the
+//! stored form. `docs/formats/workload.md` defines the meaning of the keys, `rules.rs` has the limits, which apply to flags,
+//! too. The defaults that depend on other keys are in `from_file.rs`.
+
+mod addresses;
+mod field;
+
+use addresses::{ADDRESSES, BLOCKS};
+use field::Field;
+use iodyno_catalog::{COUNT, Key, NUMBER, Reader, Record, SCHEMA, TIME, ValueType};
+use iodyno_units::OpKind;
+use std::fmt::{self, Write};
+
+use crate::file_set::FileSet;
+use crate::log_load::{LogDurability, LogLoad, WhenFull};
+use crate::spec::{
+    ActiveRange, ArrivalKind, Content, FlushBursts, MixOrder, NewFile, Percent, Process, Scope,
+    Spec, Steady, SteadyFigure,
+};
+
+/// A key and its field.
+#[derive(Clone, Copy)]
+struct Row {
+    key: Key,
+    /// The value as TOML; None if the specification has none. For a table: whether it is written.
+    get: fn(&Spec) -> Option<String>,
+    /// Sets the field to the record's value at the key's path, which exists. A table: makes it.
+    set: fn(&mut Spec, &mut Reader, &Record),
+    /// Whether the stored form lacks a value that is the default, as stored forms of earlier versions do.
+    is_sparse: bool,
+    /// Keys of the table.
+    rows: &'static [Row],
+}
+
+impl Row {
+    const fn required(mut self) -> Self {
+        self.key.required = true;
+        self
+    }
+
+    const fn such_as(mut self, example: &'static str) -> Self {
+        self.key = self.key.such_as(example);
+        self
+    }
+
+    const fn only(mut self, words: &'static [&'static str]) -> Self {
+        self.key = self.key.only(words);
+        self
+    }
+
+    const fn sparse(mut self) -> Self {
+        self.is_sparse = true;
+        self
+    }
+}
+
+/// A row of a key whose value is one field: of the specification (`depth`, `limits.ops`), or of a table that it may have
+/// (`log? batch`).
+macro_rules! key {
+    ($path:literal, $form:expr, $table:ident $(. $of:ident)* ? $field:ident) => {
+        Row {
+            key: Key::optional($path, $form),
+            get: |spec| spec.$table$(.$of)*.as_ref().and_then(|table| table.$field.text($form)),
+            set: |spec, _, record| {
+                if let (Some(table), Some(value)) =
+                    (&mut spec.$table$(.$of)*, Field::read(record, $path))
+                {
+                    table.$field = value;
+                }
+            },
+            is_sparse: false,
+            rows: &[],
+        }
+    };
+    ($path:literal, $form:expr, $($field:ident).+) => {
+        Row {
+            key: Key::optional($path, $form),
+            get: |spec| spec.$($field).+.text($form),
+            set: |spec, _, record| {
+                if let Some(value) = Field::read(record, $path) {
+                    spec.$($field).+ = value;
+                }
+            },
+            is_sparse: false,
+            rows: &[],
+        }
+    };
+    ($path:literal, $form:expr, $get:expr, $set:expr) => {
+        Row { key: Key::optional($path, $form), get: $get, set: $set, is_sparse: false, rows: &[] }
+    };
+}
+
+/// A row of a table: its keys, when it is written, and what makes it.
+macro_rules! table {
+    ($path:literal, $rows:ident, $is_written:expr, $set:expr) => {
+        Row {
+            key: Key::optional($path, ValueType::Table(const { &keys_of(&$rows) })),
+            get: |spec| $is_written(spec).then(String::new),
+            set: $set,
+            is_sparse: false,
+            rows: &$rows,
+        }
+    };
+    // A table that the specification always has.
+    ($path:literal, $rows:ident) => {
+        table!($path, $rows, |_: &Spec| true, |_, _, _| {})
+    };
+    // A table that the specification may have, made with this default.
+    ($path:literal, $rows:ident, $($field:ident).+ = $default:expr) => {
+        table!(
+            $path,
+            $rows,
+            |spec: &Spec| spec.$($field).+.is_some(),
+            |spec, _, _| spec.$($field).+ = Some($default)
+        )
+    };
+    // A table of a kind of operation.
+    ($path:literal, $rows:ident, $scope:expr) => {
+        table!(
+            $path,
+            $rows,
+            |spec: &Spec| spec.tables[$scope as usize].given,
+            |spec, _, _| spec.tables[$scope as usize].given = true
+        )
+    };
+}
+
+/// A row of block sizes.
+macro_rules! block {
+    ($path:literal, $($place:tt)+) => {
+        key!(
+            $path,
+            ValueType::TablesOrFirst(BLOCKS),
+            |spec| addresses::blocks_text(&spec.$($place)+),
+            |spec, reader, record| spec.$($place)+ = addresses::blocks(reader, record, $path)
+        )
+        .such_as("\"4KiB\"")
+    };
+}
+
+/// A row of address patterns.
+macro_rules! addresses {
+    ($path:literal, $scope:expr) => {
+        key!(
+            $path,
+            ValueType::TablesOrFirst(ADDRESSES),
+            |spec| addresses::addresses_text(&spec.tables[$scope as usize].addresses),
+            |spec, reader, record| {
+                let read = addresses::addresses(reader, record, $path);
+                spec.tables[$scope as usize].addresses = read;
+            }
+        )
+        .such_as("\"uniform\"")
+    };
+}
+
+/// A row of a kind's share of the mix. A share of 0 differs from a missing one, which the rules can't express, so it is
+/// refused here.
+macro_rules! share {
+    ($path:literal, $kind:expr) => {
+        key!(
+            $path,
+            NUMBER,
+            |spec| Some(spec.mix[$kind.index()]).filter(|share| *share != 0.0).text(NUMBER),
+            |spec, reader, record| {
+                let share = record.real($path).unwrap_or(1.0);
+                if share == 0.0 {
+                    let help = format!("leave `{}` out of the mix", $kind.name());
+                    reader.refuse(record.place($path), "a share of 0 issues nothing", help);
+                }
+                spec.mix[$kind.index()] = share;
+            }
+        )
+        .such_as("70")
+    };
+}
+
+/// A row of a share of compressible content. An unreadable share counts as all, so that it is the only error.
+macro_rules! content_share {
+    ($path:literal, $field:ident) => {
+        key!(
+            $path,
+            ValueType::Percent,
+            |spec| match spec.content {
+                Content::Compressible { $field, .. } => $field.text(ValueType::Percent),
+                _ => None,
+            },
+            |spec, _, record| {
+                if let Content::Compressible { $field, .. } = &mut spec.content {
+                    *$field = Field::read(record, $path).unwrap_or(Percent::ALL);
+                }
+            }
+        )
+        .only(&["compressible"])
+    };
+}
+
+const fn keys_of<const N: usize>(rows: &[Row; N]) -> [Key; N] {
+    let mut keys = [rows[0].key; N];
+    let mut at = 1;
+    while at < N {
+        keys[at] = rows[at].key;
+        at += 1;
+    }
+    keys
+}
+
+/// Keys of a workload file, or, without the header, of a table of a method.
+pub const KEYS: &[Key] = &keys_of(&ROWS);
+
+const ROWS: [Row; 26] = [
+    key!("schema", ValueType::Header, |_| Some(SCHEMA.to_string()), |_, _, _| {}),
+    key!("about", ValueType::Text, about).sparse(),
+    key!("source", ValueType::Text, source),
+    key!("group", ValueType::List(&ValueType::Text), |_| None, |_, _, _| {})
+        .such_as("[\"random-read\"]"),
+    key!("threads", COUNT, threads),
+    key!("depth", COUNT, depth),
+    key!("submit_batch", COUNT, submit_batch),
+    block!("block", block),
+    key!("align", ValueType::Bytes, align_bytes),
+    key!("address_align", ValueType::Bytes, address_align_bytes),
+    key!("active", ValueType::Text, |spec| Some(format!("\"{}\"", spec.active)), read_active)
+        .such_as("\"0%..100%\""),
+    key!("new_file", ValueType::Word(NewFile::WORDS), new_file).sparse(),
+    key!("mix_order", ValueType::Word(MixOrder::WORDS), mix_order).sparse(),
+    key!("worker_step", ValueType::Bytes, worker_step_bytes),
+    table!("log", LOG, log = LogLoad::DEFAULT),
+    table!("file_set", FILE_SET, file_set = FileSet::EMPTY),
+    table!("mix", MIX),
+    table!("all", ALL, Scope::All),
+    table!("read", READ, Scope::Read),
+    table!("write", WRITE, Scope::Write),
+    table!("trim", TRIM, Scope::Trim),
+    table!("write_zeroes", WRITE_ZEROES, Scope::WriteZeroes),
+    table!("flush", FLUSH, flush_bursts = FlushBursts::ONE),
+    table!("arrivals", ARRIVALS),
+    table!("content", CONTENT),
+    table!("limits", LIMITS),
+];
+
+const LOG: [Row; 11] = [
+    key!(
+        "log.message",
+        ValueType::Bytes,
+        |spec| spec.log.map(|log| log.message_bytes.to_string()),
+        |spec, _, record| {
+            if let (Some(log), Some(bytes)) = (&mut spec.log, Field::read(record, "log.message")) {
+                log.message_bytes = bytes;
+            }
+        }
+    )
+    .such_as("\"512B\""),
+    key!("log.rate", ValueType::Rate, log? rate_per_s).such_as("\"1M/s\""),
+    key!("log.publishers", COUNT, log? publishers),
+    key!("log.backlog", COUNT, log? backlog),
+    key!("log.when_full", ValueType::Word(WhenFull::WORDS), log? when_full),
+    key!("log.durability", ValueType::Word(LogDurability::WORDS), log? durability),
+    key!("log.fua", ValueType::Flag, log? fua),
+    key!("log.batch", COUNT, log? batch),
+    key!("log.commit", COUNT, log? commit_chunks),
+    key!("log.readers", COUNT, log? readers),
+    key!("log.replay", COUNT, log? replay_chunks),
+];
+
+const FILE_SET: [Row; 3] = [
+    key!("file_set.files", COUNT, file_set? files).required().such_as("64"),
+    key!(
+        "file_set.size",
+        ValueType::Text,
+        |spec| spec.file_set.map(|set| format!("\"{}\"", set.size)),
+        |spec, reader, record| {
+            let size = range(reader, record, "file_set.size");
+            if let (Some(set), Some(size)) = (&mut spec.file_set, size) {
+                set.size = size.end;
+            }
+        }
+    )
+    .required()
+    .such_as("\"50%\""),
+    key!("file_set.extent", ValueType::Bytes, file_set? extent_bytes),
+];
+
+const MIX: [Row; 5] = [
+    share!("mix.read", OpKind::Read),
+    share!("mix.write", OpKind::Write),
+    share!("mix.flush", OpKind::Flush),
+    share!("mix.trim", OpKind::Trim),
+    share!("mix.write_zeroes", OpKind::WriteZeroes),
+];
+
+const ALL: [Row; 1] = [addresses!("all.addresses", Scope::All)];
+
+const READ: [Row; 2] = [
+    block!("read.block", tables[Scope::Read as usize].block),
+    addresses!("read.addresses", Scope::Read),
+];
+
+const WRITE: [Row; 7] = [
+    block!("write.block", tables[Scope::Write as usize].block),
+    addresses!("write.addresses", Scope::Write),
+    key!("write.fua", ValueType::Percent, fua),
+    key!("write.flush_every", COUNT, flush_every),
+    key!("write.flush_at_end", COUNT, flush_at_end).sparse(),
+    key!("write.flush_again", ValueType::Flag, flush_again).sparse(),
+    key!("write.read_back", COUNT, read_back).sparse(),
+];
+
+const TRIM: [Row; 2] = [
+    block!("trim.block", tables[Scope::Trim as usize].block),
+    addresses!("trim.addresses", Scope::Trim),
+];
+
+const WRITE_ZEROES: [Row; 2] = [
+    block!("write_zeroes.block", tables[Scope::WriteZeroes as usize].block),
+    addresses!("write_zeroes.addresses", Scope::WriteZeroes),
+];
+
+const FLUSH: [Row; 2] = [
+    key!("flush.every", COUNT, flush_bursts? every).required().such_as("100"),
+    key!("flush.burst", COUNT, flush_bursts? burst),
+];
+
+/// The kind decides which variant the other keys change, so it is first.
+const ARRIVALS: [Row; 10] = [
+    key!(
+        "arrivals.kind",
+        ValueType::Kind(&["closed", "open"], "a loop that is"),
+        |spec| Some(if spec.is_open() { "\"open\"" } else { "\"closed\"" }.to_owned()),
+        |spec, _, record| {
+            if record.word("arrivals.kind") == Some("open") {
+                spec.arrivals = ArrivalKind::Open { rate_iops: 1.0, process: Process::Poisson };
+            }
+        }
+    )
+    .required(),
+    key!(
+        "arrivals.rate",
+        ValueType::Rate,
+        |spec| match spec.arrivals {
+            ArrivalKind::Open { rate_iops, .. } => rate_iops.text(ValueType::Rate),
+            ArrivalKind::Closed { .. } => None,
+        },
+        |spec, _, record| {
+            if let (ArrivalKind::Open { rate_iops, .. }, Some(rate)) =
+                (&mut spec.arrivals, record.real("arrivals.rate"))
+            {
+                *rate_iops = rate;
+            }
+        }
+    )
+    .required()
+    .only(&["open"]),
+    key!(
+        "arrivals.process",
+        ValueType::Word(Process::WORDS),
+        |spec| match spec.arrivals {
+            ArrivalKind::Open { process, .. } => process.text(TIME),
+            ArrivalKind::Closed { .. } => None,
+        },
+        |spec, _, record| {
+            if let (ArrivalKind::Open { process, .. }, Some(read)) =
+                (&mut spec.arrivals, Field::read(record, "arrivals.process"))
+            {
+                *process = read;
+            }
+        }
+    )
+    .only(&["open"]),
+    key!(
+        "arrivals.think_time",
+        TIME,
+        |spec| match spec.arrivals {
+            ArrivalKind::Closed { think_time_ns, .. } => think_time_ns.text(TIME),
+            ArrivalKind::Open { .. } => {
+                Some(spec.batches.pause_ns).filter(|ns| *ns > 0).text(TIME)
+            }
+        },
+        |spec, _, record| {
+            let ns = record.whole("arrivals.think_time").unwrap_or(0);
+            match &mut spec.arrivals {
+                ArrivalKind::Closed { think_time_ns, .. } => *think_time_ns = ns,
+                ArrivalKind::Open { .. } => spec.batches.pause_ns = ns,
+            }
+        }
+    ),
+    key!(
+        "arrivals.think_drains",
+        ValueType::Flag,
+        |spec| match spec.arrivals {
+            ArrivalKind::Closed { think_drains, .. } => Some(think_drains.to_string()),
+            ArrivalKind::Open { .. } => None,
+        },
+        |spec, _, record| {
+            if let ArrivalKind::Closed { think_drains, .. } = &mut spec.arrivals {
+                *think_drains = record.flag("arrivals.think_drains") == Some(true);
+            }
+        }
+    )
+    .only(&["closed"]),
+    key!("arrivals.think_shifts", ValueType::Flag, batches.think_shifts).only(&["open"]).sparse(),
+    key!("arrivals.think_after_time", TIME, batches.think_after_ns),
+    key!("arrivals.think_after", COUNT, batches.think_after),
+    key!("arrivals.refill_at", COUNT, batches.refill_at).only(&["closed"]),
+    key!("arrivals.flow", COUNT, batches.flow),
+];
+
+/// The kind decides whether there are shares, so it is first.
+const CONTENT: [Row; 3] = [
+    key!(
+        "content.kind",
+        ValueType::Kind(
+            &["incompressible", "compressible", "verifiable", "zeroes"],
+            "content of the kind",
+        ),
+        |spec| {
+            Some(format!(
+                "\"{}\"",
+                match spec.content {
+                    Content::Incompressible => "incompressible",
+                    Content::Compressible { .. } => "compressible",
+                    Content::Verifiable => "verifiable",
+                    Content::Zeroes => "zeroes",
+                }
+            ))
+        },
+        |spec, _, record| {
+            let (compressible, dedupable) = (Percent::ZERO, Percent::ZERO);
+            spec.content = match record.word("content.kind") {
+                Some("verifiable") => Content::Verifiable,
+                Some("zeroes") => Content::Zeroes,
+                Some("compressible") => Content::Compressible { compressible, dedupable },
+                _ => Content::Incompressible,
+            };
+        }
+    )
+    .required(),
+    content_share!("content.compressible", compressible),
+    content_share!("content.dedupable", dedupable),
+];
+
+const LIMITS: [Row; 8] = [
+    key!("limits.time", TIME, limits.time_ns).such_as("\"10s\""),
+    key!("limits.ops", COUNT, limits.ops),
+    key!("limits.bytes", ValueType::Bytes, limits.bytes),
+    key!("limits.ramp", TIME, limits.ramp_ns).such_as("\"1s\""),
+    key!("limits.passes", NUMBER, limits.passes).such_as("1"),
+    key!("limits.start_after", TIME, limits.start_after_ns).such_as("\"5s\"").sparse(),
+    key!("limits.ends_others", ValueType::Flag, limits.ends_others).sparse(),
+    table!("limits.steady", STEADY, limits.steady = Steady::DEFAULT),
+];
+
+const STEADY: [Row; 5] = [
+    key!("limits.steady.of", ValueType::Word(SteadyFigure::WORDS), limits.steady? figure)
+        .required(),
+    key!(
+        "limits.steady.by",
+        ValueType::Word(&["deviation", "slope"]),
+        |spec| {
+            let by_slope = spec.limits.steady?.by_slope;
+            Some(if by_slope { "\"slope\"" } else { "\"deviation\"" }.to_owned())
+        },
+        |spec, _, record| {
+            if let Some(steady) = &mut spec.limits.steady {
+                steady.by_slope = record.word("limits.steady.by") == Some("slope");
+            }
+        }
+    ),
+    key!("limits.steady.within", ValueType::Percent, limits.steady? within)
+        .required()
+        .such_as("\"5%\""),
+    key!("limits.steady.window", TIME, limits.steady? window_ns).required().such_as("\"30s\""),
+    key!("limits.steady.after", TIME, limits.steady? after_ns),
+];
+
+/// Reads a range such as `10%..20GiB`, or refuses it.
+fn range(reader: &mut Reader, record: &Record, path: &str) -> Option<ActiveRange> {
+    let read = record.text(path)?.parse::<ActiveRange>();
+    read.map_err(|error| reader.refuse(record.place(path), error, "")).ok()
+}
+
+fn read_active(spec: &mut Spec, reader: &mut Reader, record: &Record) {
+    if let Some(active) = range(reader, record, "active") {
+        spec.active = active;
+    }
+}
+
+/// Sets each field of `spec` whose key the record has.
+pub(crate) fn read(spec: &mut Spec, reader: &mut Reader, record: &Record) {
+    read_rows(&ROWS, spec, reader, record);
+}
+
+fn read_rows(rows: &[Row], spec: &mut Spec, reader: &mut Reader, record: &Record) {
+    for row in rows.iter().filter(|row| record.get(row.key.path).is_some()) {
+        (row.set)(spec, reader, record);
+        read_rows(row.rows, spec, reader, record);
+    }
+}
+
+/// Writes the stored form of a specification: a workload file.
+///
+/// # Errors
+/// Those of the writer.
+pub(crate) fn write(spec: &Spec, out: &mut impl Write) -> fmt::Result {
+    write_rows(&ROWS, spec, &Spec::blank(), out)
+}
+
+fn write_rows(rows: &[Row], spec: &Spec, blank: &Spec, out: &mut impl Write) -> fmt::Result {
+    for row in rows {
+        let Some(value) = (row.get)(spec) else { continue };
+        if !row.rows.is_empty() {
+            writeln!(out, "\n[{}]", row.key.path)?;
+            write_rows(row.rows, spec, blank, out)?;
+        } else if !row.is_sparse || (row.get)(blank).as_ref() != Some(&value) {
+            writeln!(out, "{} = {value}", row.key.name())?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,170 @@
+//! Values of keys: how a field of a specification is read from a file and written to the stored form.
+
+use crate::file_set::FileSet;
+use crate::log_load::{LogDurability, LogLoad, WhenFull};
+use crate::range::size_text;
+use crate::spec::{
+    Edge, FlushBursts, MixOrder, NewFile, Percent, Process, Steady, SteadyFigure, saturated,
+};
+use iodyno_catalog::{Record, ValueType};
+
+/// A field with a value of a key.
+pub(crate) trait Field: Sized {
+    /// The value at a path; None if it is missing or unreadable.
+    fn read(record: &Record, path: &str) -> Option<Self>;
+
+    /// The value as TOML, with the fewest digits that read back exactly; None: nothing to write.
+    fn text(&self, form: ValueType) -> Option<String>;
+}
+
+impl Field for u64 {
+    fn read(record: &Record, path: &str) -> Option<Self> {
+        record.whole(path)
+    }
+
+    fn text(&self, form: ValueType) -> Option<String> {
+        Some(match form {
+            ValueType::Bytes => format!("\"{}\"", size_text(*self)),
+            ValueType::Time(..) => format!("\"{self}ns\""),
+            _ => self.to_string(),
+        })
+    }
+}
+
+/// An excessive value saturates, so that the rules refuse it.
+impl Field for u32 {
+    fn read(record: &Record, path: &str) -> Option<Self> {
+        record.whole(path).map(saturated)
+    }
+
+    fn text(&self, form: ValueType) -> Option<String> {
+        u64::from(*self).text(form)
+    }
+}
+
+impl Field for f64 {
+    fn read(record: &Record, path: &str) -> Option<Self> {
+        record.real(path)
+    }
+
+    fn text(&self, form: ValueType) -> Option<String> {
+        let is_rate = matches!(form, ValueType::Rate);
+        Some(if is_rate { format!("\"{self}/s\"") } else { self.to_string() })
+    }
+}
+
+impl Field for Percent {
+    fn read(record: &Record, path: &str) -> Option<Self> {
+        record.real(path).map(Self::from_fraction)
+    }
+
+    fn text(&self, _form: ValueType) -> Option<String> {
+        Some(format!("\"{self}\""))
+    }
+}
+
+impl Field for bool {
+    fn read(record: &Record, path: &str) -> Option<Self> {
+        record.flag(path)
+    }
+
+    fn text(&self, _form: ValueType) -> Option<String> {
+        Some(self.to_string())
+    }
+}
+
+impl Field for String {
+    fn read(record: &Record, path: &str) -> Option<Self> {
+        record.text(path).map(str::to_owned)
+    }
+
+    fn text(&self, _form: ValueType) -> Option<String> {
+        Some(toml::Value::String(self.clone()).to_string())
+    }
+}
+
+impl<T: Field> Field for Option<T> {
+    fn read(record: &Record, path: &str) -> Option<Self> {
+        T::read(record, path).map(Some)
+    }
+
+    fn text(&self, form: ValueType) -> Option<String> {
+        self.as_ref().and_then(|value| value.text(form))
+    }
+}
+
+/// Names the variants of a type that are the words of a key.
+macro_rules! words {
+    ($($of:ident { $($variant:ident = $word:literal),* })*) => {$(
+        impl $of {
+            /// Words of a file.
+            pub(crate) const WORDS: &'static [&'static str] = &[$($word),*];
+
+            /// The value's word.
+            pub(crate) const fn word(self) -> &'static str {
+                match self { $(Self::$variant => $word,)* }
+            }
+        }
+
+        impl Field for $of {
+            fn read(record: &Record, path: &str) -> Option<Self> {
+                match record.word(path)? {
+                    $($word => Some(Self::$variant),)*
+                    _ => None,
+                }
+            }
+
+            fn text(&self, _form: ValueType) -> Option<String> {
+                Some(format!("\"{}\"", self.word()))
+            }
+        }
+    )*};
+}
+
+words! {
+    NewFile { Written = "written", Allocated = "allocated", Empty = "empty" }
+    MixOrder { Drawn = "drawn", Ratio = "ratio" }
+    Process { Poisson = "poisson", Constant = "constant" }
+    WhenFull { Block = "block", Drop = "drop" }
+    LogDurability { None = "none", Batch = "batch", Each = "each" }
+    SteadyFigure { Iops = "iops", Bandwidth = "bandwidth", Latency = "latency" }
+}
+
+impl FileSet {
+    /// The table before its keys are read.
+    pub(super) const EMPTY: Self =
+        Self { files: 1, size: Edge::Share(Percent::ALL), extent_bytes: None };
+}
+
+impl FlushBursts {
+    /// The table before its keys are read.
+    pub(super) const ONE: Self = Self { every: 1, burst: 1 };
+}
+
+impl LogLoad {
+    /// The table without keys.
+    pub(super) const DEFAULT: Self = Self {
+        message_bytes: Self::DEFAULT_MESSAGE_BYTES,
+        rate_per_s: None,
+        publishers: 1,
+        backlog: None,
+        when_full: WhenFull::Block,
+        durability: LogDurability::Batch,
+        fua: false,
+        batch: None,
+        commit_chunks: 16,
+        readers: 0,
+        replay_chunks: Self::DEFAULT_REPLAY_CHUNKS,
+    };
+}
+
+impl Steady {
+    /// The table before its keys are read.
+    pub(super) const DEFAULT: Self = Self {
+        figure: SteadyFigure::Iops,
+        by_slope: false,
+        within: Percent::ALL,
+        window_ns: 2_000_000_000,
+        after_ns: 0,
+    };
+}
