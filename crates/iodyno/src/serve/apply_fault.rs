@@ -2,17 +2,18 @@
 //! afterwards and the data lost by a power cut.
 
 use super::adapters::{Named, adapters_in_words, clear_adapters};
-use super::fault_effect::{self, Effect};
+use super::fault_effect;
 use iodyno_emulate::spec::Part;
 use iodyno_emulate::{AdapterFault, Fault, PartId, System};
 use iodyno_live::control::Answer;
 use iodyno_live::counts::Taken;
-use iodyno_live::fault_command::{self, Ask, KINDS};
+use iodyno_live::fault_command::{self, Ask, Effect, in_effect};
 use iodyno_live::frontend::Served;
 use iodyno_live::metrics;
+use iodyno_live::status::{Status, observe};
 use iodyno_live::store::Store;
+use iodyno_units::human;
 use iodyno_units::human::counted;
-use iodyno_units::{OpKind, human};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,8 +24,8 @@ pub(super) fn answers(live: &Arc<Served>, seed: u64, stop: &Arc<AtomicBool>) -> 
     Arc::new(move |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words.as_slice() {
-            ["status"] => metrics::status(&live),
-            ["metrics"] => json!({ "text": metrics::prometheus(&live) }),
+            ["status"] => Status::Model(observe(&live)).to_json(),
+            ["metrics"] => json!({ "text": metrics::prometheus(&observe(&live)) }),
             ["stop"] => {
                 stop.store(true, Ordering::Relaxed);
                 done(STOPS)
@@ -38,9 +39,6 @@ pub(super) fn answers(live: &Arc<Served>, seed: u64, stop: &Arc<AtomicBool>) -> 
 
 /// Answer to `stop`.
 pub(super) const STOPS: &str = "the server flushes, and ends";
-
-/// Consequence of a power failure for clients.
-const HOST_IS_CUT: &str = "connections and open files ended with it";
 
 /// The answer to a command that was executed.
 pub(super) fn done(text: &str) -> Value {
@@ -309,92 +307,6 @@ fn incomplete_arrays(live: &Served) -> Vec<String> {
     lacking.into_iter().filter_map(words).collect()
 }
 
-/// The state after a command, in words. `device`: the word for a device.
-pub(super) fn in_effect(ask: &Ask, was_off: bool, device: &str, effect: &Effect) -> String {
-    let named = || match *ask {
-        Ask::Fault(fault) => {
-            fault.part().map_or(String::new(), |part| format!("{device} {part}: "))
-        }
-        Ask::Corrupt { volume, .. } => format!("{device} {volume}: "),
-        Ask::Full { volume } | Ask::Resize { volume, .. } => format!("volume {volume}: "),
-        Ask::ClearAll => String::new(),
-    };
-    match effect {
-        Effect::Usual => named() + &usual_effect(ask, was_off, device),
-        Effect::None(why) => format!("{}no effect: {why}", named()),
-        Effect::Rebuilt(by) | Effect::FirstFails(by) => {
-            let usual = usual_effect(ask, was_off, device);
-            let usual = named() + usual.trim_end_matches(UNTIL_WRITTEN);
-            match effect {
-                Effect::Rebuilt(_) => format!("{usual}; {by}, and no read fails"),
-                _ => format!("{usual}; the first read that meets it fails, then {by}"),
-            }
-        }
-    }
-}
-
-/// How a damaged range is repaired.
-const UNTIL_WRITTEN: &str = " until written again, or clear";
-
-/// The state after a command with its usual effect, without the name of its subject.
-fn usual_effect(ask: &Ask, was_off: bool, device: &str) -> String {
-    let of = |kind: Option<OpKind>| {
-        let word = KINDS.iter().find(|k| Some(k.0) == kind).map(|k| k.1);
-        word.unwrap_or("operations")
-    };
-    let size = human::size;
-    match *ask {
-        Ask::Fault(fault) => {
-            match fault {
-                Fault::PowerCut => format!("the power failed, and is back: {HOST_IS_CUT}"),
-                Fault::PowerOff => {
-                    format!("the power is off until power-on: everything fails; {HOST_IS_CUT}")
-                }
-                Fault::PowerOn => "the power is on".to_owned(),
-                Fault::Lose { .. } if was_off => "gone until clear; the power is off".to_owned(),
-                // (An array does not take the device back.)
-                Fault::Lose { .. } if device == "device" => "gone until replace".to_owned(),
-                Fault::Lose { .. } => "gone until clear: everything fails".to_owned(),
-                Fault::Replace { .. } => "another device, which holds nothing".to_owned(),
-                Fault::Hang { .. } => "nothing completes until clear".to_owned(),
-                Fault::Slow { factor, .. } if factor <= 1.0 => "as fast as usual".to_owned(),
-                Fault::Slow { factor, .. } => {
-                    format!("everything takes {factor} times as long, until clear")
-                }
-                Fault::Delay { delay_ns: 0, kind, .. } => format!("{} are not delayed", of(kind)),
-                Fault::Delay { delay_ns, kind, .. } => {
-                    let delay = human::time_ns(delay_ns as f64);
-                    format!("{} end {delay} later, until clear", of(kind))
-                }
-                Fault::Errors { percent: 0.0, kind, .. } => format!("{} do not fail", of(kind)),
-                Fault::Errors { percent, kind, .. } => {
-                    format!("{percent} % of {} fail, until clear", of(kind))
-                }
-                Fault::Latent { offset_bytes, len_bytes, .. } => {
-                    let (at, len) = (size(offset_bytes), size(len_bytes));
-                    format!("{len} at {at} can't be read{UNTIL_WRITTEN}")
-                }
-                Fault::Page { offset_bytes, .. } => {
-                    format!("the flash page at {} can't be read", size(offset_bytes))
-                }
-                Fault::Block { offset_bytes, .. } => {
-                    format!("the erase block at {} can't be read", size(offset_bytes))
-                }
-                Fault::Adapters(_) => String::new(),
-                Fault::Clear { .. } if was_off => "no fault but the power, which is off".to_owned(),
-                Fault::Clear { .. } => "no fault".to_owned(),
-            }
-        }
-        Ask::Full { .. } => "full until clear: writes where there is no data fail".to_owned(),
-        Ask::Resize { size_bytes, .. } => format!("its size is {} from now on", size(size_bytes)),
-        Ask::Corrupt { offset_bytes, len_bytes, .. } => {
-            let (at, len) = (size(offset_bytes), size(len_bytes));
-            format!("{len} at {at} are corrupt{UNTIL_WRITTEN}")
-        }
-        Ask::ClearAll => "no fault is in effect".to_owned(),
-    }
-}
-
 /// The data lost by a power cut: failed operations, then one line per volume with a loss.
 fn losses(taken: &[Taken]) -> String {
     let failed = taken.iter().map(|taken| taken.failed).sum();
@@ -437,24 +349,5 @@ mod tests {
             losses(&[taken(0, dropped(12, 49_152, 0)), taken(0, dropped(0, 1 << 20, 0))]),
             "in flight: 0 operations failed\nvolume 0 lost 12 writes (48 KiB), acknowledged and not flushed\nvolume 1 lost all that it held (1 MiB): it is memory"
         );
-    }
-
-    /// Every command has a description of its effect, with its volume and its figures.
-    #[test]
-    fn a_command_says_what_is_in_effect() {
-        for (command, says) in [
-            ("slow x10 1", "volume 1: everything takes 10 times as long, until clear"),
-            ("slow x1", "volume 0: as fast as usual"),
-            ("delay 5ms", "volume 0: operations end 5.00 ms later, until clear"),
-            ("delay 0ms flushes", "volume 0: flushes are not delayed"),
-            ("error 0.5% reads 2", "volume 2: 0.5 % of reads fail, until clear"),
-            ("error 0%", "volume 0: operations do not fail"),
-            ("resize 1GiB", "volume 0: its size is 1 GiB from now on"),
-            ("clear", "no fault is in effect"),
-        ] {
-            let words: Vec<&str> = command.split(' ').collect();
-            let ask = fault_command::parse(&words).unwrap();
-            assert_eq!(in_effect(&ask, false, "volume", &Effect::Usual), says);
-        }
     }
 }

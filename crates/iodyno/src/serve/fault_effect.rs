@@ -3,23 +3,10 @@
 
 use iodyno_emulate::spec::Part;
 use iodyno_emulate::{Fault, Held, Machine, PartId};
-use iodyno_live::fault_command::Ask;
+use iodyno_live::fault_command::{Ask, Effect};
 use iodyno_live::frontend::Served;
 use iodyno_live::store::{Store, UNIT_BYTES};
 use std::ops::Range;
-
-/// Effect of a fault on readers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Effect {
-    /// The effect that the reply states.
-    Usual,
-    /// The named part rebuilds the data: no read fails.
-    Rebuilt(&'static str),
-    /// The first read of the range fails; then the named part rebuilds the data.
-    FirstFails(&'static str),
-    /// No effect, with the reason.
-    None(String),
-}
 
 const NOTHING_STORED: &str = "nothing is stored there";
 const IN_BUFFER: &str = "what is stored there is in the write buffer, and its landing repairs the place: flush, and wait until `status` shows an empty buffer";

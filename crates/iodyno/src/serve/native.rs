@@ -1,12 +1,13 @@
 //! `--speed native`: the store without a machine. Acknowledged writes are in the backing store, as
 //! in a device with a protected buffer: killing the server loses none.
 
-use super::apply_fault::{Numbered, STOPS, done, in_effect};
-use super::fault_effect::{Effect, of_corruption};
+use super::apply_fault::{Numbered, STOPS, done};
+use super::fault_effect::of_corruption;
 use iodyno_emulate::{Fault, System};
 use iodyno_live::control::Answer as ControlAnswer;
-use iodyno_live::fault_command::{self, Ask};
+use iodyno_live::fault_command::{self, Ask, Effect, in_effect};
 use iodyno_live::frontend::nbd::{described, failed};
+use iodyno_live::status::{NativeStatus, NativeVolumeStatus, Status};
 use iodyno_live::store::Store;
 use iodyno_nbd::{Answer, Export, Info, Io, Kind, Peer, Session};
 use iodyno_units::IoError;
@@ -97,10 +98,11 @@ pub(super) fn answer(stores: &[Arc<Store>], stop: &Arc<AtomicBool>) -> Box<Contr
                 done(STOPS)
             }
             ["status"] => {
-                let volumes = stores.iter().map(|s| {
-                    json!({ "capacity_bytes": s.capacity_bytes(), "memory_bytes": s.memory_bytes() })
+                let volumes = stores.iter().map(|store| NativeVolumeStatus {
+                    capacity_bytes: store.capacity_bytes(),
+                    memory_bytes: store.memory_bytes(),
                 });
-                json!({ "speed": "native", "volumes": volumes.collect::<Vec<_>>() })
+                Status::Native(NativeStatus { volumes: volumes.collect() }).to_json()
             }
             ["metrics"] => {
                 json!({ "error": "at native speed there are no metrics: they describe the model" })

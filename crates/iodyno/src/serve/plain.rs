@@ -6,6 +6,7 @@ use super::{READY, config, control, endpoints, insert, of_the_model, start, uri,
 use crate::args::Serve;
 use crate::failure::Failure;
 use crate::{complain, signals};
+use iodyno_live::status::{MemoryStatus, Named, Status};
 use iodyno_nbd::ram::Ram;
 use iodyno_nbd::{Export, Exports, Kind, Server};
 use iodyno_units::human;
@@ -49,16 +50,15 @@ fn status(size_bytes: u64, server: Option<&Weak<Server>>) -> Value {
     let server = server.and_then(Weak::upgrade);
     let seen = server.map(|server| server.counters()).unwrap_or_default();
     let requests = Kind::ALL.map(|kind| (kind.name().to_owned(), seen.requests[kind as usize]));
-    let requests = requests.into_iter().filter(|(_, n)| *n > 0).map(|(k, n)| (k, json!(n)));
-    json!({
-        "speed": "plain memory",
-        "size_bytes": size_bytes,
-        "connections": seen.connections,
-        "requests": requests.collect::<serde_json::Map<_, _>>(),
-        "read_bytes": seen.read_bytes,
-        "written_bytes": seen.written_bytes,
-        "errors": seen.errors + seen.refused,
+    Status::Memory(MemoryStatus {
+        size_bytes,
+        connections: seen.connections,
+        requests: Named(requests.into_iter().filter(|(_, n)| *n > 0).collect()),
+        read_bytes: seen.read_bytes,
+        written_bytes: seen.written_bytes,
+        errors: seen.errors + seen.refused,
     })
+    .to_json()
 }
 
 fn answer(line: &str, stop: &AtomicBool, status: impl Fn() -> Value) -> Value {
