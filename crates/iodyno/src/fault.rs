@@ -1,8 +1,9 @@
 //! `iodyno fault` and `iodyno status`: commands to a running server, and its answers as text.
 
 use crate::args::{FaultFlags, Status as StatusFlags};
+use crate::console::{print, print_json};
 use crate::failure::Failure;
-use crate::{print, print_json, serve};
+use crate::serve;
 use iodyno_live::status::Status;
 use iodyno_units::text::clean_lines;
 use std::process::ExitCode;

@@ -2,10 +2,10 @@
 //! of vdbench): `convert`, and the request of `run` for one.
 
 use crate::args::{Convert, Run};
-use crate::beside::with_neighbours;
+use crate::console::{print, remark};
 use crate::failure::Failure;
+use crate::named_work::Workloads;
 use crate::overrides::override_all;
-use crate::{fill_first, print, remark};
 use iodyno_exchange::fio::{Job, JobFile, Note, Process, Surroundings};
 use iodyno_run::{ListedCell, RunRequest, Work};
 use iodyno_targets::output::{Folder, Output};
@@ -16,9 +16,6 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
-
-/// Default of --max-errors.
-const MAX_ERRORS: u64 = 100;
 
 /// Environment of a job file that is run: options that correspond to given flags of the run are covered by them.
 #[derive(Debug)]
@@ -43,16 +40,8 @@ impl Surroundings for OfRun<'_> {
     }
 
     fn gives(&self, flag: &str) -> bool {
-        let Self(flags) = self;
-        match flag {
-            "poll" => flags.poll,
-            "find-rate" => flags.find_rate.is_some(),
-            "require" => !flags.require.is_empty(),
-            "cpus" | "numa" => flags.cpus.is_some() || flags.numa.is_some(),
-            "max-errors" => flags.max_errors != MAX_ERRORS,
-            "verify-only" => flags.verify_only,
-            _ => false,
-        }
+        let given = &self.0.given;
+        given.has(flag) || flag == "cpus" && given.has("numa")
     }
 }
 
@@ -220,9 +209,8 @@ fn show_traps(jobs: &[&Job]) {
     }
 }
 
-/// Reads the jobs of a foreign workload for a sweep; they must run one after the other.
-pub(crate) fn one_by_one(flags: &Run) -> Result<JobFile, Failure> {
-    let file = iodyno_exchange::read(&flags.workload, &flags.section, &OfRun(flags))?;
+/// The workloads of jobs, for a sweep; they must run one after the other.
+pub(crate) fn one_by_one(file: &JobFile, flags: &Run) -> Result<Workloads, Failure> {
     if let Some(group) = file.groups.iter().find(|group| group.len() > 1) {
         let names: Vec<&str> = group.iter().map(|job| job.name.as_str()).collect();
         return Err(Failure::input(format!(
@@ -232,7 +220,7 @@ pub(crate) fn one_by_one(flags: &Run) -> Result<JobFile, Failure> {
             names[0]
         )));
     }
-    let targets: BTreeSet<usize> = own_targets(&file, flags)?.into_values().collect();
+    let targets: BTreeSet<usize> = own_targets(file, flags)?.into_values().collect();
     if targets.len() > 1 {
         return Err(Failure::input(format!(
             "`{}` has jobs for several targets, and a sweep runs each job on all of --on: give --section NAME and its target alone",
@@ -241,14 +229,20 @@ pub(crate) fn one_by_one(flags: &Run) -> Result<JobFile, Failure> {
     }
     let jobs: Vec<&Job> = file.jobs().collect();
     show_traps(&jobs);
-    Ok(file)
+    let members = jobs.iter().map(|job| (job.name.clone(), job.spec.clone()));
+    Ok(Workloads { name: file.name.clone(), members: members.collect() })
 }
 
-/// Converts a job file for `run`: the file, one cell per group with simultaneous jobs, and the changes by flags, in
-/// words.
-pub(crate) fn cells(flags: &Run) -> Result<(JobFile, Vec<ListedCell>, Vec<String>), Failure> {
-    let file = iodyno_exchange::read(&flags.workload, &flags.section, &OfRun(flags))?;
-    let own_targets = own_targets(&file, flags)?;
+/// The cells of a list, and the changes that flags made to them, in words.
+#[derive(Debug)]
+pub(crate) struct Cells {
+    pub(crate) cells: Vec<ListedCell>,
+    pub(crate) changes: Vec<String>,
+}
+
+/// The cells of jobs: one per group of simultaneous jobs, and one per job that reads back what another wrote.
+pub(crate) fn cells(file: &JobFile, flags: &Run) -> Result<Cells, Failure> {
+    let own_targets = own_targets(file, flags)?;
     let jobs: Vec<&Job> = file.jobs().collect();
     show_traps(&jobs);
     let is_alone = file.groups.iter().all(|group| group.len() == 1);
@@ -281,13 +275,7 @@ pub(crate) fn cells(flags: &Run) -> Result<(JobFile, Vec<ListedCell>, Vec<String
             cells.extend(at_once(vec![(job, check, check.spec.clone())]));
         }
     }
-    if !flags.with.is_empty() {
-        let words;
-        (cells, words) = with_neighbours(cells, &flags.with)?;
-        changes.extend(words);
-    }
-    cells.splice(0..0, fill_first::cell(flags)?);
-    Ok((file, cells, changes))
+    Ok(Cells { cells, changes })
 }
 
 /// A cell of simultaneous jobs: for each, the job that names its target, the job itself and its changed workload.
@@ -391,11 +379,12 @@ pub(crate) fn on_targets(
         ))
     };
     let engines: BTreeSet<_> = file.jobs().map(|job| job.engine).collect();
-    let is_chosen = flags.engine.is_some() || flags.vary.iter().any(|v| v.starts_with("engine="));
+    let is_chosen =
+        flags.given.has("engine") || flags.vary.iter().any(|v| v.starts_with("engine="));
     if matches!(request.work, Work::Method { .. }) && engines.len() > 1 && !is_chosen {
         return Err(differ("engines", "give --engine"));
     }
-    if flags.engine.is_none() && request.targets.iter().all(is_real) && engines.len() == 1 {
+    if !flags.given.has("engine") && request.targets.iter().all(is_real) && engines.len() == 1 {
         let named = engines.first().copied().flatten();
         request.engine = named.and_then(|name| name.parse().ok());
     }

@@ -15,8 +15,9 @@ mod transport_calibration;
 mod volumes;
 
 use crate::args::{Serve, Speed};
+use crate::console::{complain, remark, shown};
 use crate::failure::Failure;
-use crate::{complain, remark, scrape, secrets, shown, signals};
+use crate::{scrape, secrets, signals};
 use frontends::Frontends;
 use iodyno_drive::clock::Clock;
 use iodyno_emulate::spec::{self, Kind, Preconditioned, Written};
@@ -326,7 +327,7 @@ fn native_only(flags: &Serve) -> Result<(), Failure> {
     }
     match of_the_model(flags) {
         Some(flag) => Err(Failure::input(format!(
-            "{flag} concerns the model's times, and --speed native has none: leave one of them out"
+            "--{flag} concerns the model's times, and --speed native has none: leave one of them out"
         ))),
         None => Ok(()),
     }
@@ -352,15 +353,8 @@ fn single_devices_only(flags: &Serve, system: &System) -> Result<(), Failure> {
 
 /// The first given flag that has an effect only with a model.
 fn of_the_model(flags: &Serve) -> Option<&'static str> {
-    let given = [
-        ("--dilate", flags.dilate.is_some()),
-        ("--record", flags.record.is_some()),
-        ("--scenario", flags.scenario.is_some()),
-        ("--metrics", flags.metrics.is_some()),
-        ("--fuse", flags.fuse.is_some()),
-        ("--ublk", flags.ublk),
-    ];
-    given.iter().find(|g| g.1).map(|g| g.0)
+    let of_the_model = ["dilate", "record", "scenario", "metrics", "fuse", "ublk"];
+    flags.given.first_of(&of_the_model)
 }
 
 fn announce(

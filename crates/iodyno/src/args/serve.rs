@@ -1,6 +1,6 @@
 //! Flags of the commands that serve storage, and of those that talk to a server.
 
-use super::{emulated, socket};
+use super::{Given, emulated, socket};
 use clap::{Args, ValueEnum};
 use iodyno_targets::TargetName;
 use iodyno_units::parse_size;
@@ -102,6 +102,9 @@ pub struct Serve {
     /// Set the seed of all random behaviour of the device
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+    /// The flags that are given.
+    #[arg(skip)]
+    pub given: Given,
 }
 
 /// Flags of `fault`.

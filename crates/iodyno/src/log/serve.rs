@@ -3,9 +3,10 @@
 use super::check::{cannot_open, describe};
 use super::create;
 use crate::args::LogServe;
+use crate::console::{complain, remark, shown};
 use crate::failure::Failure;
 use crate::serve::{Access, server_tls};
-use crate::{complain, remark, shown, signals};
+use crate::signals;
 use iodyno_logserver::storage::{self, OpenStorage, Purpose};
 use iodyno_logserver::{Found, Limits, Server, ServerOptions, StartError, open_log};
 use iodyno_msglog::{CommitRule, Durability, LogOptions, recovery};

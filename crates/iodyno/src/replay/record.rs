@@ -1,7 +1,8 @@
 //! The replay of a record of served storage on the system that it describes, in virtual time.
 
+use crate::console::{print, print_json, remark};
 use crate::failure::{Failure, OPEN};
-use crate::{print, print_json, remark, serve};
+use crate::serve;
 use iodyno_catalog::input::Input;
 use iodyno_emulate::{Completion, Machine};
 use iodyno_live::record::Record;

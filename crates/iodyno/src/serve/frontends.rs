@@ -67,7 +67,7 @@ impl Frontends {
             Failure::target(format!("--fuse {at}: {e}{help}"))
         })?);
         for name in names {
-            let _ = writeln!(self.words, "file    {}", crate::shown(&folder.join(name)));
+            let _ = writeln!(self.words, "file    {}", crate::console::shown(&folder.join(name)));
         }
         Ok(())
     }

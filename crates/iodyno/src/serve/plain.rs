@@ -4,8 +4,9 @@
 use super::apply_fault::{STOPS, done};
 use super::{READY, config, control, endpoints, insert, of_the_model, start, uri, wait};
 use crate::args::Serve;
+use crate::console::complain;
 use crate::failure::Failure;
-use crate::{complain, signals};
+use crate::signals;
 use iodyno_live::status::{MemoryStatus, Named, Status};
 use iodyno_nbd::ram::Ram;
 use iodyno_nbd::{Export, Exports, Kind, Server};
@@ -74,17 +75,11 @@ fn answer(line: &str, stop: &AtomicBool, status: impl Fn() -> Value) -> Value {
 
 /// Refuses all flags except those of NBD's frontends.
 fn nothing_more(flags: &Serve) -> Result<(), Failure> {
-    let of_a_device = [
-        ("--backing", !flags.backing.is_empty()),
-        ("--memory", flags.memory.is_some()),
-        ("--speed", flags.speed.is_some()),
-        ("--size", flags.size.is_some()),
-        ("--image", !flags.image.is_empty()),
-    ];
-    let given = of_a_device.iter().find(|g| g.1).map(|g| g.0).or_else(|| of_the_model(flags));
+    let of_a_device = ["backing", "memory", "speed", "size", "image"];
+    let given = flags.given.first_of(&of_a_device).or_else(|| of_the_model(flags));
     match given {
         Some(flag) => Err(Failure::input(format!(
-            "{flag} is for emulated storage, such as ramdisk-ddr3-16g; {} is plain memory",
+            "--{flag} is for emulated storage, such as ramdisk-ddr3-16g; {} is plain memory",
             flags.device
         ))),
         None => Ok(()),

@@ -82,7 +82,7 @@ pub(super) fn play(plan: Plan, live: &Arc<Served>, seed: u64, stop: &Arc<AtomicB
                 Ok(answer) => answer["text"].as_str().unwrap_or_default().to_owned(),
                 Err(why) => why,
             };
-            said.lines().for_each(|line| crate::remark("scenario", line));
+            said.lines().for_each(|line| crate::console::remark("scenario", line));
         }
     });
 }

@@ -3,8 +3,8 @@
 
 use super::apply_fault::Numbered;
 use crate::args::Serve;
+use crate::console::{complain, remark, shown};
 use crate::failure::Failure;
-use crate::{complain, remark, shown};
 use iodyno_emulate::spec::Part;
 use iodyno_emulate::{PartId, System};
 use iodyno_live::served::{ArrayFolder, VolumeFolder, stores_needed, volume_folders};
