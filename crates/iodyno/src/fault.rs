@@ -3,16 +3,20 @@
 use crate::args::{FaultFlags, Status as StatusFlags};
 use crate::console::{print, print_json};
 use crate::failure::Failure;
-use crate::serve;
+use iodyno_live::control::SAY_TIMEOUT_S;
 use iodyno_live::status::Status;
 use iodyno_units::text::clean_lines;
+use serde_json::Value;
+use std::io::ErrorKind;
+use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Executes `iodyno fault`.
 pub(crate) fn command(flags: &FaultFlags) -> Result<ExitCode, Failure> {
-    let path = serve::socket(&flags.control);
+    let path = socket(&flags.control);
     let line = flags.fault.join(" ");
-    let said = if line == "stop" { serve::stop(path)? } else { serve::say(path, &line)? };
+    let said = if line == "stop" { stop(path)? } else { say(path, &line)? };
     match said["text"].as_str() {
         Some(text) => print(&clean_lines(&format!("{}\n", text.trim_end()))),
         None => print_json(&said),
@@ -21,12 +25,12 @@ pub(crate) fn command(flags: &FaultFlags) -> Result<ExitCode, Failure> {
 
 /// Executes `iodyno status`.
 pub(crate) fn status(flags: &StatusFlags) -> Result<ExitCode, Failure> {
-    let path = serve::socket(&flags.control);
+    let path = socket(&flags.control);
     if flags.metrics {
-        let said = serve::say(path, "metrics")?;
+        let said = say(path, "metrics")?;
         return print(&clean_lines(said["text"].as_str().unwrap_or_default()));
     }
-    let said = serve::say(path, "status")?;
+    let said = say(path, "status")?;
     if flags.json {
         return print_json(&said);
     }
@@ -37,4 +41,54 @@ pub(crate) fn status(flags: &StatusFlags) -> Result<ExitCode, Failure> {
         ))
     })?;
     print(&clean_lines(&status.text()))
+}
+
+/// The path of a control socket as given by a user: `unix:PATH` or `PATH`.
+fn socket(text: &str) -> &Path {
+    Path::new(text.strip_prefix("unix:").unwrap_or(text))
+}
+
+/// Timeout for a server to end, s.
+const STOP_TIMEOUT_S: u64 = 60;
+
+/// Tells a server to end, and waits for it.
+fn stop(path: &Path) -> Result<Value, Failure> {
+    let (mut said, has_ended) =
+        iodyno_live::control::stop(path, Duration::from_secs(STOP_TIMEOUT_S))
+            .map_err(|e| no_answer(path, "stop", &e))?;
+    if let Some(error) = said["error"].as_str() {
+        return Err(Failure::input(error));
+    }
+    if !has_ended {
+        return Err(Failure::target(format!(
+            "{}: the server has not ended for {STOP_TIMEOUT_S} s: it may have much to write yet; `lsof` of its files shows \
+             the process",
+            path.display()
+        )));
+    }
+    said["text"] = "the server has flushed, and ended".into();
+    Ok(said)
+}
+
+/// Sends a line to a control socket, and returns the answer.
+fn say(path: &Path, line: &str) -> Result<Value, Failure> {
+    let said = iodyno_live::control::say(path, line).map_err(|e| no_answer(path, line, &e))?;
+    match said["error"].as_str() {
+        Some(error) => Err(Failure::input(error)),
+        None => Ok(said),
+    }
+}
+
+fn no_answer(path: &Path, line: &str, e: &std::io::Error) -> Failure {
+    let at = path.display();
+    Failure::target(match e.kind() {
+        ErrorKind::TimedOut => format!(
+            "{at}: the server has not answered for {SAY_TIMEOUT_S} s: it is there, and busy; it may carry out `{line}` \
+                 yet, which `iodyno status` shows"
+        ),
+        ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
+            format!("{at}: the server ended before it answered `{line}`")
+        }
+        _ => format!("{at}: {e}: is a server there, started with --control unix:{at}?"),
+    })
 }

@@ -4,9 +4,10 @@
 use crate::args::{Convert, Run};
 use crate::console::{print, remark};
 use crate::failure::Failure;
+use crate::job_surroundings::{OfConvert, target_of};
 use crate::named_work::Workloads;
 use crate::overrides::override_all;
-use iodyno_exchange::fio::{Job, JobFile, Note, Process, Surroundings};
+use iodyno_exchange::fio::{Job, JobFile, Note};
 use iodyno_run::{ListedCell, RunRequest, Work};
 use iodyno_targets::output::{Folder, Output};
 use iodyno_targets::{Direct, TargetName};
@@ -14,50 +15,7 @@ use iodyno_workload::{NewFile, Spec};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::path::Path;
 use std::process::ExitCode;
-
-/// Environment of a job file that is run: options that correspond to given flags of the run are covered by them.
-#[derive(Debug)]
-pub(crate) struct OfRun<'a>(pub(crate) &'a Run);
-
-impl Surroundings for OfRun<'_> {
-    fn included(&self, path: &Path) -> Result<String, String> {
-        Process.included(path)
-    }
-
-    fn variable(&self, name: &str) -> Option<String> {
-        Process.variable(name)
-    }
-
-    fn is_device(&self, path: &Path) -> Option<bool> {
-        Process.is_device(path)
-    }
-
-    fn is_target(&self, path: &Path) -> bool {
-        let Self(flags) = self;
-        target_of(&flags.on, path).is_some()
-    }
-
-    fn gives(&self, flag: &str) -> bool {
-        let given = &self.0.given;
-        given.has(flag) || flag == "cpus" && given.has("numa")
-    }
-}
-
-/// Index of the target that a job names as its file or device, where there are several.
-fn target_of(targets: &[TargetName], file: &Path) -> Option<usize> {
-    if targets.len() < 2 {
-        return None;
-    }
-    let real =
-        |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.components().collect());
-    let file = real(file.strip_prefix("./").unwrap_or(file));
-    targets.iter().position(|target| match target {
-        TargetName::Path { path, .. } => real(path) == file,
-        _ => false,
-    })
-}
 
 /// Index of the target of each job, by the job's name; empty if no job names a target. If one does, all must: a job without
 /// its own would run on the targets of others.
@@ -83,28 +41,6 @@ fn own_targets(file: &JobFile, flags: &Run) -> Result<BTreeMap<String, usize>, F
         "`{}`: `{}` runs on the target that it names, and `{}` names none of --on: {remedy}; or give one target by --on, which all jobs share",
         flags.workload, first.name, other.name
     )))
-}
-
-/// Environment of a job file that is converted: the flags of the run are not known yet.
-#[derive(Debug)]
-struct OfConvert;
-
-impl Surroundings for OfConvert {
-    fn included(&self, path: &Path) -> Result<String, String> {
-        Process.included(path)
-    }
-
-    fn variable(&self, name: &str) -> Option<String> {
-        Process.variable(name)
-    }
-
-    fn is_device(&self, path: &Path) -> Option<bool> {
-        Process.is_device(path)
-    }
-
-    fn gives(&self, _flag: &str) -> bool {
-        true
-    }
 }
 
 /// Joins the words of a fio command line into one: those after `fio` in `iodyno run fio --name=a --rw=read`.

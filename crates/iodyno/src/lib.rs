@@ -18,6 +18,7 @@ mod fault;
 mod fill_first;
 mod foreign_workload;
 mod hints;
+mod job_surroundings;
 mod legal_flags;
 mod live;
 mod log;
@@ -42,6 +43,7 @@ mod size;
 mod study;
 mod style;
 mod terminals;
+mod tls;
 
 use args::{Cli, Command};
 use clap::CommandFactory as _;

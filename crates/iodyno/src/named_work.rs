@@ -2,8 +2,8 @@
 
 use crate::args::Run;
 use crate::failure::Failure;
-use crate::foreign_workload::OfRun;
 use crate::hints;
+use crate::job_surroundings::OfRun;
 use iodyno_catalog::File;
 use iodyno_exchange::fio::JobFile;
 use iodyno_run::find_work;

@@ -1,10 +1,11 @@
 //! The control socket's answers for a served machine: executes fault commands, and describes the faults in effect
 //! afterwards and the data lost by a power cut.
 
-use super::adapters::{Named, adapters_in_words, clear_adapters};
-use super::fault_effect;
+use crate::adapters::{adapters_in_words, clear_adapters};
+use crate::fault_effect;
+use crate::numbered::Numbered;
 use iodyno_emulate::spec::Part;
-use iodyno_emulate::{AdapterFault, Fault, PartId, System};
+use iodyno_emulate::{AdapterFault, Fault, PartId};
 use iodyno_live::control::Answer;
 use iodyno_live::counts::Taken;
 use iodyno_live::fault_command::{self, Ask, Effect, in_effect};
@@ -19,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The control socket's answers for a machine.
-pub(super) fn answers(live: &Arc<Served>, seed: u64, stop: &Arc<AtomicBool>) -> Arc<Answer> {
+pub(crate) fn answers(live: &Arc<Served>, seed: u64, stop: &Arc<AtomicBool>) -> Arc<Answer> {
     let (live, stop) = (Arc::clone(live), Arc::clone(stop));
     Arc::new(move |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -38,117 +39,100 @@ pub(super) fn answers(live: &Arc<Served>, seed: u64, stop: &Arc<AtomicBool>) -> 
 }
 
 /// Answer to `stop`.
-pub(super) const STOPS: &str = "the server flushes, and ends";
+pub(crate) const STOPS: &str = "the server flushes, and ends";
 
 /// The answer to a command that was executed.
-pub(super) fn done(text: &str) -> Value {
+pub(crate) fn done(text: &str) -> Value {
     json!({ "ok": true, "text": text })
 }
 
-/// The meaning of numbers in fault commands: devices, or volumes for commands that are not faults of a device. If
-/// every volume is one device, the numbers are the same.
-pub(super) struct Numbered {
-    devices_bytes: Vec<u64>,
-    volumes_bytes: Vec<u64>,
-    adapters: Named,
-    /// The word for a device: `device` or `volume`.
-    pub(super) device: &'static str,
-}
-
-impl Numbered {
-    /// Numbering for a system whose volumes have these sizes.
-    pub(super) fn of(system: &System, volumes_bytes: Vec<u64>) -> Self {
-        let adapters = Named::of(system);
-        if !system.numbers_devices() {
-            return Self { adapters, ..Self::alone(volumes_bytes) };
-        }
-        let devices_bytes = system.devices().map(|placed| placed.device.capacity_bytes()).collect();
-        Self { devices_bytes, volumes_bytes, adapters, device: "device" }
-    }
-
-    /// Numbering for volumes that are one device each.
-    pub(super) fn alone(sizes_bytes: Vec<u64>) -> Self {
-        Self {
-            devices_bytes: sizes_bytes.clone(),
-            volumes_bytes: sizes_bytes,
-            adapters: Named::default(),
-            device: "volume",
-        }
-    }
-
-    /// Checks that a request names an existing device or volume, and a range within it.
-    pub(super) fn check(&self, ask: &Ask) -> Result<(), String> {
-        use Fault::{Block, Latent, Page};
-        if let Ask::Fault(Fault::Adapters(fault)) = ask {
-            return self.adapters.check(*fault);
-        }
-        let (number, end_bytes) = match *ask {
-            Ask::Fault(fault) => {
-                let end_bytes = match fault {
-                    Latent { offset_bytes, len_bytes, .. } => offset_bytes + len_bytes,
-                    Page { offset_bytes, .. } | Block { offset_bytes, .. } => offset_bytes + 1,
-                    _ => 0,
-                };
-                (fault.part().map_or(0, |part| part.0), end_bytes)
-            }
-            Ask::Corrupt { volume, offset_bytes, len_bytes } => (volume, offset_bytes + len_bytes),
-            Ask::Resize { volume, size_bytes } => (volume, size_bytes),
-            Ask::Full { volume } => (volume, 0),
-            Ask::ClearAll => return Ok(()),
-        };
-        let (what, sizes_bytes) = match ask {
-            Ask::Resize { .. } | Ask::Full { .. } => ("volume", &self.volumes_bytes),
-            _ => (self.device, &self.devices_bytes),
-        };
-        match sizes_bytes.get(number as usize) {
-            None if sizes_bytes.len() == 1 => {
-                Err(format!("there is no {what} {number}: there is one, and its number is 0"))
-            }
-            None => {
-                let last = sizes_bytes.len() - 1;
-                Err(format!("there is no {what} {number}: they are 0 to {last}"))
-            }
-            Some(capacity) if end_bytes > *capacity => {
-                Err(format!("beyond the end: {what} {number} has {capacity} bytes"))
-            }
-            Some(_) => Ok(()),
-        }
-    }
-}
-
 /// Applies a request to a served system, and returns the answer.
-pub(super) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<Value, String> {
-    let (numbered, is_off, devices, fixed) = live.look(|machine, _, _| {
+pub(crate) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<Value, String> {
+    let (numbered, was_off) = live.look(|machine, _, _| {
         let numbered = Numbered::of(machine.system(), live.capacities_bytes().to_vec());
-        let devices = machine.system().devices();
-        let fixed = devices.clone().enumerate().filter(|(_, placed)| !placed.device.hot_swap);
-        let fixed: Vec<usize> = fixed.map(|(number, _)| number).collect();
-        (numbered, machine.fault_state(0).off, devices.count() as u32, fixed)
+        (numbered, machine.fault_state(0).off)
     });
     numbered.check(ask)?;
     let effect = fault_effect::of(live, ask);
     let adapters_before = live.look(|machine, _, _| machine.adapters());
-    let mut taken = Vec::new();
+    refuse(live, ask, was_off, numbered.device)?;
+    let taken = carry_out(live, ask, seed, was_off);
+    let mut text = in_effect(ask, was_off, numbered.device, &effect);
+    let mut why_none = if let Effect::None(why) = effect { Some(why) } else { None };
+    let mut has_array = false;
     match ask {
-        Ask::Fault(Fault::PowerCut) if is_off => {
-            return Err("the power is off: say power-on first".to_owned());
-        }
-        Ask::Fault(Fault::Replace { part }) if !is_off && fixed.contains(&part.index()) => {
-            return Err(format!(
-                "{} {part} can't be replaced under power (`bay.hot_swap` of its file): say power-off, replace, power-on",
-                numbered.device
-            ));
-        }
-        Ask::Fault(Fault::Adapters(AdapterFault::Access { from, .. }))
-            if let Some(why) = live
-                .look(|machine, _, _| machine.adapters())
-                .and_then(|state| state.access_is_fixed(*from)) =>
-        {
-            return Err(why);
+        Ask::Fault(Fault::Adapters(_)) => {
+            let state = live.look(|machine, _, _| machine.adapters());
+            if state == adapters_before {
+                why_none = Some("that is their state already".to_owned());
+            }
+            text = state.map_or(text, |state| adapters_in_words(&state));
+            if let Some(why) = &why_none {
+                text = format!("no effect: {why}\n{text}");
+            }
         }
         Ask::Fault(fault) => {
-            taken = live.inject(*fault);
-            if let Fault::Clear { part } = *fault {
+            if let Some(array) = fault.part().and_then(|part| array_in_words(live, part)) {
+                text = format!("{text}\n{array}");
+                has_array = true;
+            }
+        }
+        Ask::ClearAll => {
+            text = [text].into_iter().chain(incomplete_arrays(live)).collect::<Vec<_>>().join("\n");
+        }
+        _ => {}
+    }
+    let is_lost = matches!(ask, Ask::Fault(Fault::Lose { .. }));
+    let loses = is_lost || matches!(ask, Ask::Fault(Fault::PowerCut | Fault::PowerOff));
+    let loses = loses && !was_off;
+    // (The other members of an array have the data that one member loses.)
+    if loses && !has_array {
+        text = format!("{text}\n{}", losses(&taken));
+        if is_lost && taken.iter().any(|taken| taken.dropped.bytes > 0) {
+            text += "\nthe next flush on each connection fails";
+        }
+    }
+    let mut answer = done(&text);
+    if let Some(why) = why_none {
+        answer["no_effect"] = why.into();
+    }
+    if loses {
+        answer["taken"] = taken.iter().enumerate().map(losses_of_volume).collect();
+    }
+    Ok(answer)
+}
+
+/// Refuses a request that is impossible in the present state.
+fn refuse(live: &Served, ask: &Ask, is_off: bool, device: &str) -> Result<(), String> {
+    let why = live.look(|machine, _, _| match *ask {
+        Ask::Fault(Fault::PowerCut) if is_off => {
+            Some("the power is off: say power-on first".to_owned())
+        }
+        Ask::Fault(Fault::Replace { part }) if !is_off => {
+            let placed = machine.system().devices().nth(part.index());
+            placed.filter(|placed| !placed.device.hot_swap).map(|_| {
+                format!(
+                    "{device} {part} can't be replaced under power (`bay.hot_swap` of its file): say power-off, replace, power-on"
+                )
+            })
+        }
+        Ask::Fault(Fault::Adapters(AdapterFault::Access { from, .. })) => {
+            machine.adapters().and_then(|state| state.access_is_fixed(from))
+        }
+        Ask::Full { volume } if !machine.system().is_device(volume) => Some(format!(
+            "volume {volume} is an array, or behind adapters: full is for a single device"
+        )),
+        _ => None,
+    });
+    why.map_or(Ok(()), Err)
+}
+
+/// Carries out a request, and returns the losses of each volume.
+fn carry_out(live: &Served, ask: &Ask, seed: u64, is_off: bool) -> Vec<Taken> {
+    match *ask {
+        Ask::Fault(fault) => {
+            let taken = live.inject(fault);
+            if let Fault::Clear { part } = fault {
                 let volume = live.look(|machine, stores, _| {
                     stores[part.index()].clear_corruption();
                     machine.system().volumes.iter().position(|volume| volume.root == part)
@@ -157,21 +141,16 @@ pub(super) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<Value, String
                     live.set_full(volume as u32, false);
                 }
             }
+            return taken;
         }
-        Ask::Full { volume } => {
-            if live.look(|machine, _, _| !machine.system().is_device(*volume)) {
-                return Err(format!(
-                    "volume {volume} is an array, or behind adapters: full is for a single device"
-                ));
-            }
-            live.set_full(*volume, true);
-        }
-        Ask::Resize { volume, size_bytes } => live.resize(*volume, *size_bytes),
+        Ask::Full { volume } => live.set_full(volume, true),
+        Ask::Resize { volume, size_bytes } => live.resize(volume, size_bytes),
         Ask::Corrupt { volume, offset_bytes, len_bytes } => {
-            let range = *offset_bytes..offset_bytes + len_bytes;
-            live.look(|_, stores, _| stores[*volume as usize].corrupt(&range, seed));
+            let range = offset_bytes..offset_bytes + len_bytes;
+            live.look(|_, stores, _| stores[volume as usize].corrupt(&range, seed));
         }
         Ask::ClearAll => {
+            let devices = live.look(|machine, _, _| machine.system().devices().count() as u32);
             for part in (0..devices).map(PartId) {
                 live.inject(Fault::Clear { part });
             }
@@ -185,59 +164,18 @@ pub(super) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<Value, String
             live.look(|_, stores, _| stores.iter().for_each(Store::clear_corruption));
         }
     }
-    let mut text = in_effect(ask, is_off, numbered.device, &effect);
-    let mut why_none = if let Effect::None(why) = effect { Some(why) } else { None };
-    let array = match ask {
-        Ask::Fault(Fault::Adapters(_)) => {
-            let state = live.look(|machine, _, _| machine.adapters());
-            if state == adapters_before {
-                why_none = Some("that is their state already".to_owned());
-            }
-            text = state.map_or(text, |state| adapters_in_words(&state));
-            if let Some(why) = &why_none {
-                text = format!("no effect: {why}\n{text}");
-            }
-            None
-        }
-        Ask::Fault(fault) => fault.part().and_then(|part| array_in_words(live, part)),
-        Ask::ClearAll => {
-            text = [text].into_iter().chain(incomplete_arrays(live)).collect::<Vec<_>>().join("\n");
-            None
-        }
-        _ => None,
-    };
-    if let Some(array) = &array {
-        text = format!("{text}\n{array}");
-    }
-    let mut answer = done(&text);
-    if let Some(why) = why_none {
-        answer["no_effect"] = why.into();
-    }
-    let loses = |fault: &Fault| {
-        matches!(fault, Fault::PowerCut | Fault::PowerOff | Fault::Lose { .. }) && !is_off
-    };
-    if matches!(ask, Ask::Fault(fault) if loses(fault)) {
-        // (The other members of an array have the data that one member loses.)
-        if array.is_none() {
-            let mut text = format!("{text}\n{}", losses(&taken));
-            let is_alive = matches!(ask, Ask::Fault(Fault::Lose { .. }));
-            if is_alive && taken.iter().any(|taken| taken.dropped.bytes > 0) {
-                text += "\nthe next flush on each connection fails";
-            }
-            answer["text"] = text.into();
-        }
-        let of_volume = |(volume, taken): (usize, &Taken)| {
-            json!({
-                "volume": volume,
-                "in_flight": taken.failed,
-                "dropped_writes": taken.dropped.writes,
-                "dropped_bytes": taken.dropped.bytes,
-                "torn_writes": taken.dropped.torn,
-            })
-        };
-        answer["taken"] = taken.iter().enumerate().map(of_volume).collect();
-    }
-    Ok(answer)
+    Vec::new()
+}
+
+/// The losses of a volume, for programs.
+fn losses_of_volume((volume, taken): (usize, &Taken)) -> Value {
+    json!({
+        "volume": volume,
+        "in_flight": taken.failed,
+        "dropped_writes": taken.dropped.writes,
+        "dropped_bytes": taken.dropped.bytes,
+        "torn_writes": taken.dropped.torn,
+    })
 }
 
 /// The state of the array of which a device is a member, and of the arrays above it.

@@ -14,7 +14,7 @@ const BY_DEVICE: &str = "the device rebuilds it from its parity";
 const BY_ARRAY: &str = "the array rebuilds it from its other members";
 
 /// The effect that a command would have now.
-pub(super) fn of(live: &Served, ask: &Ask) -> Effect {
+pub(crate) fn of(live: &Served, ask: &Ask) -> Effect {
     live.look(|machine, stores, _| match *ask {
         Ask::Fault(fault) => of_fault(machine, fault),
         Ask::Corrupt { volume: device, offset_bytes, len_bytes } => {
@@ -48,7 +48,7 @@ pub(super) fn of(live: &Served, ask: &Ask) -> Effect {
 }
 
 /// The effect of damage to stored bytes, at native speed.
-pub(super) fn of_corruption(store: &Store, range_bytes: &Range<u64>) -> Effect {
+pub(crate) fn of_corruption(store: &Store, range_bytes: &Range<u64>) -> Effect {
     match store.held(range_bytes) {
         Held::OnMedium => Effect::Usual,
         Held::InBuffer => Effect::None(IN_BUFFER.to_owned()),
