@@ -1,15 +1,20 @@
 //! The command line: every command and flag, with the texts of `--help`, the man pages and the shell completions. One
 //! definition produces all of them.
 
+mod given;
 mod log;
 mod log_bench;
+mod measuring;
 mod replay;
 mod run;
 mod serve;
 mod size;
 
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
-use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use clap::{
+    Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum, ValueHint,
+};
+pub use given::Given;
 use iodyno_measure::{Metric, Threshold};
 use iodyno_report::fio::COARSENESS_MAX;
 use iodyno_targets::TargetName;
@@ -21,12 +26,14 @@ pub use log::{
     LogReplay, LogServe,
 };
 pub use log_bench::LogBench;
+pub use measuring::Measuring;
 pub use replay::Replay;
 use run::EXAMPLES;
 use run::run_name as trace_name;
 pub use run::{DEFAULT_TARGET, Run};
 pub use serve::{FaultFlags, Serve, Speed, Status};
 pub use size::Size;
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -51,6 +58,28 @@ pub struct Cli {
 pub(crate) const NOTEBOOK_VARIABLE: &str = "IODYNO_NOTEBOOK";
 
 impl Cli {
+    /// Parses the words of a command line, the program's name first.
+    ///
+    /// # Errors
+    /// The message for the user, which may be the help.
+    pub fn of_words(words: &[OsString]) -> Result<Self, clap::Error> {
+        let mut command = Self::command();
+        let matches = command.try_get_matches_from_mut(words)?;
+        let mut cli = Self::from_arg_matches(&matches).map_err(|e| e.format(&mut command))?;
+        if let Some((name, matches)) = matches.subcommand()
+            && let Some(command) = command.find_subcommand(name)
+        {
+            let given = Given::of(matches, command);
+            match &mut cli.command {
+                Command::Run(flags) => flags.given = given,
+                Command::Replay(flags) => flags.given = given,
+                Command::Serve(flags) => flags.given = given,
+                _ => {}
+            }
+        }
+        Ok(cli)
+    }
+
     /// Without a notebook where the environment's variable is empty, as if it were not set.
     pub(crate) fn with_notebook_of_environment(mut self) -> Self {
         let is_empty = std::env::var_os(NOTEBOOK_VARIABLE).is_some_and(|name| name.is_empty());
@@ -523,7 +552,6 @@ fn target(text: &str) -> Result<TargetName, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory as _;
 
     /// What the help says of a flag.
     fn help(command: &str, flag: &str) -> String {

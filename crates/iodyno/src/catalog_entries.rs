@@ -1,7 +1,8 @@
 //! `catalog`: lists the catalog's entries, each with a one-line description, and prints their files.
 
+use crate::console::{print, print_json};
 use crate::failure::Failure;
-use crate::{method, print, print_json};
+use crate::method;
 use iodyno_catalog::{File, Kind, find, list};
 use iodyno_run::find_work::workload;
 use iodyno_units::nearest;

@@ -1,8 +1,8 @@
 //! `check`: reports a target's properties, its writability, and the storage that a run would measure.
 
 use crate::args::Check;
+use crate::console::{print, print_json};
 use crate::failure::Failure;
-use crate::{print, print_json};
 use iodyno_page::terminal::Style;
 use iodyno_page::terminal::text::{clean, labelled};
 use iodyno_run::{Emulated, Files};

@@ -1,8 +1,9 @@
 //! `compare`: compares runs, with an exit code for scripts.
 
 use crate::args::Compare;
+use crate::console::{print, print_json};
 use crate::failure::{Failure, OPEN, SLOWER};
-use crate::{print, print_json, show};
+use crate::show;
 use iodyno_page::terminal::Style;
 use iodyno_report::compare::{self, Finding, Options, Side};
 use std::path::Path;

@@ -4,9 +4,9 @@
 mod render;
 
 use crate::args::Explain;
+use crate::console::{print, print_json};
 use crate::failure::Failure;
 use crate::overrides::with_shape;
-use crate::{print, print_json};
 use iodyno_page::terminal::Style;
 use iodyno_run::explain::{Described, ExplainedCell, predictions, simulate};
 use iodyno_run::{Emulated, Files, described, emulated, find_work};

@@ -1,8 +1,9 @@
 //! `export`: prints a run in another format, or writes it as files in a folder.
 
 use crate::args::{Export, Format};
+use crate::console::{complain, print, print_json};
 use crate::failure::Failure;
-use crate::{complain, print, print_json, show};
+use crate::show;
 use iodyno_notebook::Run;
 use iodyno_report::fio::json::Form;
 use iodyno_report::{csv, fio, hgrm, json, openmetrics, sysbench_text};

@@ -3,6 +3,7 @@
 
 use iodyno_catalog::Problem;
 use iodyno_run::{NotKept, RunError};
+use iodyno_serving::ServeError;
 use iodyno_targets::TargetError;
 use iodyno_units::text::clean_lines;
 
@@ -155,6 +156,16 @@ impl From<iodyno_notebook::Error> for Failure {
     fn from(e: iodyno_notebook::Error) -> Self {
         let kind = if e.is_of_selector() { Kind::Input } else { Kind::Notebook };
         Self::new(kind, e.to_string())
+    }
+}
+
+impl From<ServeError> for Failure {
+    fn from(e: ServeError) -> Self {
+        match e {
+            ServeError::Input(text) => Self::input(text),
+            ServeError::Target(text) => Self::target(text),
+            ServeError::System(e) => e.into(),
+        }
     }
 }
 

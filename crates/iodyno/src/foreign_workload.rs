@@ -2,11 +2,12 @@
 //! of vdbench): `convert`, and the request of `run` for one.
 
 use crate::args::{Convert, Run};
-use crate::beside::with_neighbours;
+use crate::console::{print, remark};
 use crate::failure::Failure;
+use crate::job_surroundings::{OfConvert, target_of};
+use crate::named_work::Workloads;
 use crate::overrides::override_all;
-use crate::{fill_first, print, remark};
-use iodyno_exchange::fio::{Job, JobFile, Note, Process, Surroundings};
+use iodyno_exchange::fio::{Job, JobFile, Note};
 use iodyno_run::{ListedCell, RunRequest, Work};
 use iodyno_targets::output::{Folder, Output};
 use iodyno_targets::{Direct, TargetName};
@@ -14,61 +15,7 @@ use iodyno_workload::{NewFile, Spec};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::path::Path;
 use std::process::ExitCode;
-
-/// Default of --max-errors.
-const MAX_ERRORS: u64 = 100;
-
-/// Environment of a job file that is run: options that correspond to given flags of the run are covered by them.
-#[derive(Debug)]
-pub(crate) struct OfRun<'a>(pub(crate) &'a Run);
-
-impl Surroundings for OfRun<'_> {
-    fn included(&self, path: &Path) -> Result<String, String> {
-        Process.included(path)
-    }
-
-    fn variable(&self, name: &str) -> Option<String> {
-        Process.variable(name)
-    }
-
-    fn is_device(&self, path: &Path) -> Option<bool> {
-        Process.is_device(path)
-    }
-
-    fn is_target(&self, path: &Path) -> bool {
-        let Self(flags) = self;
-        target_of(&flags.on, path).is_some()
-    }
-
-    fn gives(&self, flag: &str) -> bool {
-        let Self(flags) = self;
-        match flag {
-            "poll" => flags.poll,
-            "find-rate" => flags.find_rate.is_some(),
-            "require" => !flags.require.is_empty(),
-            "cpus" | "numa" => flags.cpus.is_some() || flags.numa.is_some(),
-            "max-errors" => flags.max_errors != MAX_ERRORS,
-            "verify-only" => flags.verify_only,
-            _ => false,
-        }
-    }
-}
-
-/// Index of the target that a job names as its file or device, where there are several.
-fn target_of(targets: &[TargetName], file: &Path) -> Option<usize> {
-    if targets.len() < 2 {
-        return None;
-    }
-    let real =
-        |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.components().collect());
-    let file = real(file.strip_prefix("./").unwrap_or(file));
-    targets.iter().position(|target| match target {
-        TargetName::Path { path, .. } => real(path) == file,
-        _ => false,
-    })
-}
 
 /// Index of the target of each job, by the job's name; empty if no job names a target. If one does, all must: a job without
 /// its own would run on the targets of others.
@@ -94,28 +41,6 @@ fn own_targets(file: &JobFile, flags: &Run) -> Result<BTreeMap<String, usize>, F
         "`{}`: `{}` runs on the target that it names, and `{}` names none of --on: {remedy}; or give one target by --on, which all jobs share",
         flags.workload, first.name, other.name
     )))
-}
-
-/// Environment of a job file that is converted: the flags of the run are not known yet.
-#[derive(Debug)]
-struct OfConvert;
-
-impl Surroundings for OfConvert {
-    fn included(&self, path: &Path) -> Result<String, String> {
-        Process.included(path)
-    }
-
-    fn variable(&self, name: &str) -> Option<String> {
-        Process.variable(name)
-    }
-
-    fn is_device(&self, path: &Path) -> Option<bool> {
-        Process.is_device(path)
-    }
-
-    fn gives(&self, _flag: &str) -> bool {
-        true
-    }
 }
 
 /// Joins the words of a fio command line into one: those after `fio` in `iodyno run fio --name=a --rw=read`.
@@ -220,9 +145,8 @@ fn show_traps(jobs: &[&Job]) {
     }
 }
 
-/// Reads the jobs of a foreign workload for a sweep; they must run one after the other.
-pub(crate) fn one_by_one(flags: &Run) -> Result<JobFile, Failure> {
-    let file = iodyno_exchange::read(&flags.workload, &flags.section, &OfRun(flags))?;
+/// The workloads of jobs, for a sweep; they must run one after the other.
+pub(crate) fn one_by_one(file: &JobFile, flags: &Run) -> Result<Workloads, Failure> {
     if let Some(group) = file.groups.iter().find(|group| group.len() > 1) {
         let names: Vec<&str> = group.iter().map(|job| job.name.as_str()).collect();
         return Err(Failure::input(format!(
@@ -232,7 +156,7 @@ pub(crate) fn one_by_one(flags: &Run) -> Result<JobFile, Failure> {
             names[0]
         )));
     }
-    let targets: BTreeSet<usize> = own_targets(&file, flags)?.into_values().collect();
+    let targets: BTreeSet<usize> = own_targets(file, flags)?.into_values().collect();
     if targets.len() > 1 {
         return Err(Failure::input(format!(
             "`{}` has jobs for several targets, and a sweep runs each job on all of --on: give --section NAME and its target alone",
@@ -241,14 +165,20 @@ pub(crate) fn one_by_one(flags: &Run) -> Result<JobFile, Failure> {
     }
     let jobs: Vec<&Job> = file.jobs().collect();
     show_traps(&jobs);
-    Ok(file)
+    let members = jobs.iter().map(|job| (job.name.clone(), job.spec.clone()));
+    Ok(Workloads { name: file.name.clone(), members: members.collect() })
 }
 
-/// Converts a job file for `run`: the file, one cell per group with simultaneous jobs, and the changes by flags, in
-/// words.
-pub(crate) fn cells(flags: &Run) -> Result<(JobFile, Vec<ListedCell>, Vec<String>), Failure> {
-    let file = iodyno_exchange::read(&flags.workload, &flags.section, &OfRun(flags))?;
-    let own_targets = own_targets(&file, flags)?;
+/// The cells of a list, and the changes that flags made to them, in words.
+#[derive(Debug)]
+pub(crate) struct Cells {
+    pub(crate) cells: Vec<ListedCell>,
+    pub(crate) changes: Vec<String>,
+}
+
+/// The cells of jobs: one per group of simultaneous jobs, and one per job that reads back what another wrote.
+pub(crate) fn cells(file: &JobFile, flags: &Run) -> Result<Cells, Failure> {
+    let own_targets = own_targets(file, flags)?;
     let jobs: Vec<&Job> = file.jobs().collect();
     show_traps(&jobs);
     let is_alone = file.groups.iter().all(|group| group.len() == 1);
@@ -281,13 +211,7 @@ pub(crate) fn cells(flags: &Run) -> Result<(JobFile, Vec<ListedCell>, Vec<String
             cells.extend(at_once(vec![(job, check, check.spec.clone())]));
         }
     }
-    if !flags.with.is_empty() {
-        let words;
-        (cells, words) = with_neighbours(cells, &flags.with)?;
-        changes.extend(words);
-    }
-    cells.splice(0..0, fill_first::cell(flags)?);
-    Ok((file, cells, changes))
+    Ok(Cells { cells, changes })
 }
 
 /// A cell of simultaneous jobs: for each, the job that names its target, the job itself and its changed workload.
@@ -391,11 +315,12 @@ pub(crate) fn on_targets(
         ))
     };
     let engines: BTreeSet<_> = file.jobs().map(|job| job.engine).collect();
-    let is_chosen = flags.engine.is_some() || flags.vary.iter().any(|v| v.starts_with("engine="));
+    let is_chosen =
+        flags.given.has("engine") || flags.vary.iter().any(|v| v.starts_with("engine="));
     if matches!(request.work, Work::Method { .. }) && engines.len() > 1 && !is_chosen {
         return Err(differ("engines", "give --engine"));
     }
-    if flags.engine.is_none() && request.targets.iter().all(is_real) && engines.len() == 1 {
+    if !flags.given.has("engine") && request.targets.iter().all(is_real) && engines.len() == 1 {
         let named = engines.first().copied().flatten();
         request.engine = named.and_then(|name| name.parse().ok());
     }

@@ -153,9 +153,6 @@ pub(crate) fn check_target(target: &TargetName) -> Result<(), Failure> {
 /// # Errors
 /// The name is a target's, or not in the catalog.
 pub(crate) fn check_workload(name: &str) -> Result<(), Failure> {
-    if iodyno_exchange::is_foreign(name) {
-        return Ok(());
-    }
     if [Kind::Workload, Kind::Method].into_iter().any(|kind| list(kind).any(|(n, _)| n == name)) {
         return Ok(());
     }

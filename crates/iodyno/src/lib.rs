@@ -10,6 +10,7 @@ mod catalog_entries;
 mod check;
 mod compare;
 mod completers;
+mod console;
 mod explain;
 mod export;
 mod failure;
@@ -17,17 +18,20 @@ mod fault;
 mod fill_first;
 mod foreign_workload;
 mod hints;
+mod job_surroundings;
+mod legal_flags;
 mod live;
 mod log;
 mod log_bench;
 mod merge;
 mod method;
-mod method_flags;
+mod named_work;
 mod overrides;
 mod purge;
 mod ranks;
 mod replay;
 mod report;
+mod request;
 mod resume;
 mod run;
 mod scrape;
@@ -39,17 +43,16 @@ mod size;
 mod study;
 mod style;
 mod terminals;
+mod tls;
 
 use args::{Cli, Command};
-use clap::{CommandFactory as _, Parser as _};
+use clap::CommandFactory as _;
+use console::{complain, print_bytes};
 use failure::Failure;
 use iodyno_ranks::Ranks;
 use iodyno_report::json::Options;
 use iodyno_targets::output::Folder;
-use iodyno_units::text::{clean, is_hidden};
 use std::ffi::OsString;
-use std::io::{BufWriter, Write as _};
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -71,7 +74,7 @@ pub fn stop_flag() -> Arc<AtomicBool> {
 pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     completers::answer_shell();
     let words = foreign_workload::joined(arguments.collect());
-    let cli = match Cli::try_parse_from(&words) {
+    let cli = match Cli::of_words(&words) {
         Ok(cli) => cli.with_notebook_of_environment(),
         // Only the first rank reports an invalid command line, which is the same on all ranks.
         Err(_) if !ranks::of_process().is_first() => return ExitCode::from(2),
@@ -135,77 +138,6 @@ fn dispatch(cli: &Cli, words: &[OsString]) -> Result<ExitCode, Failure> {
         Command::Catalog { name, json } => catalog_entries::command(name.as_deref(), *json),
         Command::Completions { shell } => print_bytes(&completers::script(*shell)),
         Command::Man { folder } => man(folder),
-    }
-}
-
-/// Writes a result to standard output. A closed pipe (`| head`) is not an error.
-fn print_bytes(bytes: &[u8]) -> Result<ExitCode, Failure> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(bytes).and_then(|()| out.flush()) {
-        Ok(()) => Ok(ExitCode::SUCCESS),
-        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
-        Err(e) => Err(Failure::output("standard output", &e)),
-    }
-}
-
-/// Writes to standard error. A closed pipe must not end a measurement, as it would with `eprint!`,
-/// which panics.
-fn complain(text: &str) {
-    let mut err = std::io::stderr().lock();
-    let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
-}
-
-/// A path as one line of text.
-fn shown(path: &Path) -> String {
-    clean(&path.to_string_lossy()).into_owned()
-}
-
-/// Writes a line to standard error: its kind, and words that may quote a file, a server or a device.
-fn remark(kind: &str, words: &str) {
-    complain(&format!("{kind}: {}\n", clean(words)));
-}
-
-fn print(text: &str) -> Result<ExitCode, Failure> {
-    print_bytes(text.as_bytes())
-}
-
-/// Prints an indented JSON document with a line end. Hidden characters are escaped as JSON defines.
-fn print_json(document: &serde_json::Value) -> Result<ExitCode, Failure> {
-    let mut out = Escaping(BufWriter::new(std::io::stdout().lock()));
-    // In pieces: the text may be large.
-    let written = serde_json::to_writer_pretty(&mut out, document).map_err(std::io::Error::from);
-    match written.and_then(|()| out.0.write_all(b"\n")).and_then(|()| out.0.flush()) {
-        Ok(()) => Ok(ExitCode::SUCCESS),
-        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
-        Err(e) => Err(Failure::output("standard output", &e)),
-    }
-}
-
-/// Escapes hidden characters in a JSON stream; each piece has whole characters only.
-struct Escaping<W>(W);
-
-impl<W: std::io::Write> std::io::Write for Escaping<W> {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        let hidden = |c: char| is_hidden(c) && c != '\n';
-        match std::str::from_utf8(bytes) {
-            Ok(text) if text.contains(hidden) => {
-                for c in text.chars() {
-                    if hidden(c) {
-                        for unit in c.encode_utf16(&mut [0; 2]) {
-                            write!(self.0, "\\u{unit:04x}")?;
-                        }
-                    } else {
-                        write!(self.0, "{c}")?;
-                    }
-                }
-            }
-            _ => self.0.write_all(bytes)?,
-        }
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        self.0.flush()
     }
 }
 

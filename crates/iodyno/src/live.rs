@@ -1,9 +1,9 @@
 //! Progress on standard error during a run: on a terminal a single line that is redrawn, elsewhere (such as a CI
 //! log) one line per minute.
 
+use crate::console::{complain, remark};
 use crate::scrape::RunMetrics;
 use crate::terminals::Terminals;
-use crate::{complain, remark};
 use iodyno_drive::Progress;
 use iodyno_measure::{Cell, Interval};
 use iodyno_page::terminal::Style;

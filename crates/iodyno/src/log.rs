@@ -10,8 +10,9 @@ mod read_target;
 mod serve;
 
 use crate::args::{Cli, Log, LogCommand};
+use crate::console::print;
 use crate::failure::Failure;
-use crate::{log_bench, print, secrets};
+use crate::{log_bench, secrets};
 use iodyno_catalog::input::read_bytes;
 use iodyno_page::terminal::Style;
 use std::ffi::OsString;

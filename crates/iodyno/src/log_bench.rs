@@ -2,18 +2,15 @@
 
 use crate::args::{Cli, LogBench};
 use crate::failure::Failure;
-use crate::run::{Output, Page, carry_out, process};
-use crate::{hints, show, style};
+use crate::hints;
+use crate::request::{process, stored};
+use crate::run::{Output, carry_out};
 use iodyno_catalog::FileError;
-use iodyno_drive::EngineOptions;
 use iodyno_page::terminal::Style;
-use iodyno_run::{Files, ListedCell, ResolvedRun, RunRequest, Work};
+use iodyno_run::{ListedCell, ResolvedRun, RunRequest, Work};
 use iodyno_workload::{LogDurability, LogLoad, Spec, WhenFull};
 use std::ffi::OsString;
 use std::process::ExitCode;
-
-/// Failed operations after which a run stops; a log stops at its first.
-const MAX_ERRORS: u64 = 100;
 
 pub(crate) fn command(
     flags: &LogBench,
@@ -21,19 +18,9 @@ pub(crate) fn command(
     words: &[OsString],
     style: Style,
 ) -> Result<ExitCode, Failure> {
-    let words = words.iter().map(|w| w.to_string_lossy().into_owned()).collect();
-    let notebook =
-        if flags.no_notebook { None } else { Some(show::path(cli.notebook.as_deref())?) };
-    let run = ResolvedRun::new(request(flags)?, process(words, notebook))?;
-    let output = Output {
-        json: flags.json || flags.series,
-        series: flags.series,
-        quiet: flags.quiet,
-        detail: style::detail(flags.shown),
-        report: flags.report.clone().map(|at| at.map_or(Page::ById, Page::At)),
-        metrics: None,
-    };
-    carry_out(&run, cli, &output, style)
+    let notebook = flags.measuring.notebook(cli)?;
+    let run = ResolvedRun::new(request(flags)?, process(stored(words), notebook))?;
+    carry_out(&run, cli, &Output::of(&flags.measuring, None), style)
 }
 
 fn request(flags: &LogBench) -> Result<RunRequest, Failure> {
@@ -47,28 +34,7 @@ fn request(flags: &LogBench) -> Result<RunRequest, Failure> {
         };
         cells.push(ListedCell::new(name, spec(flags, durability)?));
     }
-    Ok(RunRequest {
-        name: flags.name.clone(),
-        changed: None,
-        work: Work::Cells(cells),
-        repeats: flags.repeat,
-        thresholds: flags.require.clone(),
-        targets: flags.on.clone(),
-        folder: std::env::current_dir().unwrap_or_default(),
-        files: Files::default(),
-        seed: flags.seed,
-        engine: flags.engine,
-        options: EngineOptions::default(),
-        processors: flags.cpus.clone(),
-        system_clock: false,
-        interval_ns: flags.interval,
-        errors_max: MAX_ERRORS,
-        shard: None,
-        ranks: iodyno_run::RanksRequest::default(),
-        read_only: false,
-        destroy: flags.destroy.clone(),
-        record_trace: None,
-    })
+    Ok(flags.measuring.request(&flags.on, flags.name.clone(), Work::Cells(cells)))
 }
 
 /// The workload, equal to one from a file with a table `[log]`.

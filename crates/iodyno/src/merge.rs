@@ -1,8 +1,9 @@
 //! `merge`: merges the shards of a run.
 
 use crate::args::Cli;
+use crate::console::print;
 use crate::failure::Failure;
-use crate::{print, show};
+use crate::show;
 use iodyno_notebook::Notebook;
 use iodyno_page::terminal::Style;
 use iodyno_report::terminal;

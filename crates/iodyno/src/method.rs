@@ -2,26 +2,25 @@
 
 use crate::args::Run;
 use crate::failure::Failure;
+use crate::fill_first;
+use crate::legal_flags::no_effect;
+use crate::named_work::Workloads;
 use crate::overrides::override_all;
-use crate::{fill_first, foreign_workload, hints, method_flags};
-use iodyno_catalog::{Kind, find};
-use iodyno_exchange::fio::JobFile;
-use iodyno_method::{Axis, AxisKind, Choice, MethodSource, Sweep, Value};
+use iodyno_catalog::{File, Kind, find};
+use iodyno_method::{Axis, AxisKind, Choice, Method, MethodSource, Sweep, Value};
 use iodyno_run::{find_work, volumes};
 use iodyno_targets::TargetName;
 
-/// A method that a command line requests.
+/// A sweep that a command line requests.
 #[derive(Debug)]
 pub(crate) struct Asked {
     pub(crate) source: MethodSource,
     /// The changes that flags made to the varied workload, in words.
     pub(crate) changes: Vec<String>,
-    /// The foreign workload that is varied, whose jobs determine the engine and the page cache.
-    pub(crate) jobs: Option<JobFile>,
 }
 
-/// The requested method, if any: by a name, by a file, or by `--vary` over a workload.
-pub(crate) fn source(flags: &Run) -> Result<Option<Asked>, Failure> {
+/// A method from its file, with the choices of flags.
+pub(crate) fn of_file(file: File, flags: &Run) -> Result<MethodSource, Failure> {
     let choice = Choice {
         setting: flags.setting.clone(),
         threads: flags.threads,
@@ -29,42 +28,64 @@ pub(crate) fn source(flags: &Run) -> Result<Option<Asked>, Failure> {
         active: flags.active.map(|active| active.to_string()),
         scale: flags.scale,
     };
-    hints::check_workload(&flags.workload)?;
-    let is_foreign = iodyno_exchange::is_foreign(&flags.workload);
-    let file = if is_foreign { None } else { find_work::method_file(&flags.workload)? };
-    if let Some(file) = file {
-        let given =
-            [("--vary", !flags.vary.is_empty()), ("--find-rate", flags.find_rate.is_some())];
-        if let Some((flag, _)) = given.into_iter().find(|(_, given)| *given) {
+    let source = find_work::method_source(file, choice)?;
+    refuse_closed_choices(&source, flags)?;
+    Ok(source)
+}
+
+/// Refuses choices that the method's file does not leave open: the method is the same without them, and with any
+/// other value.
+///
+/// # Errors
+/// The first such flag.
+fn refuse_closed_choices(source: &MethodSource, flags: &Run) -> Result<(), Failure> {
+    let stages = |choice: Choice| {
+        Method::new(MethodSource { choice, ..source.clone() }).ok().map(|m| (m.stages, m.setting))
+    };
+    let mine = &source.choice;
+    let mut others: Vec<(&str, Choice)> = Vec::new();
+    // Another valid value.
+    let next = |n: u32| if n < 512 { n + 1 } else { n - 1 };
+    if let Some(n) = mine.threads {
+        others.push(("threads", Choice { threads: Some(next(n)), ..mine.clone() }));
+    }
+    if let Some(n) = mine.depth {
+        others.push(("depth", Choice { depth: Some(next(n)), ..mine.clone() }));
+    }
+    if let Some(range) = &mine.active {
+        let other = if range == "0%..50%" { "0%..25%" } else { "0%..50%" };
+        others.push(("active", Choice { active: Some(other.to_owned()), ..mine.clone() }));
+    }
+    let with = stages(mine.clone());
+    for (flag, other) in others {
+        if with.is_some() && with == stages(other) {
+            let how = "itself in each of its stages";
+            return Err(Failure::input(no_effect(flag, &flags.workload, how, "")));
+        }
+    }
+    let real = |target: &TargetName| !matches!(target, TargetName::Model(_));
+    if flags.reuse {
+        let prepares = Method::new(source.clone()).is_ok_and(|m| {
+            m.purges() || m.stages.iter().any(|s| matches!(s.act, iodyno_method::Act::Fill(_)))
+        });
+        if !prepares {
             return Err(Failure::input(format!(
-                "`{}` is a method and says itself what varies: take {flag} out, or name a workload",
+                "--reuse has no effect on `{}`, which neither purges nor fills: take it out",
                 flags.workload
             )));
         }
-        method_flags::refuse_of_workloads(flags)?;
-        let source = find_work::method_source(file, choice)?;
-        method_flags::refuse_closed_choices(&source, flags)?;
-        return Ok(Some(Asked { source, changes: Vec::new(), jobs: None }));
+        if !flags.on.iter().any(real) {
+            return Err(Failure::input(
+                "--reuse has no effect on emulated targets, whose state is constructed: take it out",
+            ));
+        }
     }
-    if flags.vary.is_empty() && flags.find_rate.is_none() {
-        return Ok(None);
-    }
-    method_flags::refuse_of_files(flags)?;
-    swept(flags).map(Some)
+    Ok(())
 }
 
-/// A sweep over a workload. The workloads' texts include the changes by flags.
-fn swept(flags: &Run) -> Result<Asked, Failure> {
-    let jobs = iodyno_exchange::is_foreign(&flags.workload)
-        .then(|| foreign_workload::one_by_one(flags))
-        .transpose()?;
-    let (name, mut members) = match &jobs {
-        Some(file) => {
-            let all = file.jobs().map(|job| (job.name.clone(), job.spec.clone()));
-            (file.name.clone(), all.collect())
-        }
-        None => find_work::members(&flags.workload)?,
-    };
+/// A sweep over workloads, whose texts include the changes by flags.
+pub(crate) fn sweep(named: Workloads, flags: &Run) -> Result<Asked, Failure> {
+    let Workloads { name, mut members } = named;
     let changes = override_all(&mut members, flags, true)?;
     let workloads = members.into_iter().map(|(name, spec)| (name, spec.to_toml())).collect();
     let mut axes: Vec<Axis> = Vec::new();
@@ -72,17 +93,7 @@ fn swept(flags: &Run) -> Result<Asked, Failure> {
         let refused = |why: String| Failure::input(format!("--vary {vary}: {why}"));
         let axis: Axis = vary.parse().map_err(refused)?;
         let name = axis.kind.name();
-        let fixed = match axis.kind {
-            AxisKind::Depth => flags.depth.is_some(),
-            AxisKind::Threads => flags.threads.is_some(),
-            AxisKind::Block => flags.block.is_some(),
-            AxisKind::Rate => flags.rate.is_some(),
-            AxisKind::Read => flags.read.is_some(),
-            AxisKind::Engine => flags.engine.is_some(),
-            AxisKind::Fsync => flags.fsync.is_some(),
-            _ => false,
-        };
-        if fixed {
+        if flags.given.has(name) {
             return Err(Failure::input(format!(
                 "--{name} has no effect beside --vary {vary}, which sets it in each cell: leave one of them out"
             )));
@@ -101,7 +112,7 @@ fn swept(flags: &Run) -> Result<Asked, Failure> {
     let sweep = Sweep {
         axes,
         order: flags.order.unwrap_or_default(),
-        repeats: flags.repeat,
+        repeats: flags.measuring.repeat,
         fill_passes: fill_first::passes(flags)?,
         find_rate: flags.find_rate,
         ceilings: ceilings.collect::<Result<_, _>>()?,
@@ -111,7 +122,7 @@ fn swept(flags: &Run) -> Result<Asked, Failure> {
     let name = format!("{what} of {name}");
     let sweep = Some(sweep);
     let source = MethodSource { name, sweep, workloads, choice, ..MethodSource::default() };
-    Ok(Asked { source, changes, jobs })
+    Ok(Asked { source, changes })
 }
 
 /// Refuses an axis that would change nothing on these targets.
@@ -142,4 +153,34 @@ fn refuse_idle_axis(flags: &Run, axis: &Axis) -> Result<(), String> {
 pub(crate) fn about(name: &str) -> Result<String, Failure> {
     let file = find(Kind::Method, name)?;
     Ok(find_work::method(find_work::method_source(file, Choice::default())?)?.about)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Cli, Command};
+    use crate::named_work::NamedWork;
+
+    /// A choice is refused if the file makes it, and accepted if the file leaves it open.
+    #[test]
+    fn a_choice_is_taken_where_it_is_open() {
+        for (flag, method, refused) in [
+            ("--depth 3", "pts-lat", true),
+            ("--threads 3", "pts-lat", true),
+            ("--depth 3", "pts-iops", false),
+            ("--threads 3", "pts-iops", false),
+            ("--active 0%..50%", "pts-lat", false),
+            ("--reuse", "depth", true),
+            ("--reuse", "pts-iops", false),
+            ("--setting client", "pts-iops", false),
+        ] {
+            let words = format!("iodyno run {method} --on null:1GiB {flag}");
+            let words: Vec<std::ffi::OsString> = words.split(' ').map(Into::into).collect();
+            let cli = Cli::of_words(&words).unwrap();
+            let Command::Run(flags) = &cli.command else { unreachable!() };
+            let Ok(NamedWork::Method(file)) = NamedWork::read(flags) else { panic!("{method}") };
+            let said = of_file(file, flags).err().map(|failure| failure.render(false));
+            assert_eq!(said.is_some(), refused, "{method} {flag}: {said:?}");
+        }
+    }
 }

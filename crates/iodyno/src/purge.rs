@@ -1,8 +1,9 @@
 //! `purge`: restores a target to its unwritten state, and reports the result.
 
 use crate::args::{Cli, Purge};
+use crate::console::{complain, print, print_json};
 use crate::failure::Failure;
-use crate::{complain, print, print_json, show, signals};
+use crate::{show, signals};
 use iodyno_notebook::Notebook;
 use iodyno_page::terminal::Style;
 use iodyno_page::terminal::text::{clean, labelled};

@@ -5,15 +5,16 @@ mod record;
 mod summary;
 
 use crate::args::{Cli, Replay};
+use crate::console::remark;
 use crate::failure::Failure;
-use crate::run::{Output, Page, carry_out, process};
-use crate::{hints, remark, show, style};
+use crate::hints;
+use crate::request::{process, stored};
+use crate::run::{Output, carry_out};
 use iodyno_catalog::Problem;
 use iodyno_catalog::input::Input;
-use iodyno_drive::EngineOptions;
 use iodyno_exchange::trace::{Selection, is_record, read};
 use iodyno_page::terminal::Style;
-use iodyno_run::{Files, ResolvedRun, RunRequest, TraceRequest, Work, trace_ops_max};
+use iodyno_run::{ResolvedRun, RunRequest, TraceRequest, Work, trace_ops_max};
 use iodyno_workload::Timing;
 use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader};
@@ -28,27 +29,17 @@ pub(crate) fn command(
     if flags.on.is_empty() {
         return without_target(flags);
     }
-    let words = words.iter().map(|w| w.to_string_lossy().into_owned()).collect();
-    let notebook =
-        if flags.no_notebook { None } else { Some(show::path(cli.notebook.as_deref())?) };
-    let run = ResolvedRun::new(request(flags)?, process(words, notebook))?;
+    let notebook = flags.measuring.notebook(cli)?;
+    let run = ResolvedRun::new(request(flags)?, process(stored(words), notebook))?;
     for words in &run.notes {
         remark("note", words);
     }
     if let Some(replay) = run.cells.first().and_then(|cell| cell.replay.as_ref())
-        && !flags.quiet
+        && !flags.measuring.quiet
     {
         remark("trace", &summary::line(replay.trace.summary()));
     }
-    let output = Output {
-        json: flags.json || flags.series,
-        series: flags.series,
-        quiet: flags.quiet,
-        detail: style::detail(flags.shown),
-        report: flags.report.clone().map(|at| at.map_or(Page::ById, Page::At)),
-        metrics: None,
-    };
-    carry_out(&run, cli, &output, style)
+    carry_out(&run, cli, &Output::of(&flags.measuring, None), style)
 }
 
 fn selection(flags: &Replay) -> Selection {
@@ -74,23 +65,16 @@ fn without_target(flags: &Replay) -> Result<ExitCode, Failure> {
         return Err(Failure::input(format!("{named}: it is empty; a record is a regular file")));
     }
     if is_record(beginning) && !flags.summary {
-        let given = [
-            ("--format", flags.format.is_some()),
-            ("--only", !flags.only.is_empty()),
-            ("--from", flags.from.is_some()),
-            ("--to", flags.to.is_some()),
-            ("--align", flags.align.is_some()),
-        ];
-        if let Some((flag, _)) = given.into_iter().find(|(_, given)| *given) {
+        if let Some(flag) = flags.given.first_of(&["format", "only", "from", "to", "align"]) {
             return Err(Failure::input(format!(
-                "{named}: a record runs again as a whole: leave {flag} out, or give --on or --summary"
+                "{named}: a record runs again as a whole: leave --{flag} out, or give --on or --summary"
             )));
         }
-        return record::replay(&flags.file, flags.json);
+        return record::replay(&flags.file, flags.measuring.json);
     }
     let chosen = selection(flags);
     let file = read(from, &named, &chosen, trace_ops_max(false)).map_err(Failure::from)?;
-    summary::print(&named, &file, flags.json)
+    summary::print(&named, &file, flags.measuring.json)
 }
 
 fn request(flags: &Replay) -> Result<RunRequest, Failure> {
@@ -118,26 +102,11 @@ fn request(flags: &Replay) -> Result<RunRequest, Failure> {
         depth: flags.depth,
         content: flags.content.clone(),
     };
+    let name = flags.name.clone().unwrap_or(name);
     Ok(RunRequest {
-        name: flags.name.clone().unwrap_or(name),
-        changed: None,
-        work: Work::Trace(Box::new(work)),
-        repeats: flags.repeat,
-        thresholds: flags.require.clone(),
-        targets: flags.on.clone(),
-        folder: std::env::current_dir().unwrap_or_default(),
-        files: Files::default(),
-        seed: flags.seed,
-        engine: flags.engine,
-        options: EngineOptions::default(),
-        processors: flags.cpus.clone(),
-        system_clock: false,
-        interval_ns: flags.interval,
         errors_max: flags.max_errors,
-        shard: None,
-        ranks: iodyno_run::RanksRequest::default(),
         read_only: flags.read_only,
-        destroy: flags.destroy.clone(),
         record_trace: flags.record_trace.clone(),
+        ..flags.measuring.request(&flags.on, name, Work::Trace(Box::new(work)))
     })
 }

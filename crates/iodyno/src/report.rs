@@ -1,8 +1,9 @@
 //! `report` and `import`: export runs as a page, and read them back from it.
 
 use crate::args::{Import, Report};
+use crate::console::{complain, print, print_bytes, print_json};
 use crate::failure::Failure;
-use crate::{complain, print, print_bytes, print_json, show};
+use crate::show;
 use iodyno_catalog::input::{InputError, read_text};
 use iodyno_notebook::{Notebook, Run, portable};
 use iodyno_page::terminal::{Style, text};

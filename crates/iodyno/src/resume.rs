@@ -2,7 +2,8 @@
 
 use crate::args::Cli;
 use crate::failure::Failure;
-use crate::run::{Output, carry_out, process};
+use crate::request::process;
+use crate::run::{Output, carry_out};
 use crate::{ranks, show};
 use iodyno_notebook::Notebook;
 use iodyno_page::terminal::Style;

@@ -1,22 +1,24 @@
 //! `run`: translates the command line into a request, and prints the outcome.
 
-use crate::args::{Cli, DEFAULT_TARGET, Run};
+use crate::args::{Cli, Measuring, Run};
 use crate::beside::with_neighbours;
+use crate::console::{complain, print, print_json, remark};
 use crate::failure::{Failure, METHOD_FAILED, NOT_HELD};
+use crate::foreign_workload::Cells;
 use crate::live::Live;
+use crate::method::Asked;
+use crate::named_work::{NamedWork, Workloads};
 use crate::overrides::{overridden, override_all};
+use crate::request::{process, stored};
 use crate::scrape::RunMetrics;
 use crate::{
-    complain, fill_first, foreign_workload, hints, method, method_flags, print, print_json, ranks,
-    remark, report, scrape, signals, style,
+    fill_first, foreign_workload, hints, legal_flags, method, ranks, report, scrape, style,
 };
 use iodyno_drive::EngineOptions;
 use iodyno_page::terminal::Style;
 use iodyno_report::terminal;
 use iodyno_report::{RunVerdict, json, thresholds};
-use iodyno_run::{
-    Files, ListedCell, Process, Processors, RanksRequest, ResolvedRun, RunRequest, Work, find_work,
-};
+use iodyno_run::{ListedCell, Processors, RanksRequest, ResolvedRun, RunRequest, Work};
 use iodyno_targets::TargetName;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -34,10 +36,8 @@ pub(crate) fn command(
     words: &[OsString],
     style: Style,
 ) -> Result<ExitCode, Failure> {
-    let words: Vec<String> = words.iter().map(|w| w.to_string_lossy().into_owned()).collect();
-    let notebook = (!flags.no_notebook).then(|| ranks::notebook(cli.notebook.as_deref()));
-    let notebook = ranks::agreed(notebook.transpose())?;
-    let resolved = |request| ResolvedRun::new(request, process(words.clone(), notebook.clone()));
+    let notebook = flags.measuring.notebook(cli)?;
+    let resolved = |request| ResolvedRun::new(request, process(stored(words), notebook.clone()));
     let mut run = None;
     // With the texts of all files: the other ranks need no files.
     let request = ranks::of_first(|| {
@@ -49,15 +49,7 @@ pub(crate) fn command(
     for words in remarks(&run).iter().filter(|_| ranks::of_process().is_first()) {
         remark("note", words);
     }
-    let output = Output {
-        json: flags.json || flags.series,
-        series: flags.series,
-        quiet: flags.quiet,
-        detail: style::detail(flags.shown),
-        report: flags.report.clone().map(|at| at.map_or(Page::ById, Page::At)),
-        metrics: metrics(flags)?,
-    };
-    carry_out(&run, cli, &output, style)
+    carry_out(&run, cli, &Output::of(&flags.measuring, metrics(flags)?), style)
 }
 
 /// Starts serving metrics, if requested.
@@ -68,7 +60,7 @@ fn metrics(flags: &Run) -> Result<Option<RunMetrics>, Failure> {
             "--metrics is for one process: leave it out with iodyno-mpi, and export the run when it is over",
         ));
     }
-    at.map(|at| RunMetrics::serve(at, flags.quiet)).transpose()
+    at.map(|at| RunMetrics::serve(at, flags.measuring.quiet)).transpose()
 }
 
 /// Distinct remarks on possible mistakes in the workloads.
@@ -90,6 +82,20 @@ pub(crate) struct Output {
     pub(crate) report: Option<Page>,
     /// Metrics that are served during the run; None if not requested.
     pub(crate) metrics: Option<RunMetrics>,
+}
+
+impl Output {
+    /// The destinations and formats that flags choose.
+    pub(crate) fn of(flags: &Measuring, metrics: Option<RunMetrics>) -> Self {
+        Self {
+            json: flags.json || flags.series,
+            series: flags.series,
+            quiet: flags.quiet,
+            detail: style::detail(flags.shown),
+            report: flags.report.clone().map(|at| at.map_or(Page::ById, Page::At)),
+            metrics,
+        }
+    }
 }
 
 /// Destination of a run's page.
@@ -178,52 +184,51 @@ pub(crate) fn carry_out(
     })
 }
 
-/// The properties of this process, for a new run.
-pub(crate) fn process(command: Vec<String>, notebook: Option<PathBuf>) -> Process {
-    Process {
-        command,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        notebook,
-        resume: None,
-        stop: signals::stop_flag(),
-        ranks: ranks::of_process(),
+/// The request of a command line.
+fn request(flags: &Run) -> Result<RunRequest, Failure> {
+    flags.on.iter().try_for_each(hints::check_target)?;
+    let work = NamedWork::read(flags)?;
+    legal_flags::check(flags, &work)?;
+    match work {
+        NamedWork::Verification => verify_only(flags),
+        NamedWork::Method(file) => {
+            let source = method::of_file(file, flags)?;
+            with_method(flags, Asked { source, changes: Vec::new() })
+        }
+        NamedWork::Workloads(named) if legal_flags::is_sweep(flags) => {
+            with_method(flags, method::sweep(named, flags)?)
+        }
+        NamedWork::Jobs(file) if legal_flags::is_sweep(flags) => {
+            let named = foreign_workload::one_by_one(&file, flags)?;
+            let mut request = with_method(flags, method::sweep(named, flags)?)?;
+            foreign_workload::on_targets(&file, flags, &mut request)?;
+            Ok(request)
+        }
+        NamedWork::Jobs(file) => {
+            let cells = foreign_workload::cells(&file, flags)?;
+            let mut request = with_cells(flags, file.name.clone(), cells)?;
+            foreign_workload::on_targets(&file, flags, &mut request)?;
+            Ok(request)
+        }
+        NamedWork::Workloads(Workloads { name, mut members }) => {
+            let changes = override_all(&mut members, flags, false)?;
+            let cells = members.into_iter().map(|(name, spec)| ListedCell::new(name, spec));
+            with_cells(flags, name, Cells { cells: cells.collect(), changes })
+        }
     }
 }
 
-fn request(flags: &Run) -> Result<RunRequest, Failure> {
-    flags.on.iter().try_for_each(hints::check_target)?;
-    if flags.verify_only {
-        return verify_only(flags);
-    }
-    if let Some(method::Asked { source, changes, jobs }) = method::source(flags)? {
-        let name = source.name.clone();
-        let work = Work::Method { source: Box::new(source), each: flags.each, reuse: flags.reuse };
-        // The repeats of a sweep are part of its method.
-        let mut request = RunRequest { repeats: 1, ..with_work(flags, name, work, &changes)? };
-        if let Some(file) = jobs {
-            foreign_workload::on_targets(&file, flags, &mut request)?;
-        }
-        return Ok(request);
-    }
-    method_flags::refuse_of_methods(flags)?;
-    if let (Some(name), false) =
-        (flags.section.first(), iodyno_exchange::is_foreign(&flags.workload))
-    {
-        return Err(Failure::input(format!(
-            "--section {name} is for job files, and `{}` is none: leave it out",
-            flags.workload
-        )));
-    }
-    if iodyno_exchange::is_foreign(&flags.workload) {
-        let (file, cells, changes) = foreign_workload::cells(flags)?;
-        let mut request = with_work(flags, file.name.clone(), Work::Cells(cells), &changes)?;
-        foreign_workload::on_targets(&file, flags, &mut request)?;
-        return Ok(request);
-    }
-    let (name, mut members) = find_work::members(&flags.workload)?;
-    let mut changes = override_all(&mut members, flags, false)?;
-    let cells = members.into_iter().map(|(name, spec)| ListedCell::new(name, spec));
-    let mut cells: Vec<ListedCell> = cells.collect();
+/// The request for a method or a sweep.
+fn with_method(flags: &Run, Asked { source, changes }: Asked) -> Result<RunRequest, Failure> {
+    let name = source.name.clone();
+    let work = Work::Method { source: Box::new(source), each: flags.each, reuse: flags.reuse };
+    // The repeats of a sweep are part of its method.
+    Ok(RunRequest { repeats: 1, ..with_work(flags, name, work, &changes)? })
+}
+
+/// The request for cells, with neighbours and a fill where flags ask for them.
+fn with_cells(flags: &Run, name: String, of: Cells) -> Result<RunRequest, Failure> {
+    let Cells { mut cells, mut changes } = of;
     if !flags.with.is_empty() {
         let words;
         (cells, words) = with_neighbours(cells, &flags.with)?;
@@ -235,25 +240,19 @@ fn request(flags: &Run) -> Result<RunRequest, Failure> {
 
 /// The settings of a run over several ranks, from flags.
 fn ranks(flags: &Run) -> Result<RanksRequest, Failure> {
-    if ranks::of_process().is_alone() {
-        let given = [
-            ("--on-host", !flags.on_host.is_empty()),
-            ("--shared", flags.shared),
-            ("--overlap", flags.overlap),
-        ];
-        if let Some((flag, _)) = given.into_iter().find(|(_, given)| *given) {
-            return Err(Failure::input(format!(
-                "{flag} is for several ranks, and this is one process: use `iodyno-mpi run` (docs/many-hosts.md)"
-            )));
-        }
+    if ranks::of_process().is_alone()
+        && let Some(flag) = flags.given.first_of(&["on-host", "shared", "overlap"])
+    {
+        return Err(Failure::input(format!(
+            "--{flag} is for several ranks, and this is one process: use `iodyno-mpi run` (docs/many-hosts.md)"
+        )));
     }
     let mut targets_by_host: BTreeMap<String, Vec<TargetName>> = BTreeMap::new();
     for (host, target) in &flags.on_host {
         targets_by_host.entry(host.clone()).or_default().push(target.clone());
     }
     // The default of --on does not apply to hosts that are not named.
-    let is_default = matches!(flags.on.as_slice(), [one] if one.to_string() == DEFAULT_TARGET);
-    if !targets_by_host.is_empty() && !is_default {
+    if !targets_by_host.is_empty() && flags.given.has("on") {
         targets_by_host.insert("*".to_owned(), flags.on.clone());
     }
     Ok(RanksRequest { targets_by_host, shared: flags.shared, overlap: flags.overlap })
@@ -263,7 +262,7 @@ fn ranks(flags: &Run) -> Result<RanksRequest, Failure> {
 /// failures.
 fn verify_only(flags: &Run) -> Result<RunRequest, Failure> {
     let mut cell = iodyno_run::verify_only(&flags.on)?;
-    if flags.engine.is_some_and(|engine| !engine.queues()) {
+    if flags.measuring.engine.is_some_and(|engine| !engine.queues()) {
         cell.spec = cell.spec.with_depth(1).map_err(Failure::input)?;
     }
     cell.spec = overridden(cell.spec, flags).map_err(Failure::input)?;
@@ -279,26 +278,19 @@ fn with_work(
     changes: &[String],
 ) -> Result<RunRequest, Failure> {
     let node = flags.numa.map(Processors::of_node).transpose()?;
+    let changed = (!changes.is_empty()).then(|| format!("{name}, {}", changes.join(", ")));
+    let name = flags.name.clone().unwrap_or(name);
+    let request = flags.measuring.request(&flags.on, name, work);
     Ok(RunRequest {
-        changed: (!changes.is_empty()).then(|| format!("{name}, {}", changes.join(", "))),
-        name: flags.name.clone().unwrap_or(name),
-        work,
-        repeats: flags.repeat,
-        thresholds: flags.require.clone(),
-        targets: flags.on.clone(),
-        folder: std::env::current_dir().unwrap_or_default(),
-        files: Files::default(),
-        seed: flags.seed,
-        engine: flags.engine,
-        processors: flags.cpus.clone().or(node),
+        changed,
+        processors: request.processors.or(node),
         options: EngineOptions { poll: flags.poll, plain: flags.plain_ring },
         system_clock: flags.system_clock,
-        interval_ns: flags.interval,
         errors_max: flags.max_errors,
         read_only: flags.read_only,
-        destroy: flags.destroy.clone(),
         shard: flags.shard,
         ranks: ranks(flags)?,
         record_trace: flags.record_trace.clone(),
+        ..request
     })
 }

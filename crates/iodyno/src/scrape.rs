@@ -1,7 +1,7 @@
 //! Metrics over HTTP: the permitted addresses, and the metrics of a run.
 
+use crate::console::remark;
 use crate::failure::Failure;
-use crate::remark;
 use iodyno_live::scrape;
 use iodyno_measure::{Cell, Interval};
 use iodyno_report::openmetrics::{CONTENT_TYPE, SoFar};

@@ -1,6 +1,6 @@
 //! Warnings about files that hold secrets.
 
-use crate::remark;
+use crate::console::remark;
 use std::path::Path;
 
 /// Warns where other users can read a secret.

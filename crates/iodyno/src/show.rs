@@ -1,8 +1,8 @@
 //! `ls` and `show`: print runs from the notebook.
 
+use crate::console::{print, print_json};
 use crate::failure::Failure;
 use crate::failure::NOT_HELD;
-use crate::{print, print_json};
 use iodyno_measure::Threshold;
 use iodyno_notebook::{Notebook, default_path};
 use iodyno_page::terminal::Style;

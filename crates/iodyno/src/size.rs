@@ -1,9 +1,10 @@
 //! `size`: the number of devices and adapters, of each kind, that meet a demand.
 
 use crate::args::Size;
+use crate::console::{print, print_json};
 use crate::failure::{Failure, NOT_HELD};
 use crate::live::LiveLine;
-use crate::{print, print_json, report, show, signals};
+use crate::{report, show, signals};
 use iodyno_catalog::input::read_text;
 use iodyno_catalog::{File, Kind, MAX_FILE_BYTES, Problem};
 use iodyno_measure::{Cell, Quantity, Role, Summary};

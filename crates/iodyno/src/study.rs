@@ -1,9 +1,10 @@
 //! `study`: repeats a published study, and compares its figures with the printed ones.
 
 use crate::args::Study;
+use crate::console::{print, print_json};
 use crate::failure::Failure;
 use crate::live::LiveLine;
-use crate::{print, print_json, ranks, report, show, signals};
+use crate::{ranks, report, show, signals};
 use iodyno_measure::{Cell, Role, Summary};
 use iodyno_notebook::Run;
 use iodyno_page::terminal::Style;

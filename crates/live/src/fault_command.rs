@@ -1,23 +1,22 @@
-//! Parser and printer of fault commands, as used by `iodyno fault`, scenario files and records.
+//! Fault commands, as used by `iodyno fault`, scenario files and records. [`COMMANDS`] has the syntax, the help and
+//! the meaning of each.
 //!
-//! ```text
-//! power-cut    power-off         slow x10 [VOLUME]        latent 1GiB..+64KiB [VOLUME]
-//! power-on     lose [VOLUME]     hang [VOLUME]            corrupt 1GiB..+64KiB [VOLUME]
-//! page 1GiB [VOLUME]             block 1GiB [VOLUME]      clear [VOLUME]
-//! full [VOLUME]                  resize 1GiB [VOLUME]      replace [VOLUME]
-//! delay 5ms [KIND] [VOLUME]      error 1% [KIND] [VOLUME]
-//!
-//! lose adapter N    replace adapter N    clear adapter N    cache-battery-fail adapter N
-//! link-down aa N    clear aa N        access adapter N volume M [from adapter K]    access cleared volume M
-//! ```
 //! KIND is reads, writes, flushes, trims or zeroes; the default is all of them. VOLUME is a volume's number, from 0;
 //! the default is volume 0, except that `clear` clears all. In systems with arrays the number is a device's:
-//! `device 3`. (After `full` and `resize` it is always a volume's, `volume 3`; after `access`, that of a volume that
-//! adapters present.)
+//! `device 3`. After `full` and `resize` it is always a volume's, `volume 3`; after `access`, that of a volume that
+//! adapters present.
 
+mod effect;
+mod table;
+mod values;
+
+pub use effect::{Effect, in_effect};
 use iodyno_emulate::{AdapterFault, Fault, PartId};
 use iodyno_units::OpKind;
-use iodyno_units::parse::{parse_duration_ns, parse_size};
+use iodyno_units::parse::parse_duration_ns;
+pub use table::{COMMANDS, help};
+use table::{Command, Form};
+pub use values::volume_size;
 
 /// A command to a served system.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -49,13 +48,6 @@ pub enum Ask {
     ClearAll,
 }
 
-/// Longest delay, ns.
-const DELAY_NS_MAX: u64 = 3_600_000_000_000;
-/// Sector size, bytes: sizes are multiples of it.
-const SECTOR_BYTES: u64 = 512;
-
-const EXAMPLE: &str = "use power-cut, power-off, power-on, lose, replace, hang, slow x10, delay 5ms, error 1% reads, latent 1GiB..+64KiB, corrupt 1GiB..+64KiB, page 1GiB, block 1GiB, full, resize 1GiB or clear, followed by the volume's number if it is not 0; for RAID adapters use lose adapter 0, replace adapter 0, link-down aa 0, cache-battery-fail adapter 0, access adapter 1 volume 0 or clear adapter 0";
-
 /// Words for kinds of operations.
 pub const KINDS: [(OpKind, &str); OpKind::COUNT] = [
     (OpKind::Read, "reads"),
@@ -65,60 +57,108 @@ pub const KINDS: [(OpKind, &str); OpKind::COUNT] = [
     (OpKind::WriteZeroes, "zeroes"),
 ];
 
+/// The arguments of a command.
+struct Arguments<'a> {
+    /// The operand; empty if the command has none.
+    operand: &'a str,
+    /// The kind of operation; `None`: all.
+    kind: Option<OpKind>,
+    /// The number of the device or the volume; `None` if absent.
+    number: Option<u32>,
+}
+
+impl Arguments<'_> {
+    /// The number of the device or the volume.
+    fn on(&self) -> u32 {
+        self.number.unwrap_or(0)
+    }
+
+    /// The device.
+    fn part(&self) -> PartId {
+        PartId(self.on())
+    }
+}
+
 /// Parses a fault command.
 ///
 /// # Errors
 /// The mistake, with the syntax.
 pub fn parse(words: &[&str]) -> Result<Ask, String> {
     let Some((&verb, rest)) = words.split_first() else {
-        return Err(format!("the fault is missing: {EXAMPLE}"));
+        return Err(format!("the fault is missing: {}", table::examples()));
     };
-    if let Some(fault) = of_adapters(verb, rest) {
-        return fault.map(|fault| Ask::Fault(Fault::Adapters(fault)));
-    }
-    let takes_range = matches!(verb, "latent" | "corrupt" | "page" | "block");
-    let takes_kind = matches!(verb, "delay" | "error");
-    let own = usize::from(takes_range || takes_kind || matches!(verb, "slow" | "resize"));
-    if rest.len() < own {
-        let what = match verb {
-            "slow" => "a factor, such as x10",
-            "resize" => "a size, such as 1GiB",
-            "delay" => "a time, such as 5ms",
-            "error" => "a percentage, such as 1%",
-            _ => "a range, such as 1GiB..+64KiB",
-        };
-        return Err(format!("`{verb}` needs {what}"));
-    }
-    let (own, mut behind) = rest.split_at(own);
-    let mut kind = None;
-    if takes_kind
-        && let [first, rest @ ..] = behind
-        && let Some((named, _)) = KINDS.iter().find(|(_, word)| word == first)
-    {
-        (kind, behind) = (Some(*named), rest);
-    }
-    let volume = match behind {
-        [word @ ("device" | "volume"), number, ..] => {
-            let is_of = if matches!(verb, "full" | "resize") { "volume" } else { "device" };
-            if *word != is_of {
-                let own = own.first().map_or(String::new(), |own| format!("{own} "));
+    let of_verb = || COMMANDS.iter().filter(|command| command.verb == verb);
+    // `lose` is of a device, and `lose adapter` of an adapter.
+    let command = of_verb()
+        .find(|command| command.names_adapters().is_some_and(|of| rest.first() == Some(&of)))
+        .or_else(|| of_verb().find(|command| command.names_adapters().is_none()))
+        .or_else(|| of_verb().next())
+        .ok_or_else(|| format!("there is no fault `{verb}`: {}", table::examples()))?;
+    match &command.form {
+        Form::Adapters { of, fault } => {
+            numbered(command, of, rest).map(|on| fault(on)).map(adapters)
+        }
+        Form::Access => access(rest).map(adapters),
+        Form::Power(fault) => match argument_number(command, &[], rest, false)? {
+            Some(_) => Err(format!("all volumes share one power supply: use `{verb}` without a number")),
+            None => Ok(Ask::Fault(*fault)),
+        },
+        Form::Device { ask } | Form::DeviceAndKind { ask } | Form::Volume { ask } => {
+            let takes_kind = matches!(command.form, Form::DeviceAndKind { .. });
+            let own = usize::from(command.operand.is_some());
+            if let (Some(operand), true) = (command.operand, rest.len() < own) {
                 return Err(format!(
-                    "`{verb}` applies to a {is_of}: use `{verb} {own}{is_of} {number}` (volumes and devices have the same numbers if each volume is one device)"
+                    "`{verb}` needs {}, such as {}",
+                    operand.what, operand.example
                 ));
             }
-            &behind[1..]
+            let (own, mut after) = rest.split_at(own);
+            let mut kind = None;
+            if takes_kind
+                && let [first, rest @ ..] = after
+                && let Some((named, _)) = KINDS.iter().find(|(_, word)| word == first)
+            {
+                (kind, after) = (Some(*named), rest);
+            }
+            let number = argument_number(command, own, after, takes_kind && kind.is_none())?;
+            ask(&Arguments { operand: own.first().unwrap_or(&""), kind, number })
         }
-        _ => behind,
+    }
+}
+
+const fn adapters(fault: AdapterFault) -> Ask {
+    Ask::Fault(Fault::Adapters(fault))
+}
+
+/// Parses the number of a device or a volume at the end of a command; `None` if there is none.
+fn argument_number(
+    command: &Command,
+    own: &[&str],
+    after: &[&str],
+    may_be_kind: bool,
+) -> Result<Option<u32>, String> {
+    let verb = command.verb;
+    let number = match after {
+        [word @ ("device" | "volume"), number, ..] => {
+            let subject = command.subject();
+            if *word != subject {
+                let own = own.first().map_or(String::new(), |own| format!("{own} "));
+                return Err(format!(
+                    "`{verb}` applies to a {subject}: use `{verb} {own}{subject} {number}` (volumes and devices have the same numbers if each volume is one device)"
+                ));
+            }
+            &after[1..]
+        }
+        _ => after,
     };
-    let volume = match volume {
-        [] => None,
-        ["adapter" | "aa", ..] => {
-            return Err(format!(
-                "`{verb}` does not apply to adapters: for adapters use lose, replace, clear, cache-battery-fail or link-down"
-            ));
-        }
+    match number {
+        [] => Ok(None),
+        ["adapter" | "aa", ..] => Err(format!(
+            "`{verb}` does not apply to adapters: for adapters use {}",
+            table::verbs_of_adapters()
+        )),
         [number, more @ ..] => {
-            let or_kind = if takes_kind && kind.is_none() {
+            let or_kind = if may_be_kind {
                 ", nor a kind of operation: reads, writes, flushes, trims or zeroes"
             } else {
                 ""
@@ -130,80 +170,22 @@ pub fn parse(words: &[&str]) -> Result<Ask, String> {
                 format!("`{number}` is not the number of a volume or device (0, 1, …){or_kind}")
             };
             let number = number.parse::<u32>().map_err(wrong)?;
-            if let [more, ..] = more {
-                return Err(format!("`{more}` is not expected after a complete fault: {EXAMPLE}"));
+            match more {
+                [] => Ok(Some(number)),
+                [more, ..] => Err(format!("`{more}` is not expected after a complete fault: {}", table::examples())),
             }
-            Some(number)
         }
-    };
-    let on = volume.unwrap_or(0);
-    let part = PartId(on);
-    let fault = match verb {
-        "power-cut" | "power-off" | "power-on" if volume.is_some() => {
-            return Err(format!(
-                "all volumes share one power supply: use `{verb}` without a number"
-            ));
-        }
-        "power-cut" => Fault::PowerCut,
-        "power-off" => Fault::PowerOff,
-        "power-on" => Fault::PowerOn,
-        "delay" => {
-            let delay_ns = parse_duration_ns(own[0]).map_err(|e| e.to_string())?;
-            if delay_ns > DELAY_NS_MAX {
-                return Err(format!(
-                    "a delay of `{}` is too long: use at most 1h, or hang",
-                    own[0]
-                ));
-            }
-            Fault::Delay { part, delay_ns, kind }
-        }
-        "error" => Fault::Errors { part, percent: percent(own[0])?, kind },
-        "lose" => Fault::Lose { part },
-        "replace" => Fault::Replace { part },
-        "hang" => Fault::Hang { part },
-        "clear" => match volume {
-            Some(_) => Fault::Clear { part },
-            None => return Ok(Ask::ClearAll),
-        },
-        "slow" => Fault::Slow { part, factor: factor(own[0])? },
-        "latent" | "corrupt" => {
-            let (offset_bytes, len_bytes) = range(own[0])?;
-            if verb == "corrupt" {
-                return Ok(Ask::Corrupt { volume: on, offset_bytes, len_bytes });
-            }
-            Fault::Latent { part, offset_bytes, len_bytes }
-        }
-        "full" => return Ok(Ask::Full { volume: on }),
-        "resize" => return Ok(Ask::Resize { volume: on, size_bytes: volume_size(own[0])? }),
-        "page" => Fault::Page { part, offset_bytes: range(own[0])?.0 },
-        "block" => Fault::Block { part, offset_bytes: range(own[0])?.0 },
-        _ => return Err(format!("there is no fault `{verb}`: {EXAMPLE}")),
-    };
-    Ok(Ask::Fault(fault))
+    }
 }
 
-/// Parses a fault of adapters; None if the command is about something else.
-fn of_adapters(verb: &str, rest: &[&str]) -> Option<Result<AdapterFault, String>> {
-    let is_about = |what: &str| rest.first() == Some(&what);
-    let number = |of: &str| match rest {
-        [word, number] if *word == of => number
-            .parse::<u32>()
-            .map_err(|_| format!("`{number}` is not the number of an {of} (0, 1, …)")),
-        _ => Err(format!("use `{verb} {of} 0`, with a number that counts from 0")),
-    };
-    let adapter = || number("adapter");
-    Some(match verb {
-        "access" => access(rest),
-        "lose" if is_about("adapter") => adapter().map(|adapter| AdapterFault::Lose { adapter }),
-        "replace" if is_about("adapter") => {
-            adapter().map(|adapter| AdapterFault::Replace { adapter })
+/// Parses the number of an adapter or a link.
+fn numbered(command: &Command, of: &str, rest: &[&str]) -> Result<u32, String> {
+    match rest {
+        [word, number] if *word == of => {
+            number.parse().map_err(|_| format!("`{number}` is not the number of an {of} (0, 1, …)"))
         }
-        "clear" if is_about("adapter") => adapter().map(|adapter| AdapterFault::Clear { adapter }),
-        "cache-battery-fail" => adapter().map(|adapter| AdapterFault::BatteryFails { adapter }),
-        "link-down" => number("aa").map(|link| AdapterFault::LinkDown { link }),
-        "clear" if is_about("aa") => number("aa").map(|link| AdapterFault::LinkUp { link }),
-        _ => return None,
-    })
+        _ => Err(format!("use `{} {of} 0`, with a number that counts from 0", command.verb)),
+    }
 }
 
 /// Parses a change of an access state.
@@ -227,65 +209,6 @@ fn access(rest: &[&str]) -> Result<AdapterFault, String> {
         on: on.map(|on| number(on, "an adapter")).transpose()?,
         from: number(from, "an adapter")?,
     })
-}
-
-/// Parses `x10`, `×10` or `10`.
-fn factor(text: &str) -> Result<f64, String> {
-    let number = text.trim_start_matches(['x', '×']);
-    match number.parse::<f64>() {
-        Ok(factor) if factor.is_finite() && (1.0..=1e6).contains(&factor) => Ok(factor),
-        _ => Err(format!("`{text}` is not a factor: use x1 to x1000000")),
-    }
-}
-
-/// Parses `1%`; returns the number before the sign, so that it is printed and parsed without change.
-fn percent(text: &str) -> Result<f64, String> {
-    match text.strip_suffix('%').map(str::parse) {
-        Some(Ok(percent)) if (0.0..=100.0).contains(&percent) => Ok(percent),
-        None if text.parse::<f64>().is_ok_and(|number| (0.0..=100.0).contains(&number)) => {
-            let as_share = text.parse::<f64>().ok().filter(|share| *share < 1.0 && *share > 0.0);
-            let or = as_share
-                .map_or(String::new(), |share| format!(" or `{}%`", (share * 1e8).round() / 1e6));
-            Err(format!("`{text}` lacks a % sign: did you mean `{text}%`{or}?"))
-        }
-        _ => Err(format!("`{text}` is not a percentage of the operations: use 0% to 100%")),
-    }
-}
-
-/// Parses a size for a volume.
-///
-/// # Errors
-/// The size is not valid, or not a multiple of a sector.
-pub fn volume_size(text: &str) -> Result<u64, String> {
-    let bytes = parse_size(text).map_err(|e| format!("`{text}`: {e}"))?;
-    if bytes == 0 || !bytes.is_multiple_of(SECTOR_BYTES) {
-        return Err(format!(
-            "`{text}` is not a valid volume size: use a multiple of {SECTOR_BYTES} bytes"
-        ));
-    }
-    Ok(bytes)
-}
-
-/// Parses `1GiB..+64KiB`, `1GiB..2GiB`, or `1GiB` for the 4 KiB at that offset.
-fn range(text: &str) -> Result<(u64, u64), String> {
-    let size = |t: &str| parse_size(t).map_err(|e| format!("`{text}`: {e}"));
-    let (from_bytes, len_bytes) = match text.split_once("..") {
-        None => (size(text)?, 4096),
-        Some((from, to)) => {
-            let from_bytes = size(from)?;
-            let len_bytes = match to.strip_prefix('+') {
-                Some(len) => size(len)?,
-                None => size(to)?.saturating_sub(from_bytes),
-            };
-            (from_bytes, len_bytes)
-        }
-    };
-    if len_bytes == 0 || from_bytes.checked_add(len_bytes).is_none() {
-        return Err(format!(
-            "`{text}` is an empty range, or ends beyond the end of any device: write a range as 1GiB..+64KiB or 1GiB..2GiB"
-        ));
-    }
-    Ok((from_bytes, len_bytes))
 }
 
 /// Formats a fault in the syntax of [`parse`].
@@ -398,7 +321,7 @@ mod tests {
     #[test]
     fn errors_name_the_syntax() {
         for (text, says) in [
-            ("explode", "there is no fault `explode`: say power-cut"),
+            ("explode", "there is no fault `explode`: use power-cut"),
             ("slow", "needs a factor, such as x10"),
             ("slow x0.5", "use x1 to"),
             ("slow xinf", "use x1 to"),

@@ -8,7 +8,7 @@
 //! | `frontend` | NBD, FUSE and ublk |
 //! | `fault_command`, `control` | fault commands, and the socket that accepts them |
 //! | `record` | the recorded inputs of a machine, to be replayed in virtual time |
-//! | `counts`, `metrics` | counters, and their export |
+//! | `counts`, `status`, `metrics` | counters; the status as one typed value, its JSON and its text; its metrics |
 //!
 //! **Invariant:** this crate never decides when an operation ends or which bytes survive a power cut; the machine
 //! (`iodyno-emulate`) does, and the same machine runs in virtual time.
@@ -23,5 +23,6 @@ pub mod poller;
 pub mod record;
 pub mod scrape;
 pub mod served;
+pub mod status;
 pub mod store;
 pub mod transport;

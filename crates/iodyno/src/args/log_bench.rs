@@ -1,13 +1,9 @@
 //! Flags of `log bench`.
 
-use super::{Shown, target};
+use super::{Measuring, target};
 use clap::{Args, ValueEnum};
-use iodyno_drive::EngineKind;
-use iodyno_measure::Threshold;
-use iodyno_run::Processors;
 use iodyno_targets::TargetName;
 use iodyno_units::{parse_duration_ns, parse_rate_iops, parse_size};
-use std::path::PathBuf;
 
 /// Examples at the end of the help of `log bench`.
 pub(super) const EXAMPLES: &str = "Examples:
@@ -107,59 +103,12 @@ pub struct LogBench {
     /// Warm up for this long before the measurement (excluded from results)
     #[arg(long, value_name = "TIME", value_parser = parse_duration_ns, default_value = "1s", help_heading = "Limits")]
     pub ramp: u64,
-    /// Repeat the measurement N times, 1 to 1000
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Limits",
-        value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub repeat: u32,
-    /// Set the seed of message contents, replays and emulated devices
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Load")]
-    pub seed: u64,
-
-    /// Choose the I/O engine: uring, libaio, psync or mmap [default: by target]
-    #[arg(long, value_name = "NAME", help_heading = "Engine")]
-    pub engine: Option<EngineKind>,
-    /// Run all threads on these processors, such as `0-3,8`
-    #[arg(long, value_name = "LIST", help_heading = "Engine")]
-    pub cpus: Option<Processors>,
-
-    /// Overwrite the data on this target: NAME is its device name, path, serial number or URI; may be repeated
-    ///
-    /// Required if the target holds data that iodyno did not write, or is open elsewhere. A target that is mounted,
-    /// swap space or held exclusively is refused regardless.
-    #[arg(long, value_name = "NAME", help_heading = "Safety")]
-    pub destroy: Vec<String>,
-
-    /// Exit with 6 if writes, reads or flushes miss this threshold, such as 'write.p99<5ms'; may be repeated
-    ///
-    /// See `iodyno run --help` for all forms.
-    #[arg(long, value_name = "THRESHOLD", help_heading = "Output")]
-    pub require: Vec<Threshold>,
     /// Set the name of the run in the notebook, for `compare`
     #[arg(long, value_name = "NAME", default_value = "message-log", help_heading = "Output")]
     pub name: String,
-    /// Print one JSON document on standard output, and nothing else there
-    #[arg(long, help_heading = "Output")]
-    pub json: bool,
-    /// Print one JSON document that includes the time series
-    #[arg(long, help_heading = "Output")]
-    pub series: bool,
-    /// Set the length of an interval of the time series, such as 1s [default: by the length of the run]
-    #[arg(long, value_name = "TIME", value_parser = parse_duration_ns, help_heading = "Output")]
-    pub interval: Option<u64>,
-    /// Print no live progress on standard error
-    #[arg(long, short, help_heading = "Output")]
-    pub quiet: bool,
-    /// Level of detail of the text.
+    /// Flags of every command that measures.
     #[command(flatten)]
-    pub shown: Shown,
-    /// Do not store the run in the notebook
-    #[arg(long, help_heading = "Output")]
-    pub no_notebook: bool,
-    /// Write an HTML report when the run ends, as `iodyno report` does
-    ///
-    /// Without FILE, writes iodyno-ID.html in the current folder.
-    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, help_heading = "Output")]
-    pub report: Option<Option<PathBuf>>,
+    pub measuring: Measuring,
 }
 
 /// A number of messages: `1000000`, `1M`.

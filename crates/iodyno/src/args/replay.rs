@@ -1,11 +1,8 @@
 //! Flags of `replay`.
 
-use super::{Shown, target, trace_name};
-use clap::{Args, ValueEnum};
-use iodyno_drive::EngineKind;
+use super::{Given, Measuring, target, trace_name};
+use clap::{Arg, Args, ValueEnum};
 use iodyno_exchange::trace::{BlockAction, Format};
-use iodyno_measure::Threshold;
-use iodyno_run::Processors;
 use iodyno_targets::TargetName;
 use iodyno_units::{parse_duration_ns, parse_size};
 use iodyno_workload::{Fit, MAX_DEPTH, MAX_THREADS};
@@ -108,8 +105,19 @@ impl From<ActionWord> for BlockAction {
     }
 }
 
+/// Arguments of `replay` that have an effect without a target; all others require --on.
+const WITHOUT_TARGET: [&str; 13] = [
+    "file", "on", "summary", "format", "align", "only", "from", "to", "action", "json", "quiet",
+    "notes", "verbose",
+];
+
+fn needs_target(arg: Arg) -> Arg {
+    if WITHOUT_TARGET.contains(&arg.get_id().as_str()) { arg } else { arg.requires("on") }
+}
+
 /// Flags of `replay`.
 #[derive(Debug, Args)]
+#[command(mut_args(needs_target))]
 #[allow(clippy::struct_excessive_bools)]
 pub struct Replay {
     /// Trace to replay; its format is recognised, unless --format is given
@@ -131,35 +139,35 @@ pub struct Replay {
     pub format: Option<FormatWord>,
 
     /// Divide all times by FACTOR, from 0.001 to 1000000: 2 replays a minute in 30 s
-    #[arg(long, value_name = "FACTOR", value_parser = speed, default_value_t = 1.0, requires = "on",
+    #[arg(long, value_name = "FACTOR", value_parser = speed, default_value_t = 1.0,
         help_heading = "Timing")]
     pub speed: f64,
     /// Issue operations as fast as possible, --depth at a time, and ignore the times of the trace
-    #[arg(long, requires = "on", conflicts_with_all = ["speed", "think"], help_heading = "Timing")]
+    #[arg(long, conflicts_with_all = ["speed", "think"], help_heading = "Timing")]
     pub fast: bool,
     /// Keep the dependencies and think times of the trace, in closed loop
     ///
     /// Each operation waits for as many completions as in the trace, and then for as long as in the trace. Requires
     /// response times in the trace (blkparse, events, biosnoop, MSR, SYSTOR, `run --record-trace`).
-    #[arg(long, requires = "on", help_heading = "Timing")]
+    #[arg(long, help_heading = "Timing")]
     pub think: bool,
     /// Limit the outstanding I/Os per worker [default: 256, or 32 with --fast; fewer if they are large]
     ///
     /// Operations that are due while the limit is reached are issued late.
-    #[arg(long, value_name = "N", requires = "on", help_heading = "Timing",
+    #[arg(long, value_name = "N", help_heading = "Timing",
         value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_DEPTH)))]
     pub depth: Option<u32>,
     /// Set the workers per target, which issue operations in turn
-    #[arg(long, value_name = "N", requires = "on", default_value_t = 1, help_heading = "Timing",
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Timing",
         value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_THREADS)))]
     pub threads: u32,
 
     /// Choose how to handle operations beyond the end of the target
-    #[arg(long, value_name = "HOW", value_enum, default_value_t = FitWord::Exact, requires = "on",
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = FitWord::Exact,
         help_heading = "Addresses")]
     pub fit: FitWord,
     /// Shift all addresses by this much, a multiple of 512 bytes, at most 1 PiB
-    #[arg(long, value_name = "SIZE", value_parser = offset, default_value = "0", requires = "on",
+    #[arg(long, value_name = "SIZE", value_parser = offset, default_value = "0",
         help_heading = "Addresses")]
     pub offset: u64,
     /// Enlarge each operation to multiples of this power of two, 512 to 1MiB, such as 4KiB
@@ -190,76 +198,27 @@ pub struct Replay {
     /// Choose the data that writes carry
     ///
     /// Incompressible, zeroes, or a mix such as `compressible=50%,dedupable=20%`.
-    #[arg(
-        long,
-        value_name = "KIND",
-        default_value = "incompressible",
-        requires = "on",
-        help_heading = "Workload"
-    )]
+    #[arg(long, value_name = "KIND", default_value = "incompressible", help_heading = "Workload")]
     pub content: String,
-    /// Set the seed of written data and of emulated devices
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "on", help_heading = "Workload")]
-    pub seed: u64,
-    /// Repeat the replay N times, 1 to 1000
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "on", help_heading = "Workload",
-        value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub repeat: u32,
     /// Stop when more than N operations have failed
-    #[arg(long, value_name = "N", default_value_t = 100, requires = "on", help_heading = "Limits")]
+    #[arg(long, value_name = "N", default_value_t = 100, help_heading = "Limits")]
     pub max_errors: u64,
 
-    /// Choose the I/O engine: uring, libaio, psync or mmap [default: by target]
-    #[arg(long, value_name = "NAME", requires = "on", help_heading = "Engine")]
-    pub engine: Option<EngineKind>,
-    /// Run all threads on these processors, such as `0-3,8`
-    #[arg(long, value_name = "LIST", requires = "on", help_heading = "Engine")]
-    pub cpus: Option<Processors>,
-
     /// Open targets for reading only, and refuse a trace that writes
-    #[arg(long, requires = "on", help_heading = "Safety")]
+    #[arg(long, help_heading = "Safety")]
     pub read_only: bool,
-    /// Overwrite the data on this target: NAME is its device name, path, serial number or URI; may be repeated
-    ///
-    /// Required if the target holds data that iodyno did not write, or is open elsewhere. A target that is mounted,
-    /// swap space or held exclusively is refused regardless.
-    #[arg(long, value_name = "NAME", requires = "on", help_heading = "Safety")]
-    pub destroy: Vec<String>,
-
-    /// Exit with 6 if a result misses this threshold, such as 'p99<500us', as in `run`; may be repeated
-    #[arg(long, value_name = "THRESHOLD", requires = "on", help_heading = "Output")]
-    pub require: Vec<Threshold>,
     /// Set the name of the run in the notebook, for `compare` [default: the name of the file]
-    #[arg(long, value_name = "NAME", value_parser = trace_name, requires = "on", help_heading = "Output")]
+    #[arg(long, value_name = "NAME", value_parser = trace_name, help_heading = "Output")]
     pub name: Option<String>,
     /// Record the operations as issued, with times and completions, to this new file
-    #[arg(long, value_name = "FILE", requires = "on", help_heading = "Output")]
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub record_trace: Option<PathBuf>,
-    /// Print one JSON document on standard output, and nothing else there
-    #[arg(long, help_heading = "Output")]
-    pub json: bool,
-    /// Print one JSON document that includes the time series
-    #[arg(long, requires = "on", help_heading = "Output")]
-    pub series: bool,
-    /// Set the length of an interval of the time series, such as 1s [default: by the length of the trace]
-    #[arg(long, value_name = "TIME", value_parser = parse_duration_ns, requires = "on",
-        help_heading = "Output")]
-    pub interval: Option<u64>,
-    /// Print no live progress on standard error
-    #[arg(long, short, help_heading = "Output")]
-    pub quiet: bool,
-    /// Level of detail of the text.
+    /// Flags of every command that measures.
     #[command(flatten)]
-    pub shown: Shown,
-    /// Do not store the run in the notebook
-    #[arg(long, requires = "on", help_heading = "Output")]
-    pub no_notebook: bool,
-    /// Write an HTML report when the run ends, as `iodyno report` does
-    ///
-    /// Without FILE, writes iodyno-ID.html in the current folder.
-    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, requires = "on",
-        help_heading = "Output")]
-    pub report: Option<Option<PathBuf>>,
+    pub measuring: Measuring,
+    /// The flags that are given.
+    #[arg(skip)]
+    pub given: Given,
 }
 
 fn speed(text: &str) -> Result<f64, String> {

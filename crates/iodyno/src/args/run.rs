@@ -1,12 +1,10 @@
 //! Flags of `run`, and the forms of their values.
 
-use super::{Shown, metrics_address, target};
+use super::{Given, Measuring, metrics_address, target};
 use crate::beside::Neighbour;
 use clap::Args;
-use iodyno_drive::EngineKind;
-use iodyno_measure::Threshold;
 use iodyno_method::{LatencyLimit, Order};
-use iodyno_run::{Processors, Shard};
+use iodyno_run::Shard;
 use iodyno_targets::TargetName;
 use iodyno_units::{parse_duration_ns, parse_percent, parse_size};
 use iodyno_workload::{
@@ -53,9 +51,7 @@ pub struct Run {
     ///
     /// The content must come from `--content verifiable`. Reports which data is intact and which run wrote it.
     /// Exits with 4 if data is stale, zeroed, foreign, torn, misdirected or damaged.
-    #[arg(long, conflicts_with_all = ["workload", "content", "rate", "vary", "ops", "bytes", "repeat",
-        "destroy", "require", "read", "pattern", "zipf", "hot", "fsync", "dsync", "fill", "with",
-        "find_rate"])]
+    #[arg(long, conflicts_with = "workload")]
     pub verify_only: bool,
     /// Choose a target; may be repeated
     ///
@@ -155,13 +151,6 @@ pub struct Run {
     /// Incompressible, verifiable, zeroes, or a mix such as `compressible=50%,dedupable=20%`.
     #[arg(long, value_name = "KIND", help_heading = "Workload")]
     pub content: Option<Content>,
-    /// Set the seed of all random streams
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Workload")]
-    pub seed: u64,
-    /// Measure all cells N times, 1 to 1000, each time with different random streams
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Workload",
-        value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub repeat: u32,
 
     /// Sweep a parameter, one cell per value, such as `depth=1,2,4,8`; may be repeated
     ///
@@ -218,14 +207,10 @@ pub struct Run {
     #[arg(long, value_name = "N", default_value_t = 100, help_heading = "Limits")]
     pub max_errors: u64,
 
-    /// Choose the I/O engine: uring, libaio, psync or mmap [default: by target, depth and writes]
-    ///
-    /// The run names the engine, and -v explains the choice. Set it if runs are to be compared.
-    #[arg(long, value_name = "NAME", help_heading = "Engine")]
-    pub engine: Option<EngineKind>,
-    /// Run all threads on these processors, such as `0-3,8`
-    #[arg(long, value_name = "LIST", help_heading = "Engine")]
-    pub cpus: Option<Processors>,
+    /// Flags of every command that measures.
+    #[command(flatten)]
+    pub measuring: Measuring,
+
     /// Run all threads on the processors of this NUMA node, and allocate memory there
     #[arg(long, value_name = "NODE", conflicts_with = "cpus", help_heading = "Engine")]
     pub numa: Option<u32>,
@@ -239,13 +224,6 @@ pub struct Run {
     #[arg(long, help_heading = "Engine")]
     pub system_clock: bool,
 
-    /// Exit with 6 if a result misses this threshold, such as 'p99<500us'; may be repeated
-    ///
-    /// More examples: 'write.p99.9<=2ms', 'random-*: iops>100k' (cells with these names), 'bandwidth>=1GB/s'.
-    /// Metrics are iops, bandwidth, mean, p50 to p99.999 and max, of each kind of operation, or of one (read.,
-    /// write.).
-    #[arg(long, value_name = "THRESHOLD", help_heading = "Output")]
-    pub require: Vec<Threshold>,
     /// Set the name of the run in the notebook, for `compare` [default: the name of the workload]
     #[arg(long, value_name = "NAME", value_parser = run_name, help_heading = "Output")]
     pub name: Option<String>,
@@ -253,25 +231,6 @@ pub struct Run {
     /// Open targets for reading only, and refuse a workload that writes
     #[arg(long, help_heading = "Safety")]
     pub read_only: bool,
-    /// Overwrite the data on this target: NAME is its device name, path, serial number or URI; may be repeated
-    ///
-    /// Required if the target holds data that iodyno did not write, or is open elsewhere. A target that is mounted,
-    /// swap space or held exclusively is refused regardless.
-    #[arg(long, value_name = "NAME", help_heading = "Safety")]
-    pub destroy: Vec<String>,
-
-    /// Print one JSON document on standard output, and nothing else there
-    #[arg(long, help_heading = "Output")]
-    pub json: bool,
-    /// Print one JSON document that includes the time series
-    #[arg(long, help_heading = "Output")]
-    pub series: bool,
-    /// Set the length of an interval of the time series [default: 100ms to 1m, by the length of the run]
-    #[arg(long, value_name = "TIME", value_parser = parse_duration_ns, help_heading = "Output")]
-    pub interval: Option<u64>,
-    /// Print no live progress on standard error
-    #[arg(long, short, help_heading = "Output")]
-    pub quiet: bool,
     /// Serve OpenMetrics over HTTP during the run, at this address or port of 127.0.0.1, such as `9469`
     ///
     /// An address that other machines can reach requires --insist-on-plain.
@@ -280,12 +239,6 @@ pub struct Run {
     /// Allow --metrics without TLS on an address that other machines can reach
     #[arg(long, requires = "metrics", help_heading = "Output")]
     pub insist_on_plain: bool,
-    /// Level of detail of the text.
-    #[command(flatten)]
-    pub shown: Shown,
-    /// Do not store the run in the notebook
-    #[arg(long, help_heading = "Output")]
-    pub no_notebook: bool,
     /// Measure only shard K of N of a sweep in virtual time, such as `3/64`
     ///
     /// For job arrays of a cluster; `iodyno merge` combines the shards.
@@ -303,12 +256,9 @@ pub struct Run {
     /// Record all operations with times and completions to this new file, for `iodyno replay`
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub record_trace: Option<PathBuf>,
-    /// Write an HTML report when the run ends, as `iodyno report` does
-    ///
-    /// Without FILE, writes iodyno-ID.html in the current folder.
-    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
-        help_heading = "Output")]
-    pub report: Option<Option<PathBuf>>,
+    /// The flags that are given.
+    #[arg(skip)]
+    pub given: Given,
 }
 
 /// A share of reads.

@@ -1,6 +1,6 @@
 //! Flags of the commands that serve storage, and of those that talk to a server.
 
-use super::{emulated, socket};
+use super::{Given, emulated, socket};
 use clap::{Args, ValueEnum};
 use iodyno_targets::TargetName;
 use iodyno_units::parse_size;
@@ -102,36 +102,16 @@ pub struct Serve {
     /// Set the seed of all random behaviour of the device
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+    /// The flags that are given.
+    #[arg(skip)]
+    pub given: Given,
 }
 
 /// Flags of `fault`.
 #[derive(Debug, Args)]
 pub struct FaultFlags {
     /// Fault to inject, such as `slow x10` or `error 1% reads`; or `clear`, `status` or `stop`
-    ///
-    ///   power-off, power-on   switch the power off or on
-    ///   power-cut             switch the power off and on at once
-    ///   lose                  remove the device
-    ///   replace               replace the device with an empty one
-    ///   hang                  stop answering requests
-    ///   slow x10              make each operation ten times slower
-    ///   delay 5ms             add 5 ms to each operation
-    ///   error 1% reads        fail 1 % of the reads
-    ///   latent 1GiB..+64KiB   make a range unreadable until it is rewritten
-    ///   corrupt 1GiB..+64KiB  flip bits in a range
-    ///   page 1GiB             fail the flash page at this offset
-    ///   block 1GiB            fail the flash block at this offset
-    ///   full                  fail writes to unallocated space (ENOSPC)
-    ///   resize 1GiB           change the size of the volume
-    ///   clear                 end all faults
-    ///   status                print statistics, as `iodyno status`
-    ///   stop                  flush, end the server, and wait for its end
-    ///
-    /// To name a volume other than 0, append its number. `delay` and `error` take
-    /// a kind of operation: reads, writes, flushes, trims or zeroes.
-    ///
-    /// Prints what is in effect from then on, or why nothing changed.
-    #[arg(verbatim_doc_comment, required = true)]
+    #[arg(required = true, long_help = fault_help())]
     pub fault: Vec<String>,
     /// Control socket of the server (`serve --control`)
     #[arg(long, value_name = "SOCKET")]
@@ -150,6 +130,23 @@ pub struct Status {
     /// Print metrics in the text format of Prometheus
     #[arg(long, conflicts_with = "json")]
     pub metrics: bool,
+}
+
+/// The help of FAULT, with all fault commands.
+fn fault_help() -> String {
+    format!(
+        "Fault to inject, such as `slow x10` or `error 1% reads`; or `clear`, `status` or `stop`
+
+{}  status                        print statistics, as `iodyno status`
+  stop                          flush, end the server, and wait for its end
+
+To name a volume other than 0, append its number; in an array, the number of a device.
+`delay` and `error` take a kind of operation: reads, writes, flushes, trims or zeroes.
+Adapters, and the links between them (aa), count from 0.
+
+Prints what is in effect from then on, or why nothing changed.",
+        iodyno_live::fault_command::help()
+    )
 }
 
 fn volume_size(text: &str) -> Result<u64, String> {

@@ -2,8 +2,8 @@
 
 use super::create::words;
 use crate::args::LogCheck;
+use crate::console::{print, print_json};
 use crate::failure::Failure;
-use crate::{print, print_json};
 use iodyno_logserver::storage::{self, Purpose};
 use iodyno_logserver::{Found, open_log};
 use iodyno_msglog::OpenError;

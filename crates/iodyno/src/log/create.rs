@@ -1,8 +1,8 @@
 //! `log create`: writes a new, empty log to a target.
 
 use crate::args::LogCreate;
+use crate::console::print;
 use crate::failure::Failure;
-use crate::print;
 use iodyno_logserver::storage::{self, OpenStorage, Purpose};
 use iodyno_msglog::layout::DESCRIPTION_BYTES;
 use iodyno_msglog::{Layout, recovery};
@@ -26,7 +26,7 @@ pub(super) fn command(flags: &LogCreate) -> Result<ExitCode, Failure> {
     }
     let opened = storage::open(&target, &Purpose::Create(Confirm(flags.destroy.clone())))?;
     for lifted in &opened.lifted {
-        crate::remark("note", lifted);
+        crate::console::remark("note", lifted);
     }
     let layout = layout(&opened, flags.segment, flags.chunk)?;
     recovery::create(&*opened.storage, &layout)

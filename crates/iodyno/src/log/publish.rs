@@ -2,8 +2,8 @@
 
 use super::client::{Dialer, failure};
 use crate::args::LogPublish;
+use crate::console::{complain, remark};
 use crate::failure::Failure;
-use crate::{complain, remark};
 use iodyno_msglog::MessageKind;
 use iodyno_msglog::client::{AtLimit, ClientError, Publisher, PublisherOptions};
 use iodyno_units::human::{self, counted};

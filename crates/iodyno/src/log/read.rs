@@ -4,7 +4,7 @@ use super::client::{connect, failure};
 use super::print::Printer;
 use super::read_target;
 use crate::args::{LogQuery, LogRead, LogReplay};
-use crate::complain;
+use crate::console::complain;
 use crate::failure::Failure;
 use iodyno_msglog::client::unexpected;
 use iodyno_msglog::protocol::{End, Reply, Start};

@@ -3,8 +3,8 @@
 use super::check::{DAMAGED, cannot_open};
 use super::print::Printer;
 use crate::args::LogRead;
+use crate::console::{complain, remark};
 use crate::failure::Failure;
-use crate::{complain, remark};
 use iodyno_logserver::ReadingThreads;
 use iodyno_logserver::storage::{self, Purpose};
 use iodyno_msglog::Filter;

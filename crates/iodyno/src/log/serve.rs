@@ -3,14 +3,15 @@
 use super::check::{cannot_open, describe};
 use super::create;
 use crate::args::LogServe;
+use crate::console::{complain, remark, shown};
 use crate::failure::Failure;
-use crate::serve::{Access, server_tls};
-use crate::{complain, remark, shown, signals};
+use crate::{signals, tls};
 use iodyno_logserver::storage::{self, OpenStorage, Purpose};
 use iodyno_logserver::{Found, Limits, Server, ServerOptions, StartError, open_log};
 use iodyno_msglog::{CommitRule, Durability, LogOptions, recovery};
 use iodyno_nbd::Endpoint;
 use iodyno_nbd::server::ListenError;
+use iodyno_serving::{Access, system};
 use iodyno_targets::{Confirm, SysRoot, TargetName, memory_available_bytes};
 use iodyno_units::human;
 use std::fmt::Write as _;
@@ -119,7 +120,7 @@ fn open(flags: &LogServe) -> Result<(OpenStorage, Found), Failure> {
 
 /// Storage on an emulated device in real time: its first bytes, as far as memory suffices.
 fn emulated(flags: &LogServe) -> Result<OpenStorage, Failure> {
-    let system = crate::serve::system(&flags.target, Access::Sequential)?;
+    let system = system(&flags.target, Access::Sequential)?;
     if system.volumes.len() > 1 {
         return Err(Failure::input(format!(
             "{} has {} volumes: a log is on one",
@@ -142,16 +143,6 @@ fn emulated(flags: &LogServe) -> Result<OpenStorage, Failure> {
 }
 
 fn options(flags: &LogServe) -> Result<ServerOptions, Failure> {
-    let tls = match flags.tls.as_slice() {
-        [] => None,
-        [chain, key] => Some(server_tls(chain, key, None)),
-        [chain, key, authority] => Some(server_tls(chain, key, Some(authority))),
-        _ => {
-            return Err(Failure::input(
-                "--tls takes the server's chain and key, and the authority that signs clients: cert.pem,key.pem,ca.pem",
-            ));
-        }
-    };
     let durability = Durability::from(flags.durability);
     let mut endpoints: Vec<Endpoint> = flags.unix.iter().cloned().map(Endpoint::Unix).collect();
     endpoints.extend(flags.tcp.iter().copied().map(Endpoint::Tcp));
@@ -160,7 +151,7 @@ fn options(flags: &LogServe) -> Result<ServerOptions, Failure> {
     }
     Ok(ServerOptions {
         endpoints,
-        tls: tls.transpose()?,
+        tls: tls::of_flag(&flags.tls)?,
         insist_on_plain: flags.insist_on_plain,
         token: super::token(flags.token_file.as_deref())?,
         log: LogOptions {

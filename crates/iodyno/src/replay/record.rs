@@ -1,11 +1,12 @@
 //! The replay of a record of served storage on the system that it describes, in virtual time.
 
+use crate::console::{print, print_json, remark};
 use crate::failure::{Failure, OPEN};
-use crate::{print, print_json, remark, serve};
 use iodyno_catalog::input::Input;
 use iodyno_emulate::{Completion, Machine};
 use iodyno_live::record::Record;
 use iodyno_measure::Histogram;
+use iodyno_serving::{Access, enlarge, system};
 use iodyno_targets::TargetName;
 use iodyno_units::human;
 use serde_json::{Value, json};
@@ -42,11 +43,11 @@ pub(super) fn replay(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
             "line 2 says `workers` is {workers}, and a server has 1 to {WORKERS_MAX}"
         )));
     }
-    let mut system = serve::system(&device, serve::Access::Any)?;
+    let mut system = system(&device, Access::Any)?;
     // Records of earlier versions have no sizes; those of the devices apply.
     let sizes = head["sizes_bytes"].as_array().into_iter().flatten().map(Value::as_u64);
     let sizes: Option<Vec<u64>> = sizes.collect();
-    serve::enlarge(&mut system, &sizes.ok_or_else(|| field("sizes_bytes"))?)
+    enlarge(&mut system, &sizes.ok_or_else(|| field("sizes_bytes"))?)
         .map_err(|e| wrong(format!("line 2: {e}")))?;
     let mut machine = Machine::new(&system, seed).map_err(Failure::input)?;
     for volume in 0..machine.volumes() {

@@ -1,7 +1,8 @@
 //! The summary of a trace, for a terminal and as JSON.
 
+use crate::console::print as print_text;
+use crate::console::print_json;
 use crate::failure::Failure;
-use crate::{print as print_text, print_json};
 use iodyno_exchange::trace::TraceFile;
 use iodyno_units::text::clean;
 use iodyno_units::{OpKind, human};

@@ -34,6 +34,7 @@ const LAYERS: &[(&str, u32)] = &[
     ("logserver", 4),
     ("run", 5),
     ("report", 6),
+    ("serving", 6),
     ("sizing", 6),
     ("study", 6),
     ("iodyno", 7),
@@ -354,7 +355,7 @@ const WRITERS: &[(&str, &str)] = &[
     ("live/src/frontend/ublk/", "the kernel's own devices, which it makes for this server"),
     ("run/src/trace_writer.rs", "a new file, which `targets` makes and removes"),
     ("run/src/persist.rs", "a new folder for a run that the notebook could not take"),
-    ("iodyno/src/serve/transport_calibration.rs", "a new folder for one socket"),
+    ("serving/src/transport_calibration.rs", "a new folder for one socket"),
 ];
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
@@ -413,7 +414,7 @@ const READING: &[&str] = &["File::open(", "fs::read(", "read_to_string("];
 const READERS: &[(&str, &str)] = &[
     ("bench/", "its own files"),
     ("drive/src/", "/proc and /sys"),
-    ("iodyno/src/serve/volumes.rs", "/proc/meminfo"),
+    ("serving/src/volumes.rs", "/proc/meminfo"),
     ("live/src/frontend/fuse/mount_point.rs", "/proc"),
     ("live/src/store/base.rs", "an image or backing file, which is checked to be a regular file"),
     ("live/src/store/image.rs", "an image, which is checked to be a regular file"),

@@ -14,8 +14,8 @@ mod mount_point;
 
 use super::nbd::WORKERS;
 use super::{Served, Waiter};
-use crate::metrics;
 use crate::served::{Payload, Sink, store_of};
+use crate::status::{Status, observe};
 use crate::store::UNIT_BYTES;
 use fuser::{
     BackgroundSession, Config, Errno as Code, FileAttr, FileHandle, FileType, Filesystem,
@@ -215,7 +215,7 @@ impl Files {
     }
 
     fn status(&self) -> String {
-        format!("{:#}\n", metrics::status(&self.live))
+        format!("{:#}\n", Status::Model(observe(&self.live)).to_json())
     }
 
     fn start(

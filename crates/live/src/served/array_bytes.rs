@@ -56,34 +56,9 @@ impl ArrayBytes {
     pub(super) fn change(&mut self, change: &ContentEvent, stores: &mut [Store]) {
         match *change {
             ContentEvent::Fetched { part, unit, name } => {
-                let (hole, store) = (&mut self.holes[part.index()], &stores[part.index()]);
-                if hole.contains(&unit) {
-                    return;
-                }
-                let mut page = zeroes();
-                let read = store.read(unit * UNIT_BYTES, &mut page[..]);
-                if read.is_err() {
-                    self.corrupt.push((part, unit));
-                } else if *page == [0; UNIT] {
-                    *hole = unit..unit + store.hole_units(unit);
-                    return;
-                }
-                self.pages.insert(name, read.is_ok().then_some(page));
+                self.fetch(part, unit, name, &stores[part.index()]);
             }
-            ContentEvent::Added { name, factor, term } => {
-                if !self.pages.contains_key(&term) {
-                    return;
-                }
-                let mut sum = self.pages.remove(&name).unwrap_or_else(|| Some(zeroes()));
-                match (&mut sum, self.pages.get(&term)) {
-                    (Some(sum), Some(Some(term))) => {
-                        self.simd.mul_into(&mut sum[..], &term[..], factor);
-                    }
-                    (_, Some(None)) => sum = None,
-                    _ => {}
-                }
-                self.pages.insert(name, sum);
-            }
+            ContentEvent::Added { name, factor, term } => self.add(name, factor, term),
             ContentEvent::Laid { name, onto, over, part_bytes: (from, to) } => {
                 let (onto, over) = (self.page(onto), self.page(over));
                 let page = onto.zip(over).map(|(mut page, over)| {
@@ -94,27 +69,9 @@ impl ArrayBytes {
                 self.pages.insert(name, page);
             }
             ContentEvent::Taken { token, unit, onto, name } => {
-                let mut page = self.page(onto);
-                if let (Some(page), Some(operation)) = (&mut page, self.operations.get(&token)) {
-                    let (to, from, len) = operation.part(unit);
-                    match operation.bytes.get(from..from + len) {
-                        Some(bytes) => page[to..to + len].copy_from_slice(bytes),
-                        None => page[to..to + len].fill(0),
-                    }
-                }
-                self.pages.insert(name, page);
+                self.take(token, unit, onto, name);
             }
-            ContentEvent::Returned { token, unit, name } => {
-                let page = self.page(name);
-                let Some(operation) = self.operations.get_mut(&token) else { return };
-                let (at, to, len) = operation.part(unit);
-                match page {
-                    Some(page) => {
-                        operation.bytes[to..to + len].copy_from_slice(&page[at..at + len]);
-                    }
-                    None => operation.failed = true,
-                }
-            }
+            ContentEvent::Returned { token, unit, name } => self.give_back(token, unit, name),
             ContentEvent::Given { part, unit, part_bytes: (from, to), token, name } => {
                 let page = self.page(name);
                 let store = &mut stores[part.index()];
@@ -160,6 +117,61 @@ impl ArrayBytes {
                 }
             }
             _ => unreachable!("a step of one device: {change:?}"),
+        }
+    }
+
+    /// Reads a unit of a member.
+    fn fetch(&mut self, part: PartId, unit: u64, name: u64, store: &Store) {
+        let hole = &mut self.holes[part.index()];
+        if hole.contains(&unit) {
+            return;
+        }
+        let mut page = zeroes();
+        let read = store.read(unit * UNIT_BYTES, &mut page[..]);
+        if read.is_err() {
+            self.corrupt.push((part, unit));
+        } else if *page == [0; UNIT] {
+            *hole = unit..unit + store.hole_units(unit);
+            return;
+        }
+        self.pages.insert(name, read.is_ok().then_some(page));
+    }
+
+    /// Adds a page, times a factor, to another one.
+    fn add(&mut self, name: u64, factor: u8, term: u64) {
+        if !self.pages.contains_key(&term) {
+            return;
+        }
+        let mut sum = self.pages.remove(&name).unwrap_or_else(|| Some(zeroes()));
+        match (&mut sum, self.pages.get(&term)) {
+            (Some(sum), Some(Some(term))) => self.simd.mul_into(&mut sum[..], &term[..], factor),
+            (_, Some(None)) => sum = None,
+            _ => {}
+        }
+        self.pages.insert(name, sum);
+    }
+
+    /// Copies a part of a host's write onto a page.
+    fn take(&mut self, token: u64, unit: u64, onto: u64, name: u64) {
+        let mut page = self.page(onto);
+        if let (Some(page), Some(operation)) = (&mut page, self.operations.get(&token)) {
+            let (to, from, len) = operation.part(unit);
+            match operation.bytes.get(from..from + len) {
+                Some(bytes) => page[to..to + len].copy_from_slice(bytes),
+                None => page[to..to + len].fill(0),
+            }
+        }
+        self.pages.insert(name, page);
+    }
+
+    /// Copies a page into a host's read.
+    fn give_back(&mut self, token: u64, unit: u64, name: u64) {
+        let page = self.page(name);
+        let Some(operation) = self.operations.get_mut(&token) else { return };
+        let (at, to, len) = operation.part(unit);
+        match page {
+            Some(page) => operation.bytes[to..to + len].copy_from_slice(&page[at..at + len]),
+            None => operation.failed = true,
         }
     }
 

@@ -6,7 +6,7 @@
 use super::operations::{Completed, Inner, NUMBER_BITS, NUMBER_MASK, of_volume};
 use super::{Live, Sink, deliver};
 use crate::counts::{Late, Looks};
-use iodyno_emulate::Machine;
+use iodyno_emulate::{Completion, Machine};
 use iodyno_units::Op;
 
 /// Timeout of a device's flush, ns of the machine's time.
@@ -31,9 +31,7 @@ fn drain_caches<S: Sink>(inner: &mut Inner<S>, completed: &mut Completed<S>) -> 
     while let Some(next_ns) = inner.machine.next_event()
         && next_ns < until_ns
     {
-        let done = inner.machine.next_completion(next_ns);
-        inner.settle();
-        if let Some(done) = done {
+        if let Some(done) = step(inner, next_ns) {
             inner.completed(&done, Late::default(), completed);
         }
         steps += 1;
@@ -63,50 +61,19 @@ impl<S: Sink> Live<S> {
         while let Some(next_ns) = inner.machine.next_event()
             && next_ns <= begin_ns
         {
-            let done = inner.machine.next_completion(next_ns);
-            inner.settle();
-            if let Some(done) = done {
+            if let Some(done) = step(&mut inner, next_ns) {
                 inner.completed(&done, Late::default(), &mut completed);
             }
         }
-        let mut flushing = Vec::new();
-        for volume in 0..self.volumes() {
-            let worker = worker_of(volume);
-            inner.sequence += 1;
-            // The last number is never the slot of a client's operation.
-            let token = (inner.sequence << NUMBER_BITS) | NUMBER_MASK;
-            if let Some(recorder) = &mut inner.recorder {
-                recorder.operation(begin_ns, worker, volume, &Op::FLUSH);
-            }
-            inner.machine.submit(begin_ns, worker, volume, &Op::FLUSH, token);
-            flushing.push((volume, token));
-        }
-        let mut unflushed = Vec::new();
-        while !flushing.is_empty()
-            && let Some(next_ns) = inner.machine.next_event()
-            && next_ns < begin_ns.saturating_add(FLUSH_TIMEOUT_NS)
-        {
-            let done = inner.machine.next_completion(next_ns);
-            inner.settle();
-            let Some(done) = done else { continue };
-            match flushing.iter().position(|f| f.1 == done.token) {
-                Some(i) => {
-                    let (volume, _) = flushing.remove(i);
-                    if done.failure.is_some() {
-                        unflushed.push((volume, "is gone"));
-                    }
-                }
-                None => inner.completed(&done, Late::default(), &mut completed),
-            }
-        }
-        unflushed.extend(flushing.iter().map(|f| (f.0, "does not answer")));
+        let workers: Vec<u32> = (0..self.volumes()).map(worker_of).collect();
+        let unflushed = flush_volumes(&mut inner, begin_ns, &workers, &mut completed);
         let mut troubles = Vec::new();
         if cached_bytes > 0 {
             troubles.push(format!(
                 "the adapters' cache holds {cached_bytes} dirty bytes that the devices do not accept: these bytes stay in the cache's file, if it has a file"
             ));
         }
-        for (volume, why) in unflushed {
+        for Unflushed { volume, why } in unflushed {
             // A protected or empty buffer loses nothing.
             let Inner { stores, volume_of, .. } = &mut *inner;
             let stores = of_volume(stores, volume_of, volume as usize);
@@ -117,32 +84,7 @@ impl<S: Sink> Live<S> {
                 ));
             }
         }
-        let Inner { stores, volume_of, machine, .. } = &mut *inner;
-        if machine.adapters().is_some_and(|adapters| adapters.dirty_bytes == 0) {
-            // The content of the caches is now on the devices.
-            for cache in stores.iter_mut().skip(machine.system().devices().count()) {
-                let emptied = cache.trim_now(0, cache.capacity_bytes());
-                troubles.extend(emptied.err().map(|e| e.to_string()));
-            }
-        }
-        for (store, &volume) in stores.iter_mut().zip(volume_of.iter()) {
-            // Bytes that the host refuses must not prevent the others from being written.
-            let settled = store.settle();
-            // Rows of an array that may be inconsistent must be resynchronised before another server serves them.
-            let is_array = !machine.system().is_device(volume as u32);
-            let is_clean = settled.is_ok() && !machine.has_unflushed_rows(volume as u32);
-            let ended = if is_clean || !is_array { store.end() } else { store.sync() };
-            troubles.extend(settled.as_ref().err().map(ToString::to_string));
-            troubles.extend(
-                ended.err().filter(|e| settled.as_ref().err() != Some(e)).map(|e| e.to_string()),
-            );
-            let lost_bytes = store.stranded_bytes();
-            if lost_bytes > 0 {
-                troubles.push(format!(
-                    "volume {volume}: data that could not be written is lost (about {lost_bytes} bytes)"
-                ));
-            }
-        }
+        troubles.extend(end_stores(&mut inner));
         if let Some(recorder) = inner.recorder.take() {
             let (now_ns, hash) = (inner.machine.now_ns(), inner.machine.event_hash());
             troubles.extend(recorder.end(now_ns, hash).err());
@@ -151,4 +93,88 @@ impl<S: Sink> Live<S> {
         deliver(completed);
         if troubles.is_empty() { Ok(()) } else { Err(troubles.join("\n")) }
     }
+}
+
+/// Advances the machine to its next event, and returns the completion, if it is one.
+fn step<S: Sink>(inner: &mut Inner<S>, next_ns: u64) -> Option<Completion> {
+    let done = inner.machine.next_completion(next_ns);
+    inner.settle();
+    done
+}
+
+/// A volume that could not be flushed.
+struct Unflushed {
+    volume: u32,
+    why: &'static str,
+}
+
+/// Flushes all volumes, each by its worker.
+fn flush_volumes<S: Sink>(
+    inner: &mut Inner<S>,
+    begin_ns: u64,
+    workers: &[u32],
+    completed: &mut Completed<S>,
+) -> Vec<Unflushed> {
+    let mut flushing = Vec::new();
+    for (volume, &worker) in (0..).zip(workers) {
+        inner.sequence += 1;
+        // The last number is never the slot of a client's operation.
+        let token = (inner.sequence << NUMBER_BITS) | NUMBER_MASK;
+        if let Some(recorder) = &mut inner.recorder {
+            recorder.operation(begin_ns, worker, volume, &Op::FLUSH);
+        }
+        inner.machine.submit(begin_ns, worker, volume, &Op::FLUSH, token);
+        flushing.push((volume, token));
+    }
+    let mut unflushed = Vec::new();
+    while !flushing.is_empty()
+        && let Some(next_ns) = inner.machine.next_event()
+        && next_ns < begin_ns.saturating_add(FLUSH_TIMEOUT_NS)
+    {
+        let Some(done) = step(inner, next_ns) else { continue };
+        match flushing.iter().position(|flush| flush.1 == done.token) {
+            Some(at) => {
+                let (volume, _) = flushing.remove(at);
+                if done.failure.is_some() {
+                    unflushed.push(Unflushed { volume, why: "is gone" });
+                }
+            }
+            None => inner.completed(&done, Late::default(), completed),
+        }
+    }
+    let silent = flushing.iter().map(|flush| Unflushed { volume: flush.0, why: "does not answer" });
+    unflushed.extend(silent);
+    unflushed
+}
+
+/// Writes out and ends all stores. Returns what could not be kept.
+fn end_stores<S: Sink>(inner: &mut Inner<S>) -> Vec<String> {
+    let Inner { stores, volume_of, machine, .. } = inner;
+    let mut troubles = Vec::new();
+    if machine.adapters().is_some_and(|adapters| adapters.dirty_bytes == 0) {
+        // The content of the caches is now on the devices.
+        for cache in stores.iter_mut().skip(machine.system().devices().count()) {
+            let emptied = cache.trim_now(0, cache.capacity_bytes());
+            troubles.extend(emptied.err().map(|e| e.to_string()));
+        }
+    }
+    for (store, &volume) in stores.iter_mut().zip(volume_of.iter()) {
+        // Bytes that the host refuses must not prevent the others from being written.
+        let settled = store.settle();
+        // Rows of an array that may be inconsistent must be resynchronised before another server serves them.
+        let is_array = !machine.system().is_device(volume as u32);
+        let is_clean = settled.is_ok() && !machine.has_unflushed_rows(volume as u32);
+        let ended = if is_clean || !is_array { store.end() } else { store.sync() };
+        troubles.extend(settled.as_ref().err().map(ToString::to_string));
+        troubles.extend(
+            ended.err().filter(|e| settled.as_ref().err() != Some(e)).map(|e| e.to_string()),
+        );
+        let lost_bytes = store.stranded_bytes();
+        if lost_bytes > 0 {
+            troubles.push(format!(
+                "volume {volume}: data that could not be written is lost (about {lost_bytes} bytes)"
+            ));
+        }
+    }
+    troubles
 }

@@ -1,10 +1,10 @@
 //! The volumes of a server: their sizes, the existing images on which they are based, and the memory or the files
 //! that store their bytes.
 
-use super::apply_fault::Numbered;
-use crate::args::Serve;
-use crate::failure::Failure;
-use crate::{complain, remark, shown};
+use crate::error::ServeError;
+use crate::numbered::Numbered;
+use crate::request::{Console, ServeRequest};
+use crate::system::enlarge;
 use iodyno_emulate::spec::Part;
 use iodyno_emulate::{PartId, System};
 use iodyno_live::served::{ArrayFolder, VolumeFolder, stores_needed, volume_folders};
@@ -24,27 +24,32 @@ use std::path::{Path, PathBuf};
 const MEMORY_BYTES_MIN: u64 = 1 << 20;
 
 /// The initial volumes of a server.
-pub(super) struct Volumes {
+pub(crate) struct Volumes {
     /// Size of each volume, bytes.
-    pub(super) sizes_bytes: Vec<u64>,
+    pub(crate) sizes_bytes: Vec<u64>,
     /// Base image of each volume; empty without images.
     images: Vec<Image>,
+    console: Console,
     /// Description of the images, one line each.
-    pub(super) words: String,
+    pub(crate) words: String,
 }
 
 impl Volumes {
     /// Opens the images, and enlarges devices to the size of their volumes.
-    pub(super) fn open(flags: &Serve, system: &mut System) -> Result<Self, Failure> {
-        one_for_each(system, "--image", flags.image.len())?;
+    pub(crate) fn open(
+        request: &ServeRequest,
+        console: Console,
+        system: &mut System,
+    ) -> Result<Self, ServeError> {
+        one_for_each(system, "--image", request.image.len())?;
         let (mut images, mut sizes_bytes, mut words) = (Vec::new(), Vec::new(), String::new());
-        for text in &flags.image {
-            let size_bytes = if flags.write_image {
+        for text in &request.image {
+            let size_bytes = if request.write_image {
                 let size_bytes = writable_bytes(text)?;
                 let _ = writeln!(words, "image   {}, which clients write to", clean(text));
                 size_bytes
             } else {
-                let image = image(text)?;
+                let image = image(text, console)?;
                 let size_bytes = image.size_bytes();
                 images.push(image);
                 let _ = writeln!(
@@ -52,10 +57,10 @@ impl Volumes {
                     "image   {}, read only: what clients write is in memory",
                     clean(text)
                 );
-                flags.size.unwrap_or(size_bytes).max(size_bytes)
+                request.size.unwrap_or(size_bytes).max(size_bytes)
             };
-            if let Some(size) = flags.size.filter(|&size| size < size_bytes) {
-                return Err(Failure::input(format!(
+            if let Some(size) = request.size.filter(|&size| size < size_bytes) {
+                return Err(ServeError::input(format!(
                     "--size {} would cut off a part of {text}, which has {}: leave it out",
                     human::exact_size(size),
                     human::exact_size(size_bytes)
@@ -64,29 +69,33 @@ impl Volumes {
             sizes_bytes.push(size_bytes);
         }
         if sizes_bytes.is_empty() {
-            let own = |v| flags.size.unwrap_or_else(|| system.capacity_bytes(v));
+            let own = |v| request.size.unwrap_or_else(|| system.capacity_bytes(v));
             sizes_bytes = numbers(system).map(own).collect();
         }
-        enlarge(system, &sizes_bytes).map_err(Failure::input)?;
-        Ok(Self { sizes_bytes, images, words })
+        enlarge(system, &sizes_bytes).map_err(ServeError::input)?;
+        Ok(Self { sizes_bytes, images, console, words })
     }
 
     /// Opens the stores of all devices, and the folders of arrays.
-    pub(super) fn stores(&mut self, flags: &Serve, system: &System) -> Result<Opened, Failure> {
-        let backing = backing(flags, system)?;
-        let in_place: Vec<PathBuf> = flags.image.iter().map(PathBuf::from).collect();
-        let files = if flags.write_image { &in_place } else { &backing };
+    pub(crate) fn stores(
+        &mut self,
+        request: &ServeRequest,
+        system: &System,
+    ) -> Result<Opened, ServeError> {
+        let backing = backing(request, system)?;
+        let in_place: Vec<PathBuf> = request.image.iter().map(PathBuf::from).collect();
+        let files = if request.write_image { &in_place } else { &backing };
         if files.is_empty() {
             let count = stores_needed(system).max(1) as u64;
-            let share = flags.memory.unwrap_or_else(|| free_bytes() / 2) / count;
-            if let Some(memory) = flags.memory {
-                check_memory(memory, count)?;
+            let share = request.memory.unwrap_or_else(|| free_bytes() / 2) / count;
+            if let Some(memory) = request.memory {
+                check_memory(memory, count, self.console)?;
             }
-            return Ok((self.in_memory(system, share), Vec::new()));
+            return Ok(Opened { stores: self.in_memory(system, share), folders: Vec::new() });
         }
         let (mut stores, mut folders) = (Vec::new(), Vec::new());
         for ((volume, &size), path) in numbers(system).zip(&self.sizes_bytes).zip(files) {
-            let sums_until_end = flags.write_image;
+            let sums_until_end = request.write_image;
             let options = store::Options { sums_until_end, ..options(system, volume) };
             let opened = if system.is_device(volume) {
                 let root = system.volumes[volume as usize].root;
@@ -104,12 +113,12 @@ impl Volumes {
             };
             if let Err(why) = opened {
                 VolumeFolder { stores, folders }.abandon();
-                return Err(Failure::target(why));
+                return Err(ServeError::target(why));
             }
         }
         // Devices come first, then the caches of adapters.
         stores.sort_by_key(|of| of.0);
-        Ok((stores.into_iter().map(|of| of.1).collect(), folders))
+        Ok(Opened { stores: stores.into_iter().map(|of| of.1).collect(), folders })
     }
 
     /// Creates stores in memory, each of at most `share` bytes.
@@ -139,32 +148,37 @@ impl Volumes {
     }
 
     /// The numbering of volumes and devices in fault commands.
-    pub(super) fn numbered(&self, system: &System) -> Numbered {
+    pub(crate) fn numbered(&self, system: &System) -> Numbered {
         Numbered::of(system, self.sizes_bytes.clone())
     }
 }
 
-/// The stores of each device and of the adapters' caches, and the folders of arrays.
-pub(super) type Opened = (Vec<Store>, Vec<(PartId, ArrayFolder)>);
+/// The open storage of a server.
+pub(crate) struct Opened {
+    /// The stores of each device and of the adapters' caches.
+    pub(crate) stores: Vec<Store>,
+    /// The folders of arrays.
+    pub(crate) folders: Vec<(PartId, ArrayFolder)>,
+}
 
 /// A file or a folder for each volume. Behind adapters, a single given folder holds one for each.
-fn backing(flags: &Serve, system: &System) -> Result<Vec<PathBuf>, Failure> {
+fn backing(request: &ServeRequest, system: &System) -> Result<Vec<PathBuf>, ServeError> {
     let volumes = system.volumes.len();
-    if let [folder] = flags.backing.as_slice()
+    if let [folder] = request.backing.as_slice()
         && volumes > 1
         && system.adapters.is_some()
     {
         return volume_folders(folder, volumes)
-            .map_err(|why| Failure::target(format!("--backing {why}")));
+            .map_err(|why| ServeError::target(format!("--backing {why}")));
     }
-    one_for_each(system, "--backing", flags.backing.len())?;
-    Ok(flags.backing.clone())
+    one_for_each(system, "--backing", request.backing.len())?;
+    Ok(request.backing.clone())
 }
 
 /// The findings in an array's folder, in words.
 fn array_in_words(folder: &ArrayFolder, part: &Part) -> String {
     let mut words = String::new();
-    let path = shown(folder.path());
+    let path = clean(&folder.path().to_string_lossy()).into_owned();
     if folder.resynced_units() > 0 {
         let units = counted(folder.resynced_units(), "unit");
         let _ = writeln!(
@@ -191,78 +205,65 @@ fn array_in_words(folder: &ArrayFolder, part: &Part) -> String {
     words
 }
 
-/// Enlarges volumes that are single devices to these sizes.
-///
-/// # Errors
-/// The device that can't be enlarged.
-pub(crate) fn enlarge(system: &mut System, sizes_bytes: &[u64]) -> Result<(), String> {
-    let System { volumes, parts, .. } = system;
-    for (volume, &size) in volumes.iter().zip(sizes_bytes) {
-        if let Part::Device(placed) = &mut parts[volume.root.index()] {
-            placed.device.enlarge(size)?;
-        }
-    }
-    Ok(())
-}
-
 /// The numbers of the volumes.
 fn numbers(system: &System) -> Range<u32> {
     0..system.volumes.len() as u32
 }
 
-fn one_for_each(system: &System, flag: &str, given: usize) -> Result<(), Failure> {
+fn one_for_each(system: &System, flag: &str, given: usize) -> Result<(), ServeError> {
     let volumes = system.volumes.len();
     if given == 0 || given == volumes {
         return Ok(());
     }
-    Err(Failure::input(format!(
+    Err(ServeError::input(format!(
         "{volumes} volumes and {given} files in {flag}: name one for each volume"
     )))
 }
 
 /// Opens an image for reading.
-fn image(text: &str) -> Result<Image, Failure> {
+fn image(text: &str, console: Console) -> Result<Image, ServeError> {
     if text.contains("://") {
-        let uri: Uri = text.parse().map_err(|e| Failure::input(format!("--image {text}: {e}")))?;
-        let image = Image::export(&uri).map_err(|e| Failure::target(format!("--image: {e}")))?;
+        let uri: Uri =
+            text.parse().map_err(|e| ServeError::input(format!("--image {text}: {e}")))?;
+        let image = Image::export(&uri).map_err(|e| ServeError::target(format!("--image: {e}")))?;
         // Through this connection: some servers accept only one.
         let mut read = |offset_bytes, into: &mut [u8]| {
             image.read(offset_bytes, into).map_err(|e| std::io::Error::other(e.to_string()))
         };
         let content = probe(image.size_bytes(), &mut read)
-            .map_err(|e| Failure::target(format!("--image {text}: {e}")))?;
+            .map_err(|e| ServeError::target(format!("--image {text}: {e}")))?;
         check_raw(text, Some(&content))?;
         return Ok(image);
     }
     let image =
-        Image::file(Path::new(text)).map_err(|e| Failure::target(format!("--image {e}")))?;
+        Image::file(Path::new(text)).map_err(|e| ServeError::target(format!("--image {e}")))?;
     for why in in_use(text)? {
-        remark("warning", &format!("{text} may change while it is served: {why}"));
+        (console.remark)("warning", &format!("{text} may change while it is served: {why}"));
     }
     Ok(image)
 }
 
 /// Size of an image that clients may write to, bytes. Refuses an image that something else uses.
-fn writable_bytes(text: &str) -> Result<u64, Failure> {
+fn writable_bytes(text: &str) -> Result<u64, ServeError> {
     if text.contains("://") {
-        return Err(Failure::input(format!(
+        return Err(ServeError::input(format!(
             "--write-image is for files, and {text} is an export: what clients write to it stays in memory without that flag"
         )));
     }
     let metadata = std::fs::metadata(text);
-    let metadata = metadata.map_err(|e| Failure::target(format!("--image {text}: {e}")))?;
+    let metadata = metadata.map_err(|e| ServeError::target(format!("--image {text}: {e}")))?;
     match in_use(text)?.as_slice() {
-        [] if metadata.len() == 0 => Err(Failure::target(format!(
+        [] if metadata.len() == 0 => Err(ServeError::target(format!(
             "--image {text}: an empty file: --backing makes a new one"
         ))),
         [] => Ok(metadata.len()),
-        reasons => Err(Failure::target(format!("--image {text}: {}", reasons.join(" ")))),
+        reasons => Err(ServeError::target(format!("--image {text}: {}", reasons.join(" ")))),
     }
 }
 
 /// Refuses an image in a format other than raw: clients would see the file's own bytes, and writing them would
 /// destroy the image.
-fn check_raw(text: &str, content: Option<&Content>) -> Result<(), Failure> {
+fn check_raw(text: &str, content: Option<&Content>) -> Result<(), ServeError> {
     let container = content.and_then(Content::container);
     let Some(Signature { kind, name, .. }) = container else { return Ok(()) };
     let remedy = if *kind == SignatureKind::DiskImage {
@@ -270,7 +271,7 @@ fn check_raw(text: &str, content: Option<&Content>) -> Result<(), Failure> {
     } else {
         "unpack it first"
     };
-    Err(Failure::input(format!(
+    Err(ServeError::input(format!(
         "--image {text}: it holds {} ({name}), and an image must be raw: {remedy}",
         kind.noun()
     )))
@@ -278,10 +279,10 @@ fn check_raw(text: &str, content: Option<&Content>) -> Result<(), Failure> {
 
 /// Reasons why another program may use a file at the same time. (That it holds data is its purpose.) Refuses a file
 /// that is not a raw image.
-fn in_use(path: &str) -> Result<Vec<String>, Failure> {
+fn in_use(path: &str) -> Result<Vec<String>, ServeError> {
     use RefusalCode::{ForeignFile, HoldsData, PartitionTable, Signature, UnknownContent};
     let name = TargetName::Path { path: path.into(), size_bytes: None, direct: Direct::default() };
-    let inspection = inspect(&name).map_err(|e| Failure::target(e.to_string()))?;
+    let inspection = inspect(&name).map_err(|e| ServeError::target(e.to_string()))?;
     check_raw(path, inspection.content.as_ref())?;
     let of_content = [ForeignFile, HoldsData, PartitionTable, Signature, UnknownContent];
     let refusals = check_writable(&inspection, &SysRoot::real()).into_iter();
@@ -300,11 +301,11 @@ fn options(system: &System, volume: u32) -> store::Options {
 }
 
 /// Refuses memory that is too small for writes, and warns if it exceeds the machine's available memory.
-fn check_memory(memory_bytes: u64, volumes: u64) -> Result<(), Failure> {
+fn check_memory(memory_bytes: u64, volumes: u64, console: Console) -> Result<(), ServeError> {
     let least = volumes * MEMORY_BYTES_MIN;
     if memory_bytes < least {
         let for_each = if volumes == 1 { "" } else { ", 1 MiB for each volume" };
-        return Err(Failure::input(format!(
+        return Err(ServeError::input(format!(
             "--memory {} is too little for what clients write, and later writes would fail for lack of space: give {} or more{for_each}, or keep the bytes in a file (--backing)",
             human::size(memory_bytes),
             human::size(least)
@@ -312,7 +313,7 @@ fn check_memory(memory_bytes: u64, volumes: u64) -> Result<(), Failure> {
     }
     let free = free_bytes();
     if memory_bytes > free {
-        complain(&format!(
+        (console.say)(&format!(
             "warning: --memory {} is more than the {} that are free on this machine: it may run out of memory before the volumes do\n",
             human::size(memory_bytes),
             human::size(free)

@@ -1,45 +1,45 @@
 //! Optional frontends in addition to NBD, each a feature of the build; the flag of a missing one is an
 //! error.
 
-use crate::args::Serve;
-use crate::failure::Failure;
+use crate::error::ServeError;
+use crate::request::ServeRequest;
 use iodyno_emulate::System;
 use iodyno_live::frontend::Served;
 use std::sync::Arc;
 
 /// Open frontends, which close when dropped.
 #[derive(Default)]
-pub(super) struct Frontends {
+pub(crate) struct Frontends {
     #[cfg(feature = "fuse")]
     folder: Option<iodyno_live::frontend::fuse::Mounted>,
     #[cfg(feature = "ublk")]
     blocks: Vec<iodyno_live::frontend::ublk::Block>,
     /// Addresses of the frontends, one per line.
-    pub(super) words: String,
+    pub(crate) words: String,
 }
 
 impl Frontends {
-    /// Opens the frontends in `flags`.
+    /// Opens the frontends in a request.
     #[cfg_attr(
         not(all(feature = "fuse", feature = "ublk")),
         allow(unused_variables, unused_mut, reason = "what only frontends need that are not here")
     )]
-    pub(super) fn open(
-        flags: &Serve,
+    pub(crate) fn open(
+        request: &ServeRequest,
         live: &Arc<Served>,
         names: &[String],
         system: &System,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, ServeError> {
         let mut frontends = Self::default();
-        if flags.fuse.is_some() {
+        if request.fuse.is_some() {
             #[cfg(feature = "fuse")]
-            frontends.open_folder(flags, live, names)?;
+            frontends.open_folder(request, live, names)?;
             #[cfg(not(feature = "fuse"))]
             return Err(without("fuse"));
         }
-        if flags.ublk {
+        if request.ublk {
             #[cfg(feature = "ublk")]
-            frontends.open_blocks(flags, live, system)?;
+            frontends.open_blocks(request, live, system)?;
             #[cfg(not(feature = "ublk"))]
             return Err(without("ublk"));
         }
@@ -49,14 +49,14 @@ impl Frontends {
     #[cfg(feature = "fuse")]
     fn open_folder(
         &mut self,
-        flags: &Serve,
+        request: &ServeRequest,
         live: &Arc<Served>,
         names: &[String],
-    ) -> Result<(), Failure> {
+    ) -> Result<(), ServeError> {
         use std::fmt::Write as _;
         use std::io::ErrorKind;
-        let Some(folder) = &flags.fuse else { return Ok(()) };
-        let mounted = iodyno_live::frontend::fuse::mount(live, names, folder, flags.read_only);
+        let Some(folder) = &request.fuse else { return Ok(()) };
+        let mounted = iodyno_live::frontend::fuse::mount(live, names, folder, request.read_only);
         self.folder = Some(mounted.map_err(|e| {
             let at = folder.display();
             // If a server already has a mount there, no further remedy is needed.
@@ -64,10 +64,14 @@ impl Frontends {
                 ErrorKind::NotConnected | ErrorKind::ResourceBusy => "",
                 _ => ": it requires an existing folder, /dev/fuse, and fusermount3 (package fuse3) for users other than root",
             };
-            Failure::target(format!("--fuse {at}: {e}{help}"))
+            ServeError::target(format!("--fuse {at}: {e}{help}"))
         })?);
         for name in names {
-            let _ = writeln!(self.words, "file    {}", crate::shown(&folder.join(name)));
+            let _ = writeln!(
+                self.words,
+                "file    {}",
+                iodyno_units::text::clean(&folder.join(name).to_string_lossy())
+            );
         }
         Ok(())
     }
@@ -75,17 +79,17 @@ impl Frontends {
     #[cfg(feature = "ublk")]
     fn open_blocks(
         &mut self,
-        flags: &Serve,
+        request: &ServeRequest,
         live: &Arc<Served>,
         system: &System,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), ServeError> {
         use iodyno_live::frontend::ublk::{Block, DeviceFlags};
         use std::fmt::Write as _;
         for number in 0..live.volumes() {
             let rotational = system.is_rotational(number);
-            let advertised = DeviceFlags { rotational, read_only: flags.read_only };
+            let advertised = DeviceFlags { rotational, read_only: request.read_only };
             let block = Block::of(live, number, advertised).map_err(|e| {
-                Failure::target(format!(
+                ServeError::target(format!(
                     "--ublk: {e}: it requires Linux 6.5 or newer, `modprobe ublk_drv`, and access to /dev/ublk-control (root)"
                 ))
             })?;
@@ -98,8 +102,8 @@ impl Frontends {
 
 /// The error of a build that lacks a frontend.
 #[cfg(not(all(feature = "fuse", feature = "ublk")))]
-fn without(feature: &str) -> Failure {
-    Failure::input(format!(
+fn without(feature: &str) -> ServeError {
+    ServeError::input(format!(
         "--{feature}: this build does not include it: build with `cargo build --release --features {feature}`"
     ))
 }

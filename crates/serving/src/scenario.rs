@@ -8,8 +8,9 @@
 //! ```
 //! Times count from the start of the server, in the model's time.
 
-use crate::args::Serve;
-use crate::failure::Failure;
+use crate::apply_fault::apply;
+use crate::error::ServeError;
+use crate::request::Console;
 use iodyno_catalog::MAX_FILE_BYTES;
 use iodyno_catalog::input::read_text;
 use iodyno_live::fault_command::{self, Ask};
@@ -26,19 +27,19 @@ const LINE_BYTES_MAX: usize = 4096;
 const FAULTS_MAX: usize = 100_000;
 
 /// The faults in order: line number, time (ns) and request.
-pub(super) type Plan = Vec<(u32, u64, Ask)>;
+pub(crate) type Plan = Vec<(u32, u64, Ask)>;
 
 /// Reads a scenario.
-pub(super) fn read(path: &Path) -> Result<Plan, Failure> {
+pub(crate) fn read(path: &Path) -> Result<Plan, ServeError> {
     let text = read_text(path, MAX_FILE_BYTES)
-        .map_err(|e| Failure::input(format!("--scenario {}: {e}", path.display())))?;
+        .map_err(|e| ServeError::input(format!("--scenario {}: {e}", path.display())))?;
     let mut plan = Vec::new();
     for (line, number) in text.lines().zip(1..) {
         let line = line.split('#').next().unwrap_or_default().trim();
         if line.is_empty() {
             continue;
         }
-        let wrong = |why: String| Failure::input(format!("{}:{number}: {why}", path.display()));
+        let wrong = |why: String| ServeError::input(format!("{}:{number}: {why}", path.display()));
         if line.len() > LINE_BYTES_MAX {
             return Err(wrong(format!(
                 "the line has {} bytes; a fault takes at most {LINE_BYTES_MAX}",
@@ -58,13 +59,18 @@ pub(super) fn read(path: &Path) -> Result<Plan, Failure> {
 }
 
 /// The failure for a line with an impossible request.
-pub(super) fn wrong(flags: &Serve, number: u32, why: &str) -> Failure {
-    let path = flags.scenario.as_deref().unwrap_or(Path::new(""));
-    Failure::input(format!("{}:{number}: {why}", path.display()))
+pub(crate) fn wrong(path: &Path, number: u32, why: &str) -> ServeError {
+    ServeError::input(format!("{}:{number}: {why}", path.display()))
 }
 
 /// Executes the scenario in its own thread.
-pub(super) fn play(plan: Plan, live: &Arc<Served>, seed: u64, stop: &Arc<AtomicBool>) {
+pub(crate) fn play(
+    plan: Plan,
+    live: &Arc<Served>,
+    seed: u64,
+    stop: &Arc<AtomicBool>,
+    console: Console,
+) {
     let (live, stop) = (Arc::clone(live), Arc::clone(stop));
     std::thread::spawn(move || {
         for (_, at_ns, ask) in plan {
@@ -78,11 +84,11 @@ pub(super) fn play(plan: Plan, live: &Arc<Served>, seed: u64, stop: &Arc<AtomicB
                 }
                 std::thread::sleep(Duration::from_nanos(left_ns.min(20_000_000)));
             }
-            let said = match super::apply_fault::apply(&live, &ask, seed) {
+            let said = match apply(&live, &ask, seed) {
                 Ok(answer) => answer["text"].as_str().unwrap_or_default().to_owned(),
                 Err(why) => why,
             };
-            said.lines().for_each(|line| crate::remark("scenario", line));
+            said.lines().for_each(|line| (console.remark)("scenario", line));
         }
     });
 }

@@ -2,6 +2,7 @@
 //! take longer than in the model, and the additional time if the server's threads have gone to sleep
 //! between them. Waking takes longer than everything else, on virtual machines several times as long.
 
+use crate::system::{Access, system};
 use iodyno_drive::clock::Clock;
 use iodyno_emulate::Machine;
 use iodyno_live::frontend::Waiter;
@@ -28,7 +29,7 @@ const PAUSE: Duration = Duration::from_micros(500);
 const DEVICE: &str = "model:exflash-200g";
 
 /// Measures the transport time. None if it can't be measured.
-pub(super) fn measure() -> Option<Transport> {
+pub(crate) fn measure() -> Option<Transport> {
     rounds().ok()
 }
 
@@ -45,8 +46,7 @@ fn rounds() -> Result<Transport, Box<dyn Error>> {
 }
 
 fn over(socket: &std::path::Path) -> Result<Transport, Box<dyn Error>> {
-    let system =
-        super::system(&TargetName::parse(DEVICE)?, super::Access::Any).map_err(|_| DEVICE)?;
+    let system = system(&TargetName::parse(DEVICE)?, Access::Any).map_err(|_| DEVICE)?;
     let mut machine = Machine::new(&system, 1)?;
     for _ in 0..WORKERS {
         machine.add_worker(0);

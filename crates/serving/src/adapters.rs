@@ -7,7 +7,7 @@ use iodyno_units::human;
 
 /// Numbers of the adapters, links and volumes that faults can name.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Named {
+pub(crate) struct Named {
     adapters: u32,
     links: u32,
     has_cache: bool,
@@ -17,7 +17,7 @@ pub(super) struct Named {
 
 impl Named {
     /// The numbers of a system's adapters; zeroes without any.
-    pub(super) fn of(system: &System) -> Self {
+    pub(crate) fn of(system: &System) -> Self {
         let Some(adapters) = &system.adapters else { return Self::default() };
         let links = if adapters.count > 1 { adapters.aa_links } else { 0 };
         Self {
@@ -29,7 +29,7 @@ impl Named {
     }
 
     /// Checks that a fault names an existing adapter, link or cache.
-    pub(super) fn check(self, fault: AdapterFault) -> Result<(), String> {
+    pub(crate) fn check(self, fault: AdapterFault) -> Result<(), String> {
         let Self { adapters, links, has_cache, volumes } = self;
         if adapters == 0 {
             return Err("this system has no RAID adapters".to_owned());
@@ -63,7 +63,7 @@ impl Named {
 }
 
 /// The faults that clear all faults of adapters and links.
-pub(super) fn clear_adapters(live: &Served) -> Vec<AdapterFault> {
+pub(crate) fn clear_adapters(live: &Served) -> Vec<AdapterFault> {
     let Some(state) = live.look(|machine, _, _| machine.adapters()) else { return Vec::new() };
     let adapters = (0..state.adapters.len() as u32).map(|adapter| AdapterFault::Clear { adapter });
     let links = (0..state.links_down.len() as u32).map(|link| AdapterFault::LinkUp { link });
@@ -71,7 +71,7 @@ pub(super) fn clear_adapters(live: &Served) -> Vec<AdapterFault> {
 }
 
 /// The state of the adapters, in words.
-pub(super) fn adapters_in_words(state: &AdaptersState) -> String {
+pub(crate) fn adapters_in_words(state: &AdaptersState) -> String {
     let mut lines = Vec::new();
     for (number, adapter) in state.adapters.iter().enumerate() {
         let served = match adapter.volumes.as_slice() {

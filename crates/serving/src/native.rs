@@ -1,14 +1,18 @@
 //! `--speed native`: the store without a machine. Acknowledged writes are in the backing store, as
 //! in a device with a protected buffer: killing the server loses none.
 
-use super::apply_fault::{Numbered, STOPS, done, in_effect};
-use super::fault_effect::{Effect, of_corruption};
+use crate::apply_fault::{STOPS, done};
+use crate::error::ServeError;
+use crate::fault_effect::of_corruption;
+use crate::numbered::Numbered;
+use crate::setup::{READY, Setup, control, insert, start, wait};
 use iodyno_emulate::{Fault, System};
 use iodyno_live::control::Answer as ControlAnswer;
-use iodyno_live::fault_command::{self, Ask};
+use iodyno_live::fault_command::{self, Ask, Effect, in_effect};
 use iodyno_live::frontend::nbd::{described, failed};
+use iodyno_live::status::{NativeStatus, NativeVolumeStatus, Status};
 use iodyno_live::store::Store;
-use iodyno_nbd::{Answer, Export, Info, Io, Kind, Peer, Session};
+use iodyno_nbd::{Answer, Export, Exports, Info, Io, Kind, Peer, Session};
 use iodyno_units::IoError;
 use serde_json::{Value, json};
 use std::io;
@@ -23,12 +27,29 @@ struct Native {
     info: Info,
 }
 
+/// Serves volumes at native speed.
+pub(crate) fn serve(setup: &Setup<'_>, stores: Vec<Store>) -> Result<(), ServeError> {
+    let request = setup.request;
+    let exports = Arc::new(Exports::default());
+    let stores: Vec<Arc<Store>> = stores.into_iter().map(Arc::new).collect();
+    for ((store, name), volume) in stores.iter().zip(&setup.names).zip(0..) {
+        let export = export(store, &setup.system, volume, request.read_only);
+        insert(&exports, name, volume == 0, export);
+    }
+    let remove_files = |_: &ServeError| stores.iter().for_each(|store| store.remove_made());
+    let answer = Arc::new(answer(&stores, setup.stop));
+    let control = control(request, answer).inspect_err(remove_files)?;
+    let server = start(request, &exports).inspect_err(remove_files)?;
+    setup.announce(&server, "", "native speed: as fast as this machine can");
+    (setup.console.say)(READY);
+    wait(setup.stop, setup.console, Vec::new);
+    drop(control);
+    server.stop();
+    stores.iter().try_for_each(|store| store.end().map_err(|e| ServeError::target(e.to_string())))
+}
+
 /// The export of a volume at native speed.
-pub(super) fn export(
-    store: &Arc<Store>,
-    (system, volume): (&System, u32),
-    read_only: bool,
-) -> Arc<dyn Export> {
+fn export(store: &Arc<Store>, system: &System, volume: u32, read_only: bool) -> Arc<dyn Export> {
     let name = &system.volumes[volume as usize].name;
     let words = format!("{name} in {}, at native speed, by iodyno", system.name);
     let rotational = system.is_rotational(volume);
@@ -87,7 +108,7 @@ impl Session for Client {
 }
 
 /// The control socket's answers at native speed.
-pub(super) fn answer(stores: &[Arc<Store>], stop: &Arc<AtomicBool>) -> Box<ControlAnswer> {
+fn answer(stores: &[Arc<Store>], stop: &Arc<AtomicBool>) -> Box<ControlAnswer> {
     let (stores, stop) = (stores.to_vec(), Arc::clone(stop));
     Box::new(move |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -97,10 +118,11 @@ pub(super) fn answer(stores: &[Arc<Store>], stop: &Arc<AtomicBool>) -> Box<Contr
                 done(STOPS)
             }
             ["status"] => {
-                let volumes = stores.iter().map(|s| {
-                    json!({ "capacity_bytes": s.capacity_bytes(), "memory_bytes": s.memory_bytes() })
+                let volumes = stores.iter().map(|store| NativeVolumeStatus {
+                    capacity_bytes: store.capacity_bytes(),
+                    memory_bytes: store.memory_bytes(),
                 });
-                json!({ "speed": "native", "volumes": volumes.collect::<Vec<_>>() })
+                Status::Native(NativeStatus { volumes: volumes.collect() }).to_json()
             }
             ["metrics"] => {
                 json!({ "error": "at native speed there are no metrics: they describe the model" })

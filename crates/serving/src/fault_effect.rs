@@ -3,23 +3,10 @@
 
 use iodyno_emulate::spec::Part;
 use iodyno_emulate::{Fault, Held, Machine, PartId};
-use iodyno_live::fault_command::Ask;
+use iodyno_live::fault_command::{Ask, Effect};
 use iodyno_live::frontend::Served;
 use iodyno_live::store::{Store, UNIT_BYTES};
 use std::ops::Range;
-
-/// Effect of a fault on readers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Effect {
-    /// The effect that the reply states.
-    Usual,
-    /// The named part rebuilds the data: no read fails.
-    Rebuilt(&'static str),
-    /// The first read of the range fails; then the named part rebuilds the data.
-    FirstFails(&'static str),
-    /// No effect, with the reason.
-    None(String),
-}
 
 const NOTHING_STORED: &str = "nothing is stored there";
 const IN_BUFFER: &str = "what is stored there is in the write buffer, and its landing repairs the place: flush, and wait until `status` shows an empty buffer";
@@ -27,7 +14,7 @@ const BY_DEVICE: &str = "the device rebuilds it from its parity";
 const BY_ARRAY: &str = "the array rebuilds it from its other members";
 
 /// The effect that a command would have now.
-pub(super) fn of(live: &Served, ask: &Ask) -> Effect {
+pub(crate) fn of(live: &Served, ask: &Ask) -> Effect {
     live.look(|machine, stores, _| match *ask {
         Ask::Fault(fault) => of_fault(machine, fault),
         Ask::Corrupt { volume: device, offset_bytes, len_bytes } => {
@@ -61,7 +48,7 @@ pub(super) fn of(live: &Served, ask: &Ask) -> Effect {
 }
 
 /// The effect of damage to stored bytes, at native speed.
-pub(super) fn of_corruption(store: &Store, range_bytes: &Range<u64>) -> Effect {
+pub(crate) fn of_corruption(store: &Store, range_bytes: &Range<u64>) -> Effect {
     match store.held(range_bytes) {
         Held::OnMedium => Effect::Usual,
         Held::InBuffer => Effect::None(IN_BUFFER.to_owned()),

@@ -1,0 +1,42 @@
+//! The flags that a command line gives.
+
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Command};
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+
+/// Long names of the flags that a command line gives with another value than the default.
+#[derive(Clone, Debug, Default)]
+pub struct Given(BTreeSet<String>);
+
+impl Given {
+    /// The flags of a subcommand, from its matches.
+    pub(super) fn of(matches: &ArgMatches, command: &Command) -> Self {
+        let is_given = |id: &str, default: &[clap::builder::OsStr]| {
+            let values = || matches.get_raw(id).into_iter().flatten();
+            matches.value_source(id) == Some(ValueSource::CommandLine)
+                && (default.is_empty() || !values().eq(default.iter().map(AsRef::<OsStr>::as_ref)))
+        };
+        let flags = matches.ids().filter_map(|id| {
+            let arg = command.get_arguments().find(|arg| arg.get_id() == id)?;
+            let long = arg.get_long()?;
+            is_given(id.as_str(), arg.get_default_values()).then(|| long.to_owned())
+        });
+        Self(flags.collect())
+    }
+
+    /// Whether a flag is given.
+    pub(crate) fn has(&self, flag: &str) -> bool {
+        self.0.contains(flag)
+    }
+
+    /// The first of these flags that is given.
+    pub(crate) fn first_of<'a>(&self, flags: &[&'a str]) -> Option<&'a str> {
+        flags.iter().copied().find(|flag| self.has(flag))
+    }
+
+    /// All flags.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str)
+    }
+}

@@ -1,0 +1,70 @@
+//! What a job of another tool finds around it: files, variables, and the flags of the command line.
+
+use crate::args::Run;
+use iodyno_exchange::fio::{Process, Surroundings};
+use iodyno_targets::TargetName;
+use std::path::Path;
+
+/// Environment of a job file that is run: options that correspond to given flags of the run are covered by them.
+#[derive(Debug)]
+pub(crate) struct OfRun<'a>(pub(crate) &'a Run);
+
+impl Surroundings for OfRun<'_> {
+    fn included(&self, path: &Path) -> Result<String, String> {
+        Process.included(path)
+    }
+
+    fn variable(&self, name: &str) -> Option<String> {
+        Process.variable(name)
+    }
+
+    fn is_device(&self, path: &Path) -> Option<bool> {
+        Process.is_device(path)
+    }
+
+    fn is_target(&self, path: &Path) -> bool {
+        let Self(flags) = self;
+        target_of(&flags.on, path).is_some()
+    }
+
+    fn gives(&self, flag: &str) -> bool {
+        let given = &self.0.given;
+        given.has(flag) || flag == "cpus" && given.has("numa")
+    }
+}
+
+/// Index of the target that a job names as its file or device, where there are several.
+pub(crate) fn target_of(targets: &[TargetName], file: &Path) -> Option<usize> {
+    if targets.len() < 2 {
+        return None;
+    }
+    let real =
+        |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.components().collect());
+    let file = real(file.strip_prefix("./").unwrap_or(file));
+    targets.iter().position(|target| match target {
+        TargetName::Path { path, .. } => real(path) == file,
+        _ => false,
+    })
+}
+
+/// Environment of a job file that is converted: the flags of the run are not known yet.
+#[derive(Debug)]
+pub(crate) struct OfConvert;
+
+impl Surroundings for OfConvert {
+    fn included(&self, path: &Path) -> Result<String, String> {
+        Process.included(path)
+    }
+
+    fn variable(&self, name: &str) -> Option<String> {
+        Process.variable(name)
+    }
+
+    fn is_device(&self, path: &Path) -> Option<bool> {
+        Process.is_device(path)
+    }
+
+    fn gives(&self, _flag: &str) -> bool {
+        true
+    }
+}

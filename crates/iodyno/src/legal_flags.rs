@@ -1,0 +1,256 @@
+//! The flags of `run` that have an effect with each kind of work. A flag without effect is refused; otherwise it would be
+//! ignored silently.
+
+use crate::args::Run;
+use crate::failure::Failure;
+use crate::named_work::NamedWork;
+
+/// Each flag of `run` by its long name, with the kinds of work that it has an effect on: W a workload, J jobs of another
+/// tool, S a sweep or a rate search over either, M a method, V a verification pass.
+#[rustfmt::skip]
+const FLAGS: [(&str, &str); 61] = [
+    ("active",          "WJSMV"),
+    ("block",           "WJS.V"),
+    ("bytes",           "WJS.."),
+    ("ceiling",         "..S.."),
+    ("color",           "WJSMV"),
+    ("constant",        "WJS.."),
+    ("content",         "WJS.."),
+    ("cpus",            "WJSMV"),
+    ("depth",           "WJSMV"),
+    ("destroy",         "WJSM."),
+    ("dsync",           "WJS.."),
+    ("each",            "..SM."),
+    ("engine",          "WJSMV"),
+    ("fill",            "WJS.."),
+    ("find-rate",       "..S.."),
+    ("fsync",           "WJS.."),
+    ("help",            "WJSMV"),
+    ("hot",             "WJS.."),
+    ("insist-on-plain", "WJSMV"),
+    ("interval",        "WJSMV"),
+    ("json",            "WJSMV"),
+    ("max-errors",      "WJSMV"),
+    ("metrics",         "WJSMV"),
+    ("name",            "WJSMV"),
+    ("no-notebook",     "WJSMV"),
+    ("notebook",        "WJSMV"),
+    ("notes",           "WJSMV"),
+    ("numa",            "WJSMV"),
+    ("on",              "WJSMV"),
+    ("on-host",         "WJSMV"),
+    ("ops",             "WJS.."),
+    ("order",           "..S.."),
+    ("overlap",         "WJSMV"),
+    ("pattern",         "WJS.."),
+    ("plain-ring",      "WJSMV"),
+    ("poll",            "WJSMV"),
+    ("quiet",           "WJSMV"),
+    ("ramp",            "WJS.V"),
+    ("rate",            "WJS.."),
+    ("read",            "WJS.."),
+    ("read-only",       "WJSMV"),
+    ("record-trace",    "WJS.V"),
+    ("repeat",          "WJS.."),
+    ("report",          "WJSMV"),
+    ("require",         "WJSM."),
+    ("reuse",           "...M."),
+    ("scale",           "..SM."),
+    // Of sweeps, those over jobs of another tool.
+    ("section",         ".J..."),
+    ("seed",            "WJSMV"),
+    ("series",          "WJSMV"),
+    ("setting",         "...M."),
+    ("shard",           "WJSMV"),
+    ("shared",          "WJSMV"),
+    ("system-clock",    "WJSMV"),
+    ("threads",         "WJSMV"),
+    ("time",            "WJS.V"),
+    ("vary",            "..S.."),
+    ("verbose",         "WJSMV"),
+    ("verify-only",     "....V"),
+    ("with",            "WJS.."),
+    ("zipf",            "WJS.."),
+];
+
+/// The kinds of work that a flag has an effect on, as letters.
+fn works_of(flag: &str) -> &'static str {
+    FLAGS.iter().find(|(known, _)| *known == flag).map_or("WJSMV", |(_, works)| works)
+}
+
+/// Refuses flags that have no effect on this work.
+///
+/// # Errors
+/// The first such flag.
+pub(crate) fn check(flags: &Run, work: &NamedWork) -> Result<(), Failure> {
+    let is_sweep = is_sweep(flags);
+    let letters: &[char] = match work {
+        NamedWork::Verification => &['V'],
+        NamedWork::Method(_) => &['M'],
+        NamedWork::Jobs(_) if is_sweep => &['S', 'J'],
+        NamedWork::Jobs(_) => &['J'],
+        NamedWork::Workloads(_) if is_sweep => &['S'],
+        NamedWork::Workloads(_) => &['W'],
+    };
+    match flags.given.all().find(|flag| !works_of(flag).contains(letters)) {
+        None => Ok(()),
+        Some(flag) => Err(Failure::input(refusal(flag, flags, work, is_sweep))),
+    }
+}
+
+/// Whether the command line asks for a sweep or a rate search over a workload.
+pub(crate) fn is_sweep(flags: &Run) -> bool {
+    !flags.vary.is_empty() || flags.find_rate.is_some()
+}
+
+fn refusal(flag: &str, flags: &Run, work: &NamedWork, is_sweep: bool) -> String {
+    let name = &flags.workload;
+    match (work, flag) {
+        (NamedWork::Verification, _) => format!(
+            "--{flag} has no effect on --verify-only, which reads all of each target and writes nothing: leave one of them out"
+        ),
+        (NamedWork::Method(_), "vary" | "find-rate") => format!(
+            "`{name}` is a method and says itself what varies: take --{flag} out, or name a workload"
+        ),
+        (NamedWork::Method(_), "record-trace") => {
+            format!(
+                "--{flag} records one cell of a workload, and `{name}` is a method: take it out"
+            )
+        }
+        (_, "section") => {
+            format!("--{flag} chooses jobs of another tool, and `{name}` has none: leave it out")
+        }
+        (NamedWork::Method(_), _) => {
+            no_effect(flag, name, "for each of its cells", ", or use --scale for shorter times")
+        }
+        _ if is_sweep => format!(
+            "--{flag} has no effect on a sweep: it is for methods of the catalog or of a file; take it out"
+        ),
+        _ => format!(
+            "--{flag} is for methods, and `{name}` is a workload: `iodyno catalog` lists both"
+        ),
+    }
+}
+
+/// The text for a flag whose value a method's file determines.
+pub(crate) fn no_effect(flag: &str, method: &str, how: &str, or: &str) -> String {
+    format!(
+        "--{flag} has no effect on a method, and `{method}` says it {how}: copy its file (`iodyno catalog {method}`) and change it there{or}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Cli, Command};
+    use clap::CommandFactory as _;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    /// Words of a command line for each work, by its letter.
+    const WORKS: [(char, &str); 5] = [
+        ('W', "random-read"),
+        ('J', "fio-line"),
+        ('S', "random-read --vary threads=1,2"),
+        ('M', "pts-lat"),
+        ('V', "--verify-only"),
+    ];
+
+    fn said(work: &str, flag: &str) -> Option<String> {
+        let words = ["iodyno", "run"].into_iter().chain(work.split(' '));
+        let words = words.map(|word| match word {
+            "fio-line" => "fio --name=a --rw=randread --filename=a",
+            word => word,
+        });
+        let words = words.chain(["--on", "null:1GiB"]).chain(flag.split(' '));
+        let words: Vec<std::ffi::OsString> = words.map(Into::into).collect();
+        let cli = match Cli::of_words(&words) {
+            Ok(cli) => cli,
+            Err(e) => return Some(e.to_string()),
+        };
+        let Command::Run(flags) = &cli.command else { unreachable!() };
+        let work = NamedWork::read(flags).unwrap();
+        check(flags, &work).err().map(|failure| failure.render(false))
+    }
+
+    /// Every flag has a row, and is refused with exactly the works that its row excludes.
+    #[test]
+    fn each_flag_is_refused_where_it_has_no_effect() {
+        let mut cli = Cli::command();
+        cli.build();
+        let run = cli.find_subcommand("run").unwrap();
+        let there: BTreeSet<&str> = run.get_arguments().filter_map(clap::Arg::get_long).collect();
+        let known: BTreeSet<&str> = FLAGS.iter().map(|(flag, _)| *flag).collect();
+        assert_eq!(there, known, "each flag of `run` has a row in FLAGS");
+        let values = BTreeMap::from([
+            ("active", "0%..50%"),
+            ("block", "4KiB"),
+            ("read", "70%"),
+            ("pattern", "random"),
+            ("zipf", "1.1"),
+            ("hot", "80/20"),
+            ("fsync", "8"),
+            ("with", "seq-write"),
+            ("record-trace", "a.trace"),
+            ("section", "a"),
+            ("find-rate", "p99<1ms"),
+            ("rate", "1k/s"),
+            ("content", "zeroes"),
+            ("time", "1s"),
+            ("ramp", "1s"),
+            ("interval", "1s"),
+            ("ops", "2"),
+            ("repeat", "2"),
+            ("seed", "2"),
+            ("depth", "2"),
+            ("threads", "2"),
+            ("max-errors", "2"),
+            ("numa", "0"),
+            ("cpus", "0"),
+            ("engine", "psync"),
+            ("bytes", "1MiB"),
+            ("vary", "depth=1,2"),
+            ("setting", "client"),
+            ("scale", "0.5"),
+            ("require", "p99<1s"),
+            ("name", "a"),
+            ("destroy", "a"),
+            ("shard", "1/2"),
+            ("metrics", "0"),
+            ("on-host", "a=null:"),
+            ("notebook", "a"),
+        ]);
+        // Flags that need another one, whose row decides; and those that are not of the request.
+        let skipped = [
+            "constant",
+            "order",
+            "ceiling",
+            "insist-on-plain",
+            "on",
+            "help",
+            "version",
+            "color",
+            "verify-only",
+        ];
+        for (flag, works) in FLAGS.iter().filter(|(flag, _)| !skipped.contains(flag)) {
+            let words = format!("--{flag} {}", values.get(flag).unwrap_or(&""));
+            for (letter, work) in WORKS {
+                // What makes a sweep is no flag of the workload; and some exclude each other.
+                let makes_sweep = "WJ".contains(letter) && ["vary", "find-rate"].contains(flag);
+                let excluded =
+                    letter == 'S' && ["find-rate", "ops", "bytes", "with"].contains(flag);
+                if makes_sweep || excluded {
+                    continue;
+                }
+                let refused = said(work, words.trim());
+                assert_eq!(
+                    refused.is_none(),
+                    works.contains(letter),
+                    "{work} {words}: {refused:?}"
+                );
+                assert!(refused.is_none_or(|text| text.contains(&format!("--{flag}"))), "{words}");
+            }
+        }
+        assert_eq!(said("fio-line --vary threads=1,2", "--section a"), None);
+        assert_eq!(said("pts-lat", "--repeat 1"), None, "the default has no effect");
+    }
+}

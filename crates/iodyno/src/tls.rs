@@ -1,0 +1,24 @@
+//! The certificates of servers.
+
+use crate::failure::Failure;
+use crate::secrets;
+use iodyno_nbd::tls::ServerTls;
+use std::path::{Path, PathBuf};
+
+/// Loads the certificates of `--tls`: chain, key, and the authority that signs clients; `None` without the flag.
+pub(crate) fn of_flag(files: &[PathBuf]) -> Result<Option<ServerTls>, Failure> {
+    match files {
+        [] => Ok(None),
+        [chain, key] => server_tls(chain, key, None).map(Some),
+        [chain, key, authority] => server_tls(chain, key, Some(authority)).map(Some),
+        _ => Err(Failure::input(
+            "--tls takes the server's chain and key, and the authority that signs clients: cert.pem,key.pem,ca.pem",
+        )),
+    }
+}
+
+/// Loads a server's certificates; warns about a key that others can read.
+fn server_tls(chain: &Path, key: &Path, authority: Option<&Path>) -> Result<ServerTls, Failure> {
+    secrets::warn_if_shared("--tls", key);
+    ServerTls::new(chain, key, authority).map_err(|e| Failure::input(format!("--tls {e}")))
+}

@@ -1,0 +1,132 @@
+//! The effect of fault commands, in words.
+
+use super::{Ask, KINDS};
+use iodyno_emulate::Fault;
+use iodyno_units::{OpKind, human};
+
+/// Consequence of a power failure for clients.
+const HOST_IS_CUT: &str = "connections and open files ended with it";
+
+/// Effect of a fault on readers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// The effect that the reply states.
+    Usual,
+    /// The named part rebuilds the data: no read fails.
+    Rebuilt(&'static str),
+    /// The first read of the range fails; then the named part rebuilds the data.
+    FirstFails(&'static str),
+    /// No effect, with the reason.
+    None(String),
+}
+
+/// The state after a command, in words. `device`: the word for a device.
+pub fn in_effect(ask: &Ask, was_off: bool, device: &str, effect: &Effect) -> String {
+    let named = || match *ask {
+        Ask::Fault(fault) => {
+            fault.part().map_or(String::new(), |part| format!("{device} {part}: "))
+        }
+        Ask::Corrupt { volume, .. } => format!("{device} {volume}: "),
+        Ask::Full { volume } | Ask::Resize { volume, .. } => format!("volume {volume}: "),
+        Ask::ClearAll => String::new(),
+    };
+    match effect {
+        Effect::Usual => named() + &usual_effect(ask, was_off, device),
+        Effect::None(why) => format!("{}no effect: {why}", named()),
+        Effect::Rebuilt(by) | Effect::FirstFails(by) => {
+            let usual = usual_effect(ask, was_off, device);
+            let usual = named() + usual.trim_end_matches(UNTIL_WRITTEN);
+            match effect {
+                Effect::Rebuilt(_) => format!("{usual}; {by}, and no read fails"),
+                _ => format!("{usual}; the first read that meets it fails, then {by}"),
+            }
+        }
+    }
+}
+
+/// How a damaged range is repaired.
+const UNTIL_WRITTEN: &str = " until written again, or clear";
+
+/// The state after a command with its usual effect, without the name of its subject.
+fn usual_effect(ask: &Ask, was_off: bool, device: &str) -> String {
+    let of = |kind: Option<OpKind>| {
+        let word = KINDS.iter().find(|k| Some(k.0) == kind).map(|k| k.1);
+        word.unwrap_or("operations")
+    };
+    let size = human::size;
+    match *ask {
+        Ask::Fault(fault) => {
+            match fault {
+                Fault::PowerCut => format!("the power failed, and is back: {HOST_IS_CUT}"),
+                Fault::PowerOff => {
+                    format!("the power is off until power-on: everything fails; {HOST_IS_CUT}")
+                }
+                Fault::PowerOn => "the power is on".to_owned(),
+                Fault::Lose { .. } if was_off => "gone until clear; the power is off".to_owned(),
+                // (An array does not take the device back.)
+                Fault::Lose { .. } if device == "device" => "gone until replace".to_owned(),
+                Fault::Lose { .. } => "gone until clear: everything fails".to_owned(),
+                Fault::Replace { .. } => "another device, which holds nothing".to_owned(),
+                Fault::Hang { .. } => "nothing completes until clear".to_owned(),
+                Fault::Slow { factor, .. } if factor <= 1.0 => "as fast as usual".to_owned(),
+                Fault::Slow { factor, .. } => {
+                    format!("everything takes {factor} times as long, until clear")
+                }
+                Fault::Delay { delay_ns: 0, kind, .. } => format!("{} are not delayed", of(kind)),
+                Fault::Delay { delay_ns, kind, .. } => {
+                    let delay = human::time_ns(delay_ns as f64);
+                    format!("{} end {delay} later, until clear", of(kind))
+                }
+                Fault::Errors { percent: 0.0, kind, .. } => format!("{} do not fail", of(kind)),
+                Fault::Errors { percent, kind, .. } => {
+                    format!("{percent} % of {} fail, until clear", of(kind))
+                }
+                Fault::Latent { offset_bytes, len_bytes, .. } => {
+                    let (at, len) = (size(offset_bytes), size(len_bytes));
+                    format!("{len} at {at} can't be read{UNTIL_WRITTEN}")
+                }
+                Fault::Page { offset_bytes, .. } => {
+                    format!("the flash page at {} can't be read", size(offset_bytes))
+                }
+                Fault::Block { offset_bytes, .. } => {
+                    format!("the erase block at {} can't be read", size(offset_bytes))
+                }
+                Fault::Adapters(_) => String::new(),
+                Fault::Clear { .. } if was_off => "no fault but the power, which is off".to_owned(),
+                Fault::Clear { .. } => "no fault".to_owned(),
+            }
+        }
+        Ask::Full { .. } => "full until clear: writes where there is no data fail".to_owned(),
+        Ask::Resize { size_bytes, .. } => format!("its size is {} from now on", size(size_bytes)),
+        Ask::Corrupt { offset_bytes, len_bytes, .. } => {
+            let (at, len) = (size(offset_bytes), size(len_bytes));
+            format!("{len} at {at} are corrupt{UNTIL_WRITTEN}")
+        }
+        Ask::ClearAll => "no fault is in effect".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fault_command::parse;
+
+    /// Every command has a description of its effect, with its volume and its figures.
+    #[test]
+    fn a_command_says_what_is_in_effect() {
+        for (command, says) in [
+            ("slow x10 1", "volume 1: everything takes 10 times as long, until clear"),
+            ("slow x1", "volume 0: as fast as usual"),
+            ("delay 5ms", "volume 0: operations end 5.00 ms later, until clear"),
+            ("delay 0ms flushes", "volume 0: flushes are not delayed"),
+            ("error 0.5% reads 2", "volume 2: 0.5 % of reads fail, until clear"),
+            ("error 0%", "volume 0: operations do not fail"),
+            ("resize 1GiB", "volume 0: its size is 1 GiB from now on"),
+            ("clear", "no fault is in effect"),
+        ] {
+            let words: Vec<&str> = command.split(' ').collect();
+            let ask = parse(&words).unwrap();
+            assert_eq!(in_effect(&ask, false, "volume", &Effect::Usual), says);
+        }
+    }
+}

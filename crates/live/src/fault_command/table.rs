@@ -1,0 +1,314 @@
+//! The table of fault commands.
+
+use super::values::{delay_ns, factor, percent, range, volume_size};
+use super::{Arguments, Ask};
+use iodyno_emulate::{AdapterFault, Fault};
+use std::fmt::Write as _;
+
+/// A fault command: its syntax, its help, and the request that it makes.
+#[derive(Debug)]
+pub struct Command {
+    /// First word.
+    pub(super) verb: &'static str,
+    /// The word after it, if it takes one.
+    pub(super) operand: Option<Operand>,
+    /// The effect of the example, as a verb phrase.
+    help: &'static str,
+    /// The words after these, and the request.
+    pub(super) form: Form,
+}
+
+/// A value after the first word.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Operand {
+    /// Example, such as `x10`.
+    pub(super) example: &'static str,
+    /// What the value is, such as `a factor`.
+    pub(super) what: &'static str,
+}
+
+type MakeAsk = fn(&Arguments<'_>) -> Result<Ask, String>;
+
+/// The subject of a command, which decides its last words, and the request that it makes.
+#[derive(Debug)]
+pub(super) enum Form {
+    /// All volumes: no further words.
+    Power(Fault),
+    /// `[[device] N]`
+    Device { ask: MakeAsk },
+    /// `[KIND] [[device] N]`
+    DeviceAndKind { ask: MakeAsk },
+    /// `[[volume] N]`
+    Volume { ask: MakeAsk },
+    /// `adapter N` or `aa N`
+    Adapters { of: &'static str, fault: fn(u32) -> AdapterFault },
+    /// `adapter N volume M [from adapter K]`, or `cleared volume M`
+    Access,
+}
+
+impl Command {
+    /// The word before a number of adapters or links.
+    pub(super) const fn names_adapters(&self) -> Option<&'static str> {
+        match self.form {
+            Form::Adapters { of, .. } => Some(of),
+            _ => None,
+        }
+    }
+
+    /// The word before the number of a device or a volume.
+    pub(super) const fn subject(&self) -> &'static str {
+        if matches!(self.form, Form::Volume { .. }) { "volume" } else { "device" }
+    }
+
+    const fn is_of_adapters(&self) -> bool {
+        matches!(self.form, Form::Adapters { .. } | Form::Access)
+    }
+
+    /// An example of the whole command.
+    pub fn example(&self) -> String {
+        let mut text = self.verb.to_owned();
+        if let Some(operand) = self.operand {
+            let _ = write!(text, " {}", operand.example);
+        }
+        match self.form {
+            Form::DeviceAndKind { .. } if self.verb == "error" => text += " reads",
+            Form::Adapters { of, .. } => {
+                let _ = write!(text, " {of} 0");
+            }
+            Form::Access => text += " adapter 1 volume 0",
+            _ => {}
+        }
+        text
+    }
+}
+
+const fn plain(verb: &'static str, help: &'static str, form: Form) -> Command {
+    Command { verb, operand: None, help, form }
+}
+
+const fn with(
+    verb: &'static str,
+    (example, what): (&'static str, &'static str),
+    help: &'static str,
+    form: Form,
+) -> Command {
+    Command { verb, operand: Some(Operand { example, what }), help, form }
+}
+
+#[allow(clippy::unnecessary_wraps, reason = "the type of commands whose operand may be wrong")]
+const fn fault(fault: Fault) -> Result<Ask, String> {
+    Ok(Ask::Fault(fault))
+}
+
+/// All fault commands, in the order of the help.
+pub const COMMANDS: &[Command] = &[
+    plain("power-cut", "switch the power off and on at once", Form::Power(Fault::PowerCut)),
+    plain("power-off", "switch the power off", Form::Power(Fault::PowerOff)),
+    plain("power-on", "switch the power on", Form::Power(Fault::PowerOn)),
+    plain(
+        "lose",
+        "remove the device",
+        Form::Device { ask: |of| fault(Fault::Lose { part: of.part() }) },
+    ),
+    plain(
+        "replace",
+        "replace the device with an empty one",
+        Form::Device { ask: |of| fault(Fault::Replace { part: of.part() }) },
+    ),
+    plain(
+        "hang",
+        "stop answering requests",
+        Form::Device { ask: |of| fault(Fault::Hang { part: of.part() }) },
+    ),
+    with(
+        "slow",
+        ("x10", "a factor"),
+        "make each operation ten times slower",
+        Form::Device {
+            ask: |of| fault(Fault::Slow { part: of.part(), factor: factor(of.operand)? }),
+        },
+    ),
+    with(
+        "delay",
+        ("5ms", "a time"),
+        "add 5 ms to each operation",
+        Form::DeviceAndKind {
+            ask: |of| {
+                let (part, delay_ns) = (of.part(), delay_ns(of.operand)?);
+                fault(Fault::Delay { part, delay_ns, kind: of.kind })
+            },
+        },
+    ),
+    with(
+        "error",
+        ("1%", "a share"),
+        "fail 1 % of the reads",
+        Form::DeviceAndKind {
+            ask: |of| {
+                let (part, percent) = (of.part(), percent(of.operand)?);
+                fault(Fault::Errors { part, percent, kind: of.kind })
+            },
+        },
+    ),
+    with(
+        "latent",
+        PLACE,
+        "make a range unreadable until it is rewritten",
+        Form::Device {
+            ask: |of| {
+                let (offset_bytes, len_bytes) = range(of.operand)?;
+                fault(Fault::Latent { part: of.part(), offset_bytes, len_bytes })
+            },
+        },
+    ),
+    with(
+        "corrupt",
+        PLACE,
+        "flip bits in a range",
+        Form::Device {
+            ask: |of| {
+                let (offset_bytes, len_bytes) = range(of.operand)?;
+                Ok(Ask::Corrupt { volume: of.on(), offset_bytes, len_bytes })
+            },
+        },
+    ),
+    with(
+        "page",
+        ("1GiB", "an offset"),
+        "fail the flash page at this offset",
+        Form::Device {
+            ask: |of| fault(Fault::Page { part: of.part(), offset_bytes: range(of.operand)?.0 }),
+        },
+    ),
+    with(
+        "block",
+        ("1GiB", "an offset"),
+        "fail the flash block at this offset",
+        Form::Device {
+            ask: |of| fault(Fault::Block { part: of.part(), offset_bytes: range(of.operand)?.0 }),
+        },
+    ),
+    plain(
+        "full",
+        "fail writes to unallocated space (ENOSPC)",
+        Form::Volume { ask: |of| Ok(Ask::Full { volume: of.on() }) },
+    ),
+    with(
+        "resize",
+        ("1GiB", "a size"),
+        "change the size of the volume",
+        Form::Volume {
+            ask: |of| Ok(Ask::Resize { volume: of.on(), size_bytes: volume_size(of.operand)? }),
+        },
+    ),
+    plain(
+        "clear",
+        "end all faults; with a number, those of one device",
+        Form::Device {
+            ask: |of| {
+                let clear = Fault::Clear { part: of.part() };
+                if of.number.is_some() { fault(clear) } else { Ok(Ask::ClearAll) }
+            },
+        },
+    ),
+    plain(
+        "lose",
+        "remove a RAID adapter",
+        Form::Adapters { of: "adapter", fault: |adapter| AdapterFault::Lose { adapter } },
+    ),
+    plain(
+        "replace",
+        "replace it with one whose cache is empty",
+        Form::Adapters { of: "adapter", fault: |adapter| AdapterFault::Replace { adapter } },
+    ),
+    plain(
+        "clear",
+        "return a lost adapter, with a good battery",
+        Form::Adapters { of: "adapter", fault: |adapter| AdapterFault::Clear { adapter } },
+    ),
+    plain(
+        "cache-battery-fail",
+        "fail the battery of its cache",
+        Form::Adapters { of: "adapter", fault: |adapter| AdapterFault::BatteryFails { adapter } },
+    ),
+    plain(
+        "link-down",
+        "cut a link between the adapters",
+        Form::Adapters { of: "aa", fault: |link| AdapterFault::LinkDown { link } },
+    ),
+    plain(
+        "clear",
+        "restore the link",
+        Form::Adapters { of: "aa", fault: |link| AdapterFault::LinkUp { link } },
+    ),
+    plain("access", "move a volume to an adapter; `cleared`: to the primary", Form::Access),
+];
+
+/// A range on a device.
+const PLACE: (&str, &str) = ("1GiB..+64KiB", "a place");
+
+/// All examples, as the remedy of an error.
+pub(super) fn examples() -> String {
+    let list = |of_adapters: bool| {
+        let commands = COMMANDS.iter().filter(|command| command.is_of_adapters() == of_adapters);
+        listed(&commands.map(Command::example).collect::<Vec<_>>(), "or")
+    };
+    format!(
+        "use {}, followed by the number of a volume other than 0; for RAID adapters, {}",
+        list(false),
+        list(true)
+    )
+}
+
+/// The first words of faults of adapters and links.
+pub(super) fn verbs_of_adapters() -> String {
+    let faults = COMMANDS.iter().filter(|command| command.names_adapters().is_some());
+    let mut verbs: Vec<String> = Vec::new();
+    for command in faults {
+        if !verbs.iter().any(|verb| verb == command.verb) {
+            verbs.push(command.verb.to_owned());
+        }
+    }
+    listed(&verbs, "or")
+}
+
+fn listed(words: &[String], conjunction: &str) -> String {
+    match words {
+        [] => String::new(),
+        [one] => one.clone(),
+        [all @ .., last] => format!("{} {conjunction} {last}", all.join(", ")),
+    }
+}
+
+/// All commands with their effects, one per line.
+pub fn help() -> String {
+    let mut text = String::new();
+    for command in COMMANDS {
+        let _ = writeln!(text, "  {:<30}{}", command.example(), command.help);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fault_command::{in_words, parse};
+
+    /// Each example is a command of its own row, and the record's form of it begins with the same word.
+    #[test]
+    fn each_example_is_parsed_by_its_row() {
+        let mut seen = Vec::new();
+        for command in COMMANDS {
+            let example = command.example();
+            let words: Vec<&str> = example.split(' ').collect();
+            let ask = parse(&words).unwrap_or_else(|why| panic!("{example}: {why}"));
+            if let Ask::Fault(fault) = ask {
+                let written = in_words(&fault);
+                assert_eq!(written.split(' ').next(), Some(command.verb), "{example}: {written}");
+            }
+            assert!(!seen.contains(&ask), "{example} means the same as another row");
+            seen.push(ask);
+            assert!(help().contains(&example), "{example}");
+        }
+    }
+}

@@ -1,0 +1,431 @@
+//! Status as text for people.
+
+use super::{
+    AdaptersStatus, ArrayStatus, MemberDevices, MemberState, MemoryStatus, ModelStatus,
+    NativeStatus, Status, VolumeStatus,
+};
+use iodyno_units::human;
+use std::fmt::Write as _;
+
+impl Status {
+    /// The status as text.
+    pub fn text(&self) -> String {
+        match self {
+            Self::Model(status) => status.text(),
+            Self::Native(status) => status.text(),
+            Self::Memory(status) => status.text(),
+        }
+    }
+}
+
+/// Writes a line of an exceptional state.
+fn alarm(text: &mut String, words: &str) {
+    let _ = writeln!(text, "  !             {words}");
+}
+
+impl ModelStatus {
+    fn text(&self) -> String {
+        let mut text =
+            format!("machine  {} of the model's time\n", human::duration_ns(self.machine_ns));
+        if let Some(transport) = &self.transport {
+            let time = |ns: u64| human::time_ns(ns as f64);
+            let _ = writeln!(
+                text,
+                "transport {} a round trip are subtracted, {} of them until a client receives a reply; {} more where a thread was woken",
+                time(transport.round_trip_ns),
+                time(transport.taking_ns),
+                time(transport.waking_ns),
+            );
+        }
+        text += &self.adapters.as_ref().map(AdaptersStatus::text).unwrap_or_default();
+        self.volumes.iter().for_each(|volume| text += &volume.text());
+        text
+    }
+}
+
+impl VolumeStatus {
+    fn text(&self) -> String {
+        let mut text = format!("{}\n", self.device);
+        let time = |ns: Option<f64>| ns.map_or("–".to_owned(), human::time_ns);
+        let time_of = |ns: Option<u64>| time(ns.map(|ns| ns as f64));
+        for (kind, of) in self.operations.given() {
+            let _ = writeln!(
+                text,
+                "  {kind:<13} {:>8}  {:>8}  errors {}  mean {}  p50 {}  p99 {}",
+                human::whole(of.operations),
+                human::size(of.bytes),
+                of.errors,
+                time(of.latency_mean_ns),
+                time_of(of.latency_p50_ns),
+                time_of(of.latency_p99_ns),
+            );
+        }
+        if let (Some(held), Some(size)) = (self.buffered_bytes, self.buffer_bytes) {
+            let _ =
+                writeln!(text, "  buffer        {} of {}", human::size(held), human::size(size));
+        }
+        if let Some(wa) = self.write_amplification {
+            let worn = self.worn.unwrap_or(0.0) * 100.0;
+            let _ = writeln!(text, "  flash         write amplification {wa:.2}, worn {worn:.4} %");
+        }
+        let completions = self.operations.given().map(|(_, of)| of.operations + of.errors).sum();
+        let _ = writeln!(
+            text,
+            "  late          {} of {} were more than 10 µs late, {} of these while the core was preempted; p50 {}, p99 {}",
+            self.late,
+            human::counted(completions, "completion"),
+            self.late_away,
+            time_of(self.lateness_p50_ns),
+            time_of(self.lateness_p99_ns),
+        );
+        self.array.iter().chain(&self.branches).for_each(|array| array.write(&mut text));
+        self.write_faults(&mut text);
+        text
+    }
+
+    /// Writes the faults in effect, and the damage that past faults did.
+    fn write_faults(&self, text: &mut String) {
+        if self.size_bytes != self.capacity_bytes {
+            let (size, capacity) = (human::size(self.size_bytes), human::size(self.capacity_bytes));
+            alarm(text, &format!("resized to {size} of {capacity}"));
+        }
+        if self.slow_factor > 1.0 {
+            alarm(text, &format!("slow: everything takes {} times as long", self.slow_factor));
+        }
+        for (kind, ns) in self.delay_ns.given() {
+            let delay = human::time_ns(*ns as f64);
+            alarm(text, &format!("delayed: each {kind} ends {delay} later"));
+        }
+        for (kind, share) in self.error_share.given() {
+            let percent = (share * 1e8).round() / 1e6;
+            alarm(text, &format!("failing: {percent} % of {kind} operations"));
+        }
+        for (is_so, words) in [
+            (self.power_off, "the power is off: everything fails"),
+            (self.full, "full: writes where there is no data fail"),
+            (self.hung, "hung: nothing completes"),
+            (self.lost, "lost: everything fails"),
+        ] {
+            if is_so {
+                alarm(text, words);
+            }
+        }
+        for (count, noun, what) in [
+            (self.corruptions_found, "corrupt unit", "found"),
+            (self.pages_recovered.unwrap_or(0), "page", "rebuilt from parity"),
+            (self.pages_lost.unwrap_or(0), "page", "lost"),
+            (self.backing_errors, "failed attempt", "to write bytes to the backing"),
+            (self.dropped_writes, "acknowledged write", "lost in power cuts"),
+            (self.torn_writes, "write", "of which power cuts left parts"),
+        ] {
+            if count > 0 {
+                alarm(text, &format!("{} {what}", human::counted(count, noun)));
+            }
+        }
+    }
+}
+
+impl ArrayStatus {
+    /// Writes the members that are not present, and the progress of rebuilds.
+    fn write(&self, text: &mut String) {
+        let members = self.members.iter().enumerate();
+        for (number, member) in members.filter(|(_, of)| of.state != MemberState::Present) {
+            let devices = match &member.devices {
+                MemberDevices::One { device } => format!("device {device}"),
+                MemberDevices::Several { devices } => format!("devices {}", numbers(devices)),
+            };
+            let what = match (member.state, self.rebuilt_share) {
+                (MemberState::Rebuilt, Some(share)) => {
+                    format!("rebuilt to {:.1} %", share * 100.0)
+                }
+                (state, _) => state.name().to_owned(),
+            };
+            alarm(text, &format!("member {number} ({devices}): {what}"));
+        }
+        if self.resyncs > 0 {
+            let runs = human::counted(self.resyncs.into(), "run");
+            alarm(text, &format!("resync after a power cut: {runs} of rows"));
+        }
+        if self.data_lost {
+            alarm(text, "some data is lost: it can't be read until it is written");
+        }
+    }
+}
+
+impl AdaptersStatus {
+    fn text(&self) -> String {
+        let mut text = "adapters\n".to_owned();
+        if self.has_cache {
+            let dirty = human::size(self.dirty_bytes);
+            let how = match (self.caching, self.mirrored) {
+                (true, true) => "in both adapters",
+                (true, false) => "in one adapter",
+                (false, _) => "off: writes are acknowledged when they are on the devices",
+            };
+            let _ = writeln!(text, "  cache         {how}; {dirty} are not on the devices");
+        }
+        for (number, adapter) in self.adapters.iter().enumerate() {
+            let (served, optimized) = (numbers(&adapter.volumes), numbers(&adapter.optimized));
+            let serves = if served.is_empty() { "no volume".to_owned() } else { served.clone() };
+            let elsewhere = match optimized.as_str() {
+                same if same == served => String::new(),
+                "" => ", and none is optimized there".to_owned(),
+                others => format!(", and {others} are optimized there"),
+            };
+            let _ = writeln!(text, "  adapter {number}     serves {serves}{elsewhere}");
+            for (is_so, words) in [
+                (adapter.lost, "lost"),
+                (adapter.battery_failed, "the battery of its cache has failed"),
+            ] {
+                if is_so {
+                    alarm(&mut text, &format!("adapter {number}: {words}"));
+                }
+            }
+        }
+        for (number, _) in self.aa_down.iter().enumerate().filter(|(_, is_down)| **is_down) {
+            alarm(&mut text, &format!("aa {number}: down"));
+        }
+        if !self.cleared.is_empty() {
+            let _ = writeln!(
+                text,
+                "  cleared       the access state of {}, which are on the primary",
+                numbers(&self.cleared)
+            );
+        }
+        for volume in &self.volumes_down {
+            alarm(&mut text, &format!("volume {volume}: no adapter can serve it"));
+        }
+        text
+    }
+}
+
+impl NativeStatus {
+    fn text(&self) -> String {
+        let mut text = String::new();
+        for volume in &self.volumes {
+            text += "native speed\n";
+            let (held, size) =
+                (human::size(volume.memory_bytes), human::size(volume.capacity_bytes));
+            let _ = writeln!(text, "  memory        {held} for {size}");
+        }
+        text
+    }
+}
+
+impl MemoryStatus {
+    fn text(&self) -> String {
+        let connections = human::counted(self.connections, "connection");
+        let mut text = format!("plain memory  {}, {connections}\n", human::size(self.size_bytes));
+        for (kind, count) in &self.requests.0 {
+            let bytes = match kind.as_str() {
+                "read" => human::size(self.read_bytes),
+                "write" => human::size(self.written_bytes),
+                _ => String::new(),
+            };
+            let _ = writeln!(text, "  {kind:<13} {:>8}  {bytes:>8}", human::whole(*count));
+        }
+        let _ = writeln!(text, "  errors        {:>8}", self.errors);
+        text
+    }
+}
+
+/// Numbers as a list: `0, 2, 4`.
+fn numbers(of: &[u32]) -> String {
+    of.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::status::{
+        AdapterStatus, AdaptersStatus, ArrayStatus, ByKind, KindStatus, MemberDevices, MemberState,
+        MemberStatus, MemoryStatus, ModelStatus, Named, NativeStatus, NativeVolumeStatus, Status,
+        TransportStatus, VolumeStatus,
+    };
+
+    /// A status in which every field that the document has differs from its default.
+    fn all_in_effect() -> ModelStatus {
+        let kind = |number: u64| KindStatus {
+            operations: number,
+            bytes: number << 20,
+            errors: 1,
+            latency_mean_ns: Some(1500.5),
+            latency_p50_ns: Some(1000),
+            latency_p99_ns: Some(90_000),
+            latency_p999_ns: None,
+        };
+        let member = |devices, state| MemberStatus { devices, state };
+        let array = ArrayStatus {
+            members: vec![
+                member(MemberDevices::One { device: 0 }, MemberState::Present),
+                member(MemberDevices::One { device: 1 }, MemberState::Lost),
+                member(MemberDevices::Several { devices: vec![2, 3] }, MemberState::Rebuilt),
+                member(MemberDevices::One { device: 4 }, MemberState::Missing),
+            ],
+            missing: 3,
+            rebuilt_share: Some(0.125),
+            resyncs: 2,
+            data_lost: true,
+            rebuilt_members: 1,
+            rebuilt_bytes: 2,
+            resynced_units: 3,
+            lost_units: 4,
+        };
+        let volume = VolumeStatus {
+            device: "disk".to_owned(),
+            capacity_bytes: 2 << 30,
+            size_bytes: 1 << 30,
+            full: true,
+            slow_factor: 10.0,
+            hung: true,
+            lost: true,
+            power_off: true,
+            delay_ns: ByKind([0, 0, 5_000_000, 0, 0]),
+            error_share: ByKind([0.01, 0.0, 0.0, 0.0, 0.0]),
+            operations: ByKind([kind(12_345), kind(7), kind(0), KindStatus::default(), kind(9)]),
+            busy: Named(vec![("a link".to_owned(), 0.25), ("the flash".to_owned(), 0.5)]),
+            buffered_bytes: Some(4096),
+            buffer_bytes: Some(1 << 20),
+            write_amplification: Some(2.5),
+            worn: Some(0.001),
+            late: 3,
+            late_away: 2,
+            lateness_p50_ns: Some(2000),
+            lateness_p99_ns: Some(30_000),
+            corruptions_found: 1,
+            pages_recovered: Some(2),
+            pages_lost: Some(1),
+            backing_errors: 4,
+            dropped_writes: 5,
+            dropped_bytes: 6,
+            torn_writes: 1,
+            array: Some(array.clone()),
+            branches: vec![array],
+            erases: None,
+            busy_ns: Named::default(),
+        };
+        let adapter = |lost, battery_failed, volumes: &[u32], optimized: &[u32]| AdapterStatus {
+            lost,
+            battery_failed,
+            volumes: volumes.to_vec(),
+            optimized: optimized.to_vec(),
+        };
+        ModelStatus {
+            machine_ns: 1_500_000_000,
+            events: 42,
+            transport: Some(TransportStatus {
+                round_trip_ns: 24_500,
+                taking_ns: 21_000,
+                waking_ns: 22_400,
+            }),
+            adapters: Some(AdaptersStatus {
+                adapters: vec![
+                    adapter(false, true, &[0, 1], &[0, 1]),
+                    adapter(true, false, &[], &[2]),
+                    adapter(false, false, &[2], &[]),
+                    adapter(false, false, &[], &[]),
+                ],
+                aa_down: vec![false, true],
+                has_cache: true,
+                caching: true,
+                mirrored: false,
+                dirty_bytes: 8192,
+                volumes_down: vec![3],
+                cleared: vec![0, 2],
+            }),
+            volumes: vec![volume],
+        }
+    }
+
+    /// The document carries everything that the text needs, and reading it gives the same status.
+    #[test]
+    fn a_document_reads_back_as_the_status_that_wrote_it() {
+        for status in [
+            Status::Model(all_in_effect()),
+            Status::Native(NativeStatus {
+                volumes: vec![
+                    NativeVolumeStatus { capacity_bytes: 1 << 30, memory_bytes: 4096 },
+                    NativeVolumeStatus { capacity_bytes: 1 << 30, memory_bytes: 0 },
+                ],
+            }),
+            Status::Memory(MemoryStatus {
+                size_bytes: 1 << 30,
+                connections: 1,
+                requests: Named(vec![("disconnect".to_owned(), 3), ("read".to_owned(), 12_345)]),
+                read_bytes: 1 << 20,
+                written_bytes: 0,
+                errors: 2,
+            }),
+        ] {
+            let document = status.to_json();
+            assert_eq!(Status::from_json(document.clone()).as_ref(), Ok(&status), "{document}");
+        }
+        let said = Status::from_json(serde_json::json!({ "speed": "native" })).unwrap_err();
+        assert!(said.contains("volumes"), "{said}");
+    }
+
+    /// Each line once, with its figures.
+    #[test]
+    fn the_text_has_each_fault_and_each_figure() {
+        let text = Status::Model(all_in_effect()).text();
+        let array = "
+  !             member 1 (device 1): lost
+  !             member 2 (devices 2, 3): rebuilt to 12.5 %
+  !             member 3 (device 4): missing
+  !             resync after a power cut: 2 runs of rows
+  !             some data is lost: it can't be read until it is written";
+        let expected = "machine  1.5 s of the model's time
+transport 24.5 µs a round trip are subtracted, 21.0 µs of them until a client receives a reply; 22.4 µs more where a thread was woken
+adapters
+  cache         in one adapter; 8 KiB are not on the devices
+  adapter 0     serves 0, 1
+  !             adapter 0: the battery of its cache has failed
+  adapter 1     serves no volume, and 2 are optimized there
+  !             adapter 1: lost
+  adapter 2     serves 2, and none is optimized there
+  adapter 3     serves no volume
+  !             aa 1: down
+  cleared       the access state of 0, 2, which are on the primary
+  !             volume 3: no adapter can serve it
+disk
+  read            12.3 k  12.1 GiB  errors 1  mean 1.50 µs  p50 1.00 µs  p99 90.0 µs
+  write                7     7 MiB  errors 1  mean 1.50 µs  p50 1.00 µs  p99 90.0 µs
+  flush                0       0 B  errors 1  mean 1.50 µs  p50 1.00 µs  p99 90.0 µs
+  write_zeroes         9     9 MiB  errors 1  mean 1.50 µs  p50 1.00 µs  p99 90.0 µs
+  buffer        4 KiB of 1 MiB
+  flash         write amplification 2.50, worn 0.1000 %
+  late          3 of 12365 completions were more than 10 µs late, 2 of these while the core was preempted; p50 2.00 µs, p99 30.0 µs{array}{array}
+  !             resized to 1 GiB of 2 GiB
+  !             slow: everything takes 10 times as long
+  !             delayed: each flush ends 5.00 ms later
+  !             failing: 1 % of read operations
+  !             the power is off: everything fails
+  !             full: writes where there is no data fail
+  !             hung: nothing completes
+  !             lost: everything fails
+  !             1 corrupt unit found
+  !             2 pages rebuilt from parity
+  !             1 page lost
+  !             4 failed attempts to write bytes to the backing
+  !             5 acknowledged writes lost in power cuts
+  !             1 write of which power cuts left parts
+";
+        assert_eq!(text, expected.replace("{array}", array));
+        let requests = [("read", 12_345), ("disconnect", 3)].map(|(kind, n)| (kind.to_owned(), n));
+        let memory = Status::Memory(MemoryStatus {
+            size_bytes: 1 << 30,
+            connections: 1,
+            requests: Named(requests.to_vec()),
+            read_bytes: 1 << 20,
+            written_bytes: 0,
+            errors: 2,
+        });
+        assert_eq!(
+            memory.text(),
+            "plain memory  1 GiB, 1 connection
+  read            12.3 k     1 MiB
+  disconnect           3          
+  errors               2
+"
+        );
+    }
+}

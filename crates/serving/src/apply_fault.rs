@@ -1,0 +1,291 @@
+//! The control socket's answers for a served machine: executes fault commands, and describes the faults in effect
+//! afterwards and the data lost by a power cut.
+
+use crate::adapters::{adapters_in_words, clear_adapters};
+use crate::fault_effect;
+use crate::numbered::Numbered;
+use iodyno_emulate::spec::Part;
+use iodyno_emulate::{AdapterFault, Fault, PartId};
+use iodyno_live::control::Answer;
+use iodyno_live::counts::Taken;
+use iodyno_live::fault_command::{self, Ask, Effect, in_effect};
+use iodyno_live::frontend::Served;
+use iodyno_live::metrics;
+use iodyno_live::status::{Status, observe};
+use iodyno_live::store::Store;
+use iodyno_units::human;
+use iodyno_units::human::counted;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The control socket's answers for a machine.
+pub(crate) fn answers(live: &Arc<Served>, seed: u64, stop: &Arc<AtomicBool>) -> Arc<Answer> {
+    let (live, stop) = (Arc::clone(live), Arc::clone(stop));
+    Arc::new(move |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words.as_slice() {
+            ["status"] => Status::Model(observe(&live)).to_json(),
+            ["metrics"] => json!({ "text": metrics::prometheus(&observe(&live)) }),
+            ["stop"] => {
+                stop.store(true, Ordering::Relaxed);
+                done(STOPS)
+            }
+            words => fault_command::parse(words)
+                .and_then(|ask| apply(&live, &ask, seed))
+                .unwrap_or_else(|why| json!({ "error": why })),
+        }
+    })
+}
+
+/// Answer to `stop`.
+pub(crate) const STOPS: &str = "the server flushes, and ends";
+
+/// The answer to a command that was executed.
+pub(crate) fn done(text: &str) -> Value {
+    json!({ "ok": true, "text": text })
+}
+
+/// Applies a request to a served system, and returns the answer.
+pub(crate) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<Value, String> {
+    let (numbered, was_off) = live.look(|machine, _, _| {
+        let numbered = Numbered::of(machine.system(), live.capacities_bytes().to_vec());
+        (numbered, machine.fault_state(0).off)
+    });
+    numbered.check(ask)?;
+    let effect = fault_effect::of(live, ask);
+    let adapters_before = live.look(|machine, _, _| machine.adapters());
+    refuse(live, ask, was_off, numbered.device)?;
+    let taken = carry_out(live, ask, seed, was_off);
+    let mut text = in_effect(ask, was_off, numbered.device, &effect);
+    let mut why_none = if let Effect::None(why) = effect { Some(why) } else { None };
+    let mut has_array = false;
+    match ask {
+        Ask::Fault(Fault::Adapters(_)) => {
+            let state = live.look(|machine, _, _| machine.adapters());
+            if state == adapters_before {
+                why_none = Some("that is their state already".to_owned());
+            }
+            text = state.map_or(text, |state| adapters_in_words(&state));
+            if let Some(why) = &why_none {
+                text = format!("no effect: {why}\n{text}");
+            }
+        }
+        Ask::Fault(fault) => {
+            if let Some(array) = fault.part().and_then(|part| array_in_words(live, part)) {
+                text = format!("{text}\n{array}");
+                has_array = true;
+            }
+        }
+        Ask::ClearAll => {
+            text = [text].into_iter().chain(incomplete_arrays(live)).collect::<Vec<_>>().join("\n");
+        }
+        _ => {}
+    }
+    let is_lost = matches!(ask, Ask::Fault(Fault::Lose { .. }));
+    let loses = is_lost || matches!(ask, Ask::Fault(Fault::PowerCut | Fault::PowerOff));
+    let loses = loses && !was_off;
+    // (The other members of an array have the data that one member loses.)
+    if loses && !has_array {
+        text = format!("{text}\n{}", losses(&taken));
+        if is_lost && taken.iter().any(|taken| taken.dropped.bytes > 0) {
+            text += "\nthe next flush on each connection fails";
+        }
+    }
+    let mut answer = done(&text);
+    if let Some(why) = why_none {
+        answer["no_effect"] = why.into();
+    }
+    if loses {
+        answer["taken"] = taken.iter().enumerate().map(losses_of_volume).collect();
+    }
+    Ok(answer)
+}
+
+/// Refuses a request that is impossible in the present state.
+fn refuse(live: &Served, ask: &Ask, is_off: bool, device: &str) -> Result<(), String> {
+    let why = live.look(|machine, _, _| match *ask {
+        Ask::Fault(Fault::PowerCut) if is_off => {
+            Some("the power is off: say power-on first".to_owned())
+        }
+        Ask::Fault(Fault::Replace { part }) if !is_off => {
+            let placed = machine.system().devices().nth(part.index());
+            placed.filter(|placed| !placed.device.hot_swap).map(|_| {
+                format!(
+                    "{device} {part} can't be replaced under power (`bay.hot_swap` of its file): say power-off, replace, power-on"
+                )
+            })
+        }
+        Ask::Fault(Fault::Adapters(AdapterFault::Access { from, .. })) => {
+            machine.adapters().and_then(|state| state.access_is_fixed(from))
+        }
+        Ask::Full { volume } if !machine.system().is_device(volume) => Some(format!(
+            "volume {volume} is an array, or behind adapters: full is for a single device"
+        )),
+        _ => None,
+    });
+    why.map_or(Ok(()), Err)
+}
+
+/// Carries out a request, and returns the losses of each volume.
+fn carry_out(live: &Served, ask: &Ask, seed: u64, is_off: bool) -> Vec<Taken> {
+    match *ask {
+        Ask::Fault(fault) => {
+            let taken = live.inject(fault);
+            if let Fault::Clear { part } = fault {
+                let volume = live.look(|machine, stores, _| {
+                    stores[part.index()].clear_corruption();
+                    machine.system().volumes.iter().position(|volume| volume.root == part)
+                });
+                if let Some(volume) = volume {
+                    live.set_full(volume as u32, false);
+                }
+            }
+            return taken;
+        }
+        Ask::Full { volume } => live.set_full(volume, true),
+        Ask::Resize { volume, size_bytes } => live.resize(volume, size_bytes),
+        Ask::Corrupt { volume, offset_bytes, len_bytes } => {
+            let range = offset_bytes..offset_bytes + len_bytes;
+            live.look(|_, stores, _| stores[volume as usize].corrupt(&range, seed));
+        }
+        Ask::ClearAll => {
+            let devices = live.look(|machine, _, _| machine.system().devices().count() as u32);
+            for part in (0..devices).map(PartId) {
+                live.inject(Fault::Clear { part });
+            }
+            for fault in clear_adapters(live) {
+                live.inject(Fault::Adapters(fault));
+            }
+            (0..live.volumes()).for_each(|volume| live.set_full(volume, false));
+            if is_off {
+                live.inject(Fault::PowerOn);
+            }
+            live.look(|_, stores, _| stores.iter().for_each(Store::clear_corruption));
+        }
+    }
+    Vec::new()
+}
+
+/// The losses of a volume, for programs.
+fn losses_of_volume((volume, taken): (usize, &Taken)) -> Value {
+    json!({
+        "volume": volume,
+        "in_flight": taken.failed,
+        "dropped_writes": taken.dropped.writes,
+        "dropped_bytes": taken.dropped.bytes,
+        "torn_writes": taken.dropped.torn,
+    })
+}
+
+/// The state of the array of which a device is a member, and of the arrays above it.
+fn array_in_words(live: &Served, device: PartId) -> Option<String> {
+    live.look(|machine, _, _| {
+        let system = machine.system();
+        let mut volumes = (0..).zip(&system.volumes);
+        let (volume, of) =
+            volumes.find(|(volume, _)| system.parts_of(*volume).any(|part| part == device))?;
+        let mut above = system.arrays_above(device);
+        let root = system.array_of(volume).map(|(part, _)| part);
+        above.retain(|part| Some(*part) != root);
+        let mut lines = Vec::new();
+        for part in root.into_iter().chain(above.into_iter().rev()) {
+            let Part::Array(array) = &system.parts[part.index()] else { continue };
+            let (layout, state) = (array.layout, machine.array_state_of(part)?);
+            let (missing, all) = (state.missing.len(), state.members.len());
+            let what = match (missing, state.rebuilt) {
+                (0, _) if !machine.serves(part) => "a member is gone, without which it can't do: what it held can't be read".to_owned(),
+                (0, _) => "all members are there".to_owned(),
+                _ if !layout.survives(state.missing) => {
+                    format!("{missing} of {all} members are missing, more than it survives: what they held can't be read")
+                }
+                (_, None) => format!("{missing} of {all} members missing, and their data is read from the others"),
+                (_, Some((member, _))) => {
+                    format!("{missing} of {all} members missing, and member {member} is rebuilt")
+                }
+            };
+            let level = layout.level();
+            let inner = || format!("{level} of devices {}", numbers(system.devices_below(part)));
+            let name = if Some(part) == root { of.name.clone() } else { inner() };
+            lines.push(format!("{name}: {what}"));
+        }
+        (!lines.is_empty()).then(|| lines.join("\n"))
+    })
+}
+
+/// Numbers as a list: `0, 1, 2`.
+fn numbers(devices: impl Iterator<Item = PartId>) -> String {
+    devices.map(|device| device.to_string()).collect::<Vec<_>>().join(", ")
+}
+
+/// The arrays that lack devices, each in words with the first missing one.
+fn incomplete_arrays(live: &Served) -> Vec<String> {
+    let lacking = live.look(|machine, _, _| {
+        let system = machine.system();
+        let lacking = (0..system.volumes.len() as u32).filter_map(|volume| {
+            let mut arrays = system.parts_of(volume).filter_map(|part| {
+                let state = machine.array_state_of(part)?;
+                let rebuilt = state.rebuilt.map(|(member, _)| member);
+                let lacks =
+                    |member: &usize| state.missing.contains(*member) && Some(*member) != rebuilt;
+                (0..state.members.len()).find(lacks).map(|member| state.members[member])
+            });
+            let is_lost = |device: &PartId| machine.device_fault_state(*device).lost;
+            arrays.find_map(|member| {
+                let mut devices = system.devices_below(member);
+                let first = devices.next()?;
+                Some(std::iter::once(first).chain(devices).find(is_lost).unwrap_or(first))
+            })
+        });
+        lacking.collect::<Vec<PartId>>()
+    });
+    let words = |device: PartId| {
+        Some(format!("{}: `replace {device}` gives it another", array_in_words(live, device)?))
+    };
+    lacking.into_iter().filter_map(words).collect()
+}
+
+/// The data lost by a power cut: failed operations, then one line per volume with a loss.
+fn losses(taken: &[Taken]) -> String {
+    let failed = taken.iter().map(|taken| taken.failed).sum();
+    let mut lines = vec![format!("in flight: {} failed", counted(failed, "operation"))];
+    for (volume, Taken { dropped, .. }) in taken.iter().enumerate() {
+        let bytes = human::size(dropped.bytes);
+        if dropped.writes > 0 {
+            lines.push(format!(
+                "volume {volume} lost {} ({bytes}), acknowledged and not flushed",
+                counted(dropped.writes, "write")
+            ));
+        } else if dropped.bytes > 0 {
+            lines.push(format!("volume {volume} lost all that it held ({bytes}): it is memory"));
+        }
+        if dropped.torn > 0 {
+            let writes = counted(dropped.torn, "write");
+            lines.push(format!("volume {volume} has parts of {writes}: the rest is lost"));
+        }
+    }
+    if taken.iter().all(|taken| taken.dropped.bytes == 0) {
+        lines.push("no acknowledged write is lost".to_owned());
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iodyno_live::store::Dropped;
+
+    #[test]
+    fn losses_are_told_by_volume() {
+        let dropped = |writes, bytes, torn| Dropped { writes, bytes, torn };
+        let taken = |failed, dropped| Taken { failed, dropped };
+        assert_eq!(
+            losses(&[taken(2, dropped(0, 0, 0)), taken(1, dropped(0, 0, 1))]),
+            "in flight: 3 operations failed\nvolume 1 has parts of 1 write: the rest is lost\nno acknowledged write is lost"
+        );
+        assert_eq!(
+            losses(&[taken(0, dropped(12, 49_152, 0)), taken(0, dropped(0, 1 << 20, 0))]),
+            "in flight: 0 operations failed\nvolume 0 lost 12 writes (48 KiB), acknowledged and not flushed\nvolume 1 lost all that it held (1 MiB): it is memory"
+        );
+    }
+}

@@ -1,0 +1,57 @@
+//! Servers of emulated storage for other programs, over NBD and the frontends of the build.
+//!
+//! Volumes are exports; the first one is also the export without a name. There are two speeds: `model` (each completion
+//! at the model's time) and `native` (as fast as this machine can; acknowledged writes survive the server). `ram:4GiB` is
+//! plain memory.
+//!
+//! | module | content |
+//! |---|---|
+//! | `request` | what to serve, and how |
+//! | `model`, `native`, `plain` | the servers |
+//! | `setup`, `volumes`, `frontends`, `transport_calibration` | what they are assembled from |
+//! | `apply_fault`, `fault_effect`, `adapters`, `scenario` | fault commands: answers, effects, and plans |
+
+#![forbid(unsafe_code)]
+
+mod adapters;
+mod apply_fault;
+mod error;
+mod fault_effect;
+mod frontends;
+mod model;
+mod native;
+mod numbered;
+mod plain;
+mod request;
+mod scenario;
+mod setup;
+mod system;
+mod transport_calibration;
+mod volumes;
+
+pub use error::ServeError;
+use iodyno_targets::TargetName;
+pub use request::{Console, ServeRequest, Speed};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+pub use system::{Access, enlarge, system};
+
+/// Serves storage until `stop` is set.
+///
+/// # Errors
+/// The request is invalid, or the storage, a frontend or an address is not available.
+pub fn serve(
+    request: &ServeRequest,
+    console: Console,
+    stop: &Arc<AtomicBool>,
+) -> Result<(), ServeError> {
+    if let TargetName::Ram { size_bytes } = request.device {
+        return plain::serve(request, size_bytes, console, stop);
+    }
+    let plan = request.scenario.as_deref().map(scenario::read).transpose()?.unwrap_or_default();
+    let (setup, opened) = setup::Setup::open(request, console, stop, &plan)?;
+    match request.speed {
+        Speed::Native => native::serve(&setup, opened.stores),
+        Speed::Model => model::serve(&setup, opened, plan),
+    }
+}

@@ -1,0 +1,138 @@
+//! The server of emulated storage at the model's times.
+
+use crate::error::ServeError;
+use crate::frontends::Frontends;
+use crate::request::ServeRequest;
+use crate::scenario::{self, Plan};
+use crate::setup::{READY, Setup, control, insert, start, wait};
+use crate::volumes::Opened;
+use crate::{apply_fault, transport_calibration};
+use iodyno_drive::clock::Clock;
+use iodyno_emulate::Machine;
+use iodyno_live::frontend::Served;
+use iodyno_live::frontend::nbd::{Volume, WORKERS};
+use iodyno_live::metrics;
+use iodyno_live::poller::Poller;
+use iodyno_live::record::Recorder;
+use iodyno_live::served::{Live, Options};
+use iodyno_live::store::Store;
+use iodyno_live::transport::Transport;
+use iodyno_nbd::Exports;
+use iodyno_targets::output::remove_begun;
+use iodyno_units::human;
+use serde_json::json;
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// Serves volumes until the stop flag is set.
+pub(crate) fn serve(setup: &Setup<'_>, opened: Opened, plan: Plan) -> Result<(), ServeError> {
+    let &Setup { request, console, stop, .. } = setup;
+    let transport = if request.no_floor { None } else { transport_calibration::measure() };
+    let live = machine(setup, opened, transport)?;
+    let clean_up = |_: &ServeError| clean_up(request, &live);
+    let exports = Arc::new(Exports::default());
+    for (volume, name) in (0..).zip(&setup.names) {
+        let export = Volume::new(Arc::clone(&live), volume, volume * WORKERS, request.read_only);
+        insert(&exports, name, volume == 0, Arc::new(export));
+    }
+    let poller = Poller::start(&live)
+        .map_err(|e| ServeError::target(format!("the poller's thread: {e}")))?;
+    let answers = apply_fault::answers(&live, request.seed, stop);
+    let control = control(request, answers).inspect_err(clean_up)?;
+    let metrics = serve_metrics(request, &live).inspect_err(clean_up)?;
+    let server = start(request, &exports).inspect_err(clean_up)?;
+    let frontends =
+        Frontends::open(request, &live, &setup.names, &setup.system).inspect_err(clean_up)?;
+    setup.announce(&server, &frontends.words, &time_in_words(request, transport));
+    if let Some(at) = metrics {
+        (console.say)(&format!("metrics at http://{at}/metrics\n"));
+    }
+    (console.say)(READY);
+    if !plan.is_empty() {
+        scenario::play(plan, &live, request.seed, stop, console);
+    }
+    wait(stop, console, || {
+        live.flush_record();
+        live.troubles()
+    });
+    drop(control);
+    drop(frontends);
+    server.stop();
+    drop(poller);
+    live.end(|volume| volume * WORKERS).map_err(ServeError::target)
+}
+
+/// Starts the machine over its stores, with a record if the request has one.
+fn machine(
+    setup: &Setup<'_>,
+    opened: Opened,
+    transport: Option<Transport>,
+) -> Result<Arc<Served>, ServeError> {
+    let request = setup.request;
+    let Opened { stores, folders } = opened;
+    let mut machine = Machine::new(&setup.system, request.seed).map_err(|why| {
+        stores.iter().for_each(Store::abandon);
+        for (_, folder) in &folders {
+            folder.remove_made();
+        }
+        ServeError::input(why)
+    })?;
+    for volume in 0..machine.volumes() {
+        for _ in 0..WORKERS {
+            machine.add_worker(volume);
+        }
+    }
+    let options = Options { dilation: request.dilate, transport };
+    let live = Arc::new(Live::new(machine, stores, &options, || Clock::new().now_ns()));
+    if let Some(path) = &request.record {
+        let head = json!({
+            "iodyno": env!("CARGO_PKG_VERSION"),
+            "device": request.device.to_string(),
+            "seed": request.seed,
+            "workers": WORKERS,
+            "sizes_bytes": setup.volumes.sizes_bytes,
+        });
+        let recorder = Recorder::create(path, &head).map_err(ServeError::input);
+        live.record(recorder.inspect_err(|_| live.abandon())?);
+    }
+    live.keep_arrays(folders);
+    Ok(live)
+}
+
+/// Serves metrics, if the request has an address for them.
+fn serve_metrics(
+    request: &ServeRequest,
+    live: &Arc<Served>,
+) -> Result<Option<SocketAddr>, ServeError> {
+    let serve = |at| {
+        metrics::serve(live, at).map_err(|e| ServeError::target(format!("--metrics {at}: {e}")))
+    };
+    request.metrics.map(serve).transpose()
+}
+
+/// Removes the files of a server that could not start, and its record, which would make the next server refuse to
+/// start.
+fn clean_up(request: &ServeRequest, live: &Served) {
+    live.abandon();
+    if let Some(path) = &request.record {
+        remove_begun(path, b"iodyno record 2");
+    }
+}
+
+/// What times clients measure.
+fn time_in_words(request: &ServeRequest, transport: Option<Transport>) -> String {
+    let mut words = "the model's times".to_owned();
+    if let Some(k) = request.dilate {
+        let _ = write!(words, " × {k}: divide what clients measure by it");
+    }
+    if let Some(transport) = transport {
+        let [floor, waking] =
+            [transport.round_trip_ns, transport.waking_ns].map(|ns| human::time_ns(ns as f64));
+        let _ = write!(
+            words,
+            "; this machine's transport takes {floor} a round trip, and {waking} more where threads had to be woken, which is subtracted: latencies below it can't be reproduced"
+        );
+    }
+    words
+}

@@ -1,0 +1,76 @@
+//! The meaning of numbers in fault commands.
+
+use crate::adapters::Named;
+use iodyno_emulate::{Fault, System};
+use iodyno_live::fault_command::Ask;
+
+/// The meaning of numbers in fault commands: devices, or volumes for commands that are not faults of a device. If
+/// every volume is one device, the numbers are the same.
+pub(crate) struct Numbered {
+    devices_bytes: Vec<u64>,
+    volumes_bytes: Vec<u64>,
+    adapters: Named,
+    /// The word for a device: `device` or `volume`.
+    pub(crate) device: &'static str,
+}
+
+impl Numbered {
+    /// Numbering for a system whose volumes have these sizes.
+    pub(crate) fn of(system: &System, volumes_bytes: Vec<u64>) -> Self {
+        let adapters = Named::of(system);
+        if !system.numbers_devices() {
+            return Self { adapters, ..Self::alone(volumes_bytes) };
+        }
+        let devices_bytes = system.devices().map(|placed| placed.device.capacity_bytes()).collect();
+        Self { devices_bytes, volumes_bytes, adapters, device: "device" }
+    }
+
+    /// Numbering for volumes that are one device each.
+    pub(crate) fn alone(sizes_bytes: Vec<u64>) -> Self {
+        Self {
+            devices_bytes: sizes_bytes.clone(),
+            volumes_bytes: sizes_bytes,
+            adapters: Named::default(),
+            device: "volume",
+        }
+    }
+
+    /// Checks that a request names an existing device or volume, and a range within it.
+    pub(crate) fn check(&self, ask: &Ask) -> Result<(), String> {
+        use Fault::{Block, Latent, Page};
+        if let Ask::Fault(Fault::Adapters(fault)) = ask {
+            return self.adapters.check(*fault);
+        }
+        let (number, end_bytes) = match *ask {
+            Ask::Fault(fault) => {
+                let end_bytes = match fault {
+                    Latent { offset_bytes, len_bytes, .. } => offset_bytes + len_bytes,
+                    Page { offset_bytes, .. } | Block { offset_bytes, .. } => offset_bytes + 1,
+                    _ => 0,
+                };
+                (fault.part().map_or(0, |part| part.0), end_bytes)
+            }
+            Ask::Corrupt { volume, offset_bytes, len_bytes } => (volume, offset_bytes + len_bytes),
+            Ask::Resize { volume, size_bytes } => (volume, size_bytes),
+            Ask::Full { volume } => (volume, 0),
+            Ask::ClearAll => return Ok(()),
+        };
+        let (what, sizes_bytes) = match ask {
+            Ask::Resize { .. } | Ask::Full { .. } => ("volume", &self.volumes_bytes),
+            _ => (self.device, &self.devices_bytes),
+        };
+        match sizes_bytes.get(number as usize) {
+            None if sizes_bytes.len() == 1 => {
+                Err(format!("there is no {what} {number}: there is one, and its number is 0"))
+            }
+            None => {
+                let last = sizes_bytes.len() - 1;
+                Err(format!("there is no {what} {number}: they are 0 to {last}"))
+            }
+            Some(capacity) if end_bytes > *capacity => {
+                Err(format!("beyond the end: {what} {number} has {capacity} bytes"))
+            }
+            Some(_) => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! `serve ram:4GiB`: plain memory over NBD, without a model: the upper limit of a client and its
+//! transport.
+
+use crate::apply_fault::{STOPS, done};
+use crate::error::ServeError;
+use crate::request::{Console, ServeRequest};
+use crate::setup::{READY, addresses, control, insert, start, wait};
+use iodyno_live::status::{MemoryStatus, Named, Status};
+use iodyno_nbd::ram::Ram;
+use iodyno_nbd::{Export, Exports, Kind, Server};
+use iodyno_units::human;
+use serde_json::{Value, json};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+
+/// Serves memory.
+pub(crate) fn serve(
+    request: &ServeRequest,
+    size_bytes: u64,
+    console: Console,
+    stop: &Arc<AtomicBool>,
+) -> Result<(), ServeError> {
+    let size = human::size(size_bytes);
+    let disk = Ram::new(size_bytes).map_err(|e| ServeError::target(format!("{size}: {e}")))?;
+    let export: Arc<dyn Export> =
+        if request.read_only { Arc::new(disk.read_only()) } else { Arc::new(disk) };
+    let exports = Arc::new(Exports::default());
+    insert(&exports, "ram", true, export);
+    let asked = Arc::clone(stop);
+    // The control socket exists before the server, and must not keep it alive.
+    let served = Arc::new(OnceLock::<Weak<Server>>::new());
+    let counts = Arc::clone(&served);
+    let answer = move |line: &str| answer(line, &asked, || status(size_bytes, counts.get()));
+    let control = control(request, Arc::new(answer))?;
+    let server = Arc::new(start(request, &exports)?);
+    let _ = served.set(Arc::downgrade(&server));
+    (console.say)(&format!("serving ram  {size}\n{}{READY}", addresses(request, &server)));
+    wait(stop, console, Vec::new);
+    drop(control);
+    // Dropping the last reference stops the server.
+    drop(server);
+    Ok(())
+}
+
+/// The number of requests that the server has received so far, as JSON.
+fn status(size_bytes: u64, server: Option<&Weak<Server>>) -> Value {
+    let server = server.and_then(Weak::upgrade);
+    let seen = server.map(|server| server.counters()).unwrap_or_default();
+    let requests = Kind::ALL.map(|kind| (kind.name().to_owned(), seen.requests[kind as usize]));
+    Status::Memory(MemoryStatus {
+        size_bytes,
+        connections: seen.connections,
+        requests: Named(requests.into_iter().filter(|(_, n)| *n > 0).collect()),
+        read_bytes: seen.read_bytes,
+        written_bytes: seen.written_bytes,
+        errors: seen.errors + seen.refused,
+    })
+    .to_json()
+}
+
+fn answer(line: &str, stop: &AtomicBool, status: impl Fn() -> Value) -> Value {
+    match line.trim() {
+        "stop" => {
+            stop.store(true, Ordering::Relaxed);
+            done(STOPS)
+        }
+        "status" => status(),
+        _ => json!({ "error": "plain memory has no faults: serve a device for them" }),
+    }
+}

@@ -1,0 +1,180 @@
+//! What servers are assembled from: the system and its volumes, exports, sockets and announcements.
+
+use crate::error::ServeError;
+use crate::request::{Console, ServeRequest, Speed};
+use crate::scenario::{self, Plan};
+use crate::system::{Access, system};
+use crate::volumes::{Opened, Volumes};
+use iodyno_emulate::{System, spec};
+use iodyno_live::control::{Answer, Control};
+use iodyno_nbd::client::{Address, Uri};
+use iodyno_nbd::server::ListenError;
+use iodyno_nbd::{Endpoint, Export, Exports, Server};
+use iodyno_units::human;
+use iodyno_units::text::clean;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Line that a server prints once clients can connect.
+pub(crate) const READY: &str = "ready\n";
+/// The server checks its stop flag every 20 ms. Number of these checks between looks for warnings and flushes of the
+/// record.
+const CHECKS_PER_WARNING: u32 = 10;
+
+/// What a server of emulated storage is assembled from.
+pub(crate) struct Setup<'a> {
+    pub(crate) request: &'a ServeRequest,
+    pub(crate) console: Console,
+    /// Ends the server when it is set.
+    pub(crate) stop: &'a Arc<AtomicBool>,
+    pub(crate) system: System,
+    /// Names of the exports, by volume.
+    pub(crate) names: Vec<String>,
+    pub(crate) volumes: Volumes,
+}
+
+impl<'a> Setup<'a> {
+    /// Resolves the system, and opens its volumes.
+    pub(crate) fn open(
+        request: &'a ServeRequest,
+        console: Console,
+        stop: &'a Arc<AtomicBool>,
+        plan: &Plan,
+    ) -> Result<(Self, Opened), ServeError> {
+        let mut system = system(&request.device, Access::Any)?;
+        single_devices_only(request, &system)?;
+        let mut volumes = Volumes::open(request, console, &mut system)?;
+        let path = request.scenario.as_deref().unwrap_or(Path::new(""));
+        for (number, _, ask) in plan {
+            let checked = volumes.numbered(&system).check(ask);
+            checked.map_err(|why| scenario::wrong(path, *number, &why))?;
+        }
+        let opened = volumes.stores(request, &system)?;
+        let names = names(&system);
+        Ok((Self { request, console, stop, system, names, volumes }, opened))
+    }
+
+    /// Prints what is served, and where.
+    pub(crate) fn announce(&self, server: &Server, frontends: &str, time: &str) {
+        let mut text = String::new();
+        for (name, &size) in self.names.iter().zip(&self.volumes.sizes_bytes) {
+            let _ = writeln!(
+                text,
+                "serving {name}  {} in {}",
+                human::size(size),
+                clean(&self.system.name)
+            );
+        }
+        text += &self.volumes.words;
+        text += &addresses(self.request, server);
+        text += frontends;
+        if let Some(path) = &self.request.control {
+            let _ = writeln!(text, "control unix:{}", clean(&path.to_string_lossy()));
+        }
+        let _ = writeln!(text, "time    {time}");
+        (self.console.say)(&text);
+    }
+}
+
+/// The addresses of an NBD server, one per line.
+pub(crate) fn addresses(request: &ServeRequest, server: &Server) -> String {
+    let mut text = String::new();
+    for endpoint in server.endpoints() {
+        let _ = writeln!(text, "at      {}", uri(endpoint, request.tls.is_none()));
+    }
+    text
+}
+
+/// The names of the exports: the device's name, numbered if several are equal.
+fn names(system: &System) -> Vec<String> {
+    let alike = |n: &String| system.volumes.iter().filter(|v| v.name == *n).count();
+    let mut numbers = std::collections::BTreeMap::new();
+    let number = |v: &spec::Volume| {
+        let name = v.name.clone();
+        if alike(&name) == 1 {
+            return name;
+        }
+        let number = numbers.entry(name.clone()).or_insert(0);
+        *number += 1;
+        format!("{name}-{number}")
+    };
+    system.volumes.iter().map(number).collect()
+}
+
+/// Adds an export; the first one has also the empty name.
+pub(crate) fn insert(exports: &Exports, name: &str, is_first: bool, export: Arc<dyn Export>) {
+    if is_first {
+        exports.insert("", Arc::clone(&export));
+    }
+    exports.insert(name, export);
+}
+
+/// Starts an NBD server.
+pub(crate) fn start(request: &ServeRequest, exports: &Arc<Exports>) -> Result<Server, ServeError> {
+    let (endpoints, config) = (&request.endpoints, request.config());
+    Server::start(Arc::clone(exports), endpoints, config).map_err(|e| match e {
+        ListenError::Open(address) => ServeError::target(format!(
+            "--nbd {address} is open to other machines, and there is no TLS: give certificates with --tls, listen on 127.0.0.1, or add --insist-on-plain"
+        )),
+        e => ServeError::target(e.to_string()),
+    })
+}
+
+/// Opens the control socket, if the request has one.
+pub(crate) fn control(
+    request: &ServeRequest,
+    answer: Arc<Answer>,
+) -> Result<Option<Control>, ServeError> {
+    let Some(path) = &request.control else { return Ok(None) };
+    let control = Control::listen(path, answer);
+    control.map(Some).map_err(|e| ServeError::target(format!("--control {}: {e}", path.display())))
+}
+
+/// Refuses, for arrays, flags for the content or the size of a single device.
+fn single_devices_only(request: &ServeRequest, system: &System) -> Result<(), ServeError> {
+    let given = [
+        ("--image", !request.image.is_empty()),
+        ("--size", request.size.is_some()),
+        ("--speed native", request.speed == Speed::Native),
+    ];
+    match given.iter().find(|g| g.1) {
+        Some((flag, _)) if (0..system.volumes.len()).any(|v| !system.is_device(v as u32)) => {
+            Err(ServeError::input(format!(
+                "{flag} is for volumes of a single device, and {} has an array, or adapters: leave it out",
+                request.device
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The URI for clients of an endpoint.
+fn uri(endpoint: &Endpoint, plain: bool) -> String {
+    let address = match endpoint {
+        Endpoint::Unix(path) => Address::Unix(path.clone()),
+        Endpoint::Tcp(at) => Address::Tcp(at.ip().to_string(), at.port()),
+    };
+    let (tls_certificates, tls_hostname) = (None, None);
+    Uri { address, tls: !plain, export: String::new(), tls_certificates, tls_hostname }.to_string()
+}
+
+/// Waits for the stop flag. Prints the warnings of `troubles`, which is called every 200 ms.
+pub(crate) fn wait(stop: &AtomicBool, console: Console, troubles: impl Fn() -> Vec<String>) {
+    let mut said: Vec<String> = Vec::new();
+    let mut checks = 0_u32;
+    while !stop.load(Ordering::Relaxed) {
+        std::thread::sleep(Duration::from_millis(20));
+        checks = checks.wrapping_add(1);
+        if checks.is_multiple_of(CHECKS_PER_WARNING) {
+            for trouble in troubles() {
+                if !said.contains(&trouble) {
+                    (console.remark)("warning", &trouble);
+                    said.push(trouble);
+                }
+            }
+        }
+    }
+}
