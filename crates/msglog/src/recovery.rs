@@ -5,6 +5,9 @@
 //! already durable: then an acknowledged chunk is damaged. Chunks after the end may be whole, but were never
 //! acknowledged, since a chunk is durable only if all before it are. The next epoch makes them foreign.
 
+mod cases;
+mod scan;
+
 use crate::chunk::{CHUNK_HEADER_BYTES, Chunk, ChunkHeader, Invalid};
 use crate::layout::{DESCRIPTION_BLOCK_BYTES, DESCRIPTION_OFFSETS, EpochStart, Layout};
 use crate::log::{Tail, apply_chunk, note_in_index};
@@ -13,6 +16,7 @@ use crate::state::State;
 use crate::storage::{ReadAhead, Storage};
 use core::fmt;
 use core::ops::ControlFlow;
+use scan::{Scanned, proven, scan, scan_segments, settled};
 use std::io;
 use thiserror::Error;
 
@@ -372,171 +376,4 @@ fn last_segment(reader: &mut SegmentReader<'_>, newest: u64, evidence: Evidence)
     let begin = Scanned { durable: evidence.durable, ..Scanned::default() };
     let found = settled(reader, range, begin);
     found.last.map_or(0, |last| layout.segment(last.position))
-}
-
-/// State of a scan.
-#[derive(Clone, Debug, Default)]
-struct Scanned {
-    last: Option<ChunkHeader>,
-    /// Position after the last valid chunk, and the reason why no valid chunk is there.
-    gap: Option<(u64, Invalid)>,
-    damages: Vec<Damage>,
-    /// Highest epoch, including chunks that were never acknowledged.
-    epoch_max: u32,
-    /// Highest durable position stated by a chunk, and that chunk's epoch: chunks above it are of that epoch or
-    /// later.
-    durable: (u64, u32),
-}
-
-fn proven(header: &ChunkHeader) -> (u64, u32) {
-    (header.durable_position, header.epoch)
-}
-
-/// Scans some segments of a log in order. `visit` gets each valid chunk, with the latest time of publication before
-/// it, until it breaks.
-fn scan_segments(
-    reader: &mut SegmentReader<'_>,
-    segments: core::ops::RangeInclusive<u64>,
-    evidence: Option<Evidence>,
-    visit: impl FnMut(&Chunk<'_>, u64) -> ControlFlow<()>,
-) -> Scanned {
-    let layout = *reader.layout();
-    let range = layout.segment_start(*segments.start())..layout.segment_start(segments.end() + 1);
-    let durable = evidence.map_or((0, 0), |it| it.durable);
-    scan(reader, range, Scanned { durable, ..Scanned::default() }, evidence, visit)
-}
-
-/// Continues a scan over a range of positions. With `evidence`, the first gap makes it look ahead for the durable
-/// position and the log's end; without, it uses only chunks read so far.
-fn scan(
-    reader: &mut SegmentReader<'_>,
-    range: core::ops::Range<u64>,
-    mut found: Scanned,
-    mut evidence: Option<Evidence>,
-    mut visit: impl FnMut(&Chunk<'_>, u64) -> ControlFlow<()>,
-) -> Scanned {
-    let layout = *reader.layout();
-    // Upper bound of the last chunk's position; 0 if it is not known.
-    let mut after_last = 0;
-    let mut position = range.start;
-    while position < range.end {
-        let chunk = reader.chunk(position);
-        if let Ok(chunk) = &chunk {
-            found.durable = found.durable.max(proven(&chunk.header));
-        }
-        let chunk = match chunk {
-            Ok(chunk) if follows(found.last.as_ref(), &chunk.header, found.gap.is_some()) => {
-                Ok(chunk)
-            }
-            Ok(chunk) => Err((Invalid::Stale, chunk.header.epoch)),
-            Err(invalid) => Err((invalid, 0)),
-        };
-        // After a gap, accept a chunk if it lies below the durable position or was closed after the gap's position
-        // became durable; the gap is then damage. Otherwise the chunk is stale: written along with the torn one and
-        // never acknowledged, or cut off by a later epoch.
-        let chunk = match (chunk, &found.gap) {
-            (Ok(chunk), Some((from, _))) => {
-                let ChunkHeader { durable_position, epoch, .. } = chunk.header;
-                let (durable, since_epoch) = found.durable;
-                let is_proof = durable_position > *from || position < after_last;
-                if position < durable || (is_proof && epoch >= since_epoch) {
-                    Ok(chunk)
-                } else {
-                    Err((Invalid::Stale, epoch))
-                }
-            }
-            (chunk, _) => chunk,
-        };
-        let chunk = match chunk {
-            Ok(chunk) => chunk,
-            Err((invalid, epoch)) => {
-                found.epoch_max = found.epoch_max.max(epoch);
-                found.gap.get_or_insert((position, invalid));
-                if let Some(evidence) = evidence.take() {
-                    let ahead = look_behind_gap(reader, position, &range, &found, evidence);
-                    found.durable = found.durable.max(ahead.durable);
-                    found.epoch_max = found.epoch_max.max(ahead.epoch_max);
-                    after_last = ahead.last.map_or(0, |last| last.position + 1);
-                    if after_last <= position {
-                        break;
-                    }
-                }
-                position += u64::from(layout.align_bytes);
-                continue;
-            }
-        };
-        let header = chunk.header;
-        if let Some((from, invalid)) = found.gap.take() {
-            let of_log = (range.start == 0).then_some(1);
-            let expected = found.last.map_or(of_log, |last| Some(last.next_message()));
-            found.damages.push(Damage {
-                position: from,
-                offset_bytes: layout.offset_bytes(from),
-                length_bytes: header.position - from,
-                messages: expected.map(|expected| (expected, header.first_message)),
-                what: invalid.to_string(),
-            });
-        }
-        let flow = visit(&chunk, found.last.map_or(0, |last| last.time_ns));
-        found.epoch_max = found.epoch_max.max(header.epoch);
-        position = layout.after(&header);
-        found.last = Some(header);
-        if flow.is_break() {
-            break;
-        }
-    }
-    found
-}
-
-/// Looks beyond a scan's first gap: finds the durable position stated by chunks of the last segments, and the last
-/// chunk.
-fn look_behind_gap(
-    reader: &mut SegmentReader<'_>,
-    gap: u64,
-    range: &core::ops::Range<u64>,
-    found: &Scanned,
-    evidence: Evidence,
-) -> Scanned {
-    let start = reader.layout().segment_start(evidence.ends_from);
-    // Up to the gap, the result would be the same as in `found`.
-    let goes_on = range.start <= start && start <= gap;
-    let (from, begin) = if goes_on {
-        (gap, found.clone())
-    } else {
-        (start, Scanned { durable: evidence.durable, ..Scanned::default() })
-    };
-    settled(reader, from..range.end, begin)
-}
-
-/// Repeats a scan until the durable position that it finds is the one that it began with, because that position also
-/// decides on earlier chunks. The log does not end before the durable position, so the last scan begins in its
-/// segment: the end that it finds does not depend on where the first one began.
-fn settled(
-    reader: &mut SegmentReader<'_>,
-    mut range: core::ops::Range<u64>,
-    mut begin: Scanned,
-) -> Scanned {
-    let layout = *reader.layout();
-    loop {
-        let on = |_: &Chunk<'_>, _| ControlFlow::Continue(());
-        let end = scan(reader, range.clone(), begin.clone(), None, on);
-        if end.durable == begin.durable {
-            return end;
-        }
-        begin.durable = end.durable;
-        let start = layout.segment_start(layout.segment(end.durable.0.saturating_sub(1)));
-        if start > range.start {
-            range.start = start;
-            let Scanned { epoch_max, durable, .. } = end;
-            begin = Scanned { epoch_max, durable, ..Scanned::default() };
-        }
-    }
-}
-
-/// Whether a valid chunk may follow `last`; after a gap its predecessor is unknown.
-fn follows(last: Option<&ChunkHeader>, next: &ChunkHeader, after_gap: bool) -> bool {
-    let Some(last) = last else { return true };
-    let expected = last.next_message();
-    let is_next = next.previous_checksum == last.checksum && next.first_message == expected;
-    next.epoch >= last.epoch && (is_next || (after_gap && next.first_message >= expected))
 }

@@ -1,0 +1,154 @@
+//! Table that tells a torn tail from damage, in the manner of a journal's recovery cases: exactly one case matches any
+//! combination of conditions, which the compiler checks.
+//!
+//! A *gap* is a range without an accepted chunk. At the end of a log it is the torn tail, which was never
+//! acknowledged. With an accepted chunk after it, it is damage, since a chunk is acknowledged only after all before it.
+
+/// Conditions at one position of a scan. Without a valid chunk all others are false; so are those about a gap outside
+/// of one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Conditions {
+    /// A whole chunk with the right checksum, of this log and position, is here.
+    pub is_valid: bool,
+    /// It continues the last accepted chunk: by checksum, message number and epoch; after a gap its number and epoch
+    /// must not go back.
+    pub is_in_order: bool,
+    /// The position is after a gap.
+    pub is_after_gap: bool,
+    /// The position is below the highest durable position that any chunk states.
+    pub is_durable: bool,
+    /// The chunk was closed when the gap's position was already durable.
+    pub saw_gap_durable: bool,
+    /// The log's last chunk, which a scan ahead has found, is at this position or later.
+    pub is_before_last: bool,
+    /// The chunk's epoch is not older than the one that stated the highest durable position.
+    pub is_epoch_current: bool,
+}
+
+const CONDITIONS: usize = 7;
+/// Number of combinations of conditions.
+const COMBINATIONS: usize = 1 << CONDITIONS;
+
+impl Conditions {
+    /// The conditions as bits, the first one in bit 0.
+    const fn bits(self) -> usize {
+        self.is_valid as usize
+            | (self.is_in_order as usize) << 1
+            | (self.is_after_gap as usize) << 2
+            | (self.is_durable as usize) << 3
+            | (self.saw_gap_durable as usize) << 4
+            | (self.is_before_last as usize) << 5
+            | (self.is_epoch_current as usize) << 6
+    }
+
+    /// Decision of the one case that matches.
+    pub(super) fn decision(self) -> Decision {
+        let case = CASE_OF[self.bits()];
+        #[cfg(test)]
+        tests::note(case);
+        CASES[case as usize].decision
+    }
+}
+
+/// What a scan does with a position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Decision {
+    /// Take the chunk.
+    Accept,
+    /// Take the chunk, and report the gap before it as damage.
+    Damage,
+    /// Take nothing: a gap begins or goes on.
+    Gap,
+}
+
+/// A row of the table.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    /// Required value of each condition; None: any.
+    when: [Option<bool>; CONDITIONS],
+    decision: Decision,
+}
+
+const fn case(when: [Option<bool>; CONDITIONS], decision: Decision) -> Case {
+    Case { when, decision }
+}
+
+const Y: Option<bool> = Some(true);
+const N: Option<bool> = Some(false);
+/// Any.
+const O: Option<bool> = None;
+
+#[rustfmt::skip]
+const CASES: [Case; 10] = {
+    use Decision::{Accept, Damage, Gap};
+    [
+        //    valid
+        //    |  in order
+        //    |  |  after gap
+        //    |  |  |  durable
+        //    |  |  |  |  saw gap durable
+        //    |  |  |  |  |  before last
+        //    |  |  |  |  |  |  epoch current
+        //    |  |  |  |  |  |  |
+        // No chunk. An orderly end, a write that was torn or lost in a crash, or damage: later chunks tell.
+        case([N, O, O, O, O, O, O], Gap),
+        // A chunk that does not continue the last one. A crash cut the log off here, a later epoch went on before
+        // this position, and the chunk is of the earlier epoch. Or the write of the next chunk was lost.
+        case([Y, N, N, O, O, O, O], Gap),
+        // The usual case: the next chunk.
+        case([Y, Y, N, O, O, O, O], Accept),
+        // Numbers or epochs go back. The gap's writes were lost, and the chunk remains from an earlier epoch, which
+        // wrote fewer messages up to here.
+        case([Y, N, Y, O, O, O, O], Gap),
+        // A chunk, maybe a later one, states that this position was durable, so the gap was durable too.
+        case([Y, Y, Y, Y, O, O, O], Damage),
+        // The chunk itself states that the gap was durable. It may not have been acknowledged, but is whole.
+        case([Y, Y, Y, N, Y, O, Y], Damage),
+        // The chunk was written together with the gap's, before these were durable. A later chunk belongs to the
+        // log, so this one does.
+        case([Y, Y, Y, N, N, Y, Y], Damage),
+        // The gap was durable in an earlier epoch, and a later one has made other chunks durable since. These were
+        // lost here, and an old chunk shows again.
+        case([Y, Y, Y, N, Y, O, N], Gap),
+        // The same; the old chunk was written together with the gap's.
+        case([Y, Y, Y, N, N, Y, N], Gap),
+        // A torn tail: several chunks were in flight when the power failed, and the disk has persisted this one
+        // before an earlier one. None of them was acknowledged.
+        case([Y, Y, Y, N, N, N, O], Gap),
+    ]
+};
+
+/// The case of each combination, by [`Conditions::bits`].
+const CASE_OF: [u8; COMBINATIONS] = {
+    let mut case_of = [0; COMBINATIONS];
+    let mut bits = 0;
+    while bits < COMBINATIONS {
+        let (mut matching, mut case) = (0, 0);
+        while case < CASES.len() {
+            if matches(&CASES[case].when, bits) {
+                matching += 1;
+                case_of[bits] = case as u8;
+            }
+            case += 1;
+        }
+        assert!(matching == 1, "exactly one case must match each combination");
+        bits += 1;
+    }
+    case_of
+};
+
+const fn matches(when: &[Option<bool>; CONDITIONS], bits: usize) -> bool {
+    let mut i = 0;
+    while i < CONDITIONS {
+        if let Some(required) = when[i]
+            && required != (bits >> i & 1 == 1)
+        {
+            return false;
+        }
+        i += 1;
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests;
