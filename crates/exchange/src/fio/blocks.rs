@@ -106,42 +106,8 @@ impl Reading<'_> {
         if let Some(spots) = spots {
             return (spots, false);
         }
-        let is_split = region.files > 1;
-        if let (true, Some(opt)) = (is_split, self.opt("filename").or(self.opt("nrfiles"))) {
-            let service = self.section.value("file_service_type").unwrap_or("roundrobin");
-            let words = format!(
-                "its {} files lie side by side on the target{}",
-                region.files,
-                if walk.is_random() {
-                    ", and addresses are drawn from all of them at once"
-                } else {
-                    ""
-                }
-            );
-            self.note(opt, words);
-            let (service, turn) = service.split_once(':').unwrap_or((service, "1"));
-            let is_one = Self::one_of(mix, blocks).is_some();
-            match (walk, service, turn) {
-                (Walk::Sequential, "roundrobin", "1") if !is_one => {
-                    let words = "files in turn have one block size";
-                    let help = "give one size in bs, or file_service_type=sequential";
-                    self.refuse(opt, words, help);
-                }
-                (Walk::Sequential, "roundrobin", "1") => {
-                    return (
-                        format!("{{ pattern = \"sequential\", streams = {} }}", region.files),
-                        true,
-                    );
-                }
-                (Walk::Random | Walk::Runs(_), "roundrobin" | "random" | "sequential", _)
-                | (Walk::Sequential, "sequential", _) => {}
-                _ => {
-                    let opt = self.opt("file_service_type").unwrap_or(opt);
-                    let words = "this order of several files can't be honoured";
-                    let help = "use file_service_type=roundrobin or sequential with rw=read or rw=write, or one file";
-                    self.refuse(opt, words, help);
-                }
-            }
+        if let Some(streams) = self.files_in_turn(walk, mix, blocks, region) {
+            return (streams, true);
         }
         match (walk, distribution) {
             (Walk::Sequential, _) if Self::one_of(mix, blocks).is_none() => {
@@ -194,6 +160,50 @@ impl Reading<'_> {
                 (self.distributed(value, opt, region), true)
             }
         }
+    }
+
+    /// Notes or refuses the order of several files. Returns the pattern of sequential blocks of each file in turn; None:
+    /// the files are one range.
+    fn files_in_turn(
+        &mut self,
+        walk: &Walk,
+        mix: &[(&str, f64)],
+        blocks: &[Vec<(u64, f64)>; 3],
+        region: &Region,
+    ) -> Option<String> {
+        let opt = self.opt("filename").or(self.opt("nrfiles")).filter(|_| region.files > 1)?;
+        let service = self.section.value("file_service_type").unwrap_or("roundrobin");
+        let words = format!(
+            "its {} files lie side by side on the target{}",
+            region.files,
+            if walk.is_random() {
+                ", and addresses are drawn from all of them at once"
+            } else {
+                ""
+            }
+        );
+        self.note(opt, words);
+        let (service, turn) = service.split_once(':').unwrap_or((service, "1"));
+        let is_one = Self::one_of(mix, blocks).is_some();
+        match (walk, service, turn) {
+            (Walk::Sequential, "roundrobin", "1") if !is_one => {
+                let words = "files in turn have one block size";
+                let help = "give one size in bs, or file_service_type=sequential";
+                self.refuse(opt, words, help);
+            }
+            (Walk::Sequential, "roundrobin", "1") => {
+                return Some(format!("{{ pattern = \"sequential\", streams = {} }}", region.files));
+            }
+            (Walk::Random | Walk::Runs(_), "roundrobin" | "random" | "sequential", _)
+            | (Walk::Sequential, "sequential", _) => {}
+            _ => {
+                let opt = self.opt("file_service_type").unwrap_or(opt);
+                let words = "this order of several files can't be honoured";
+                let help = "use file_service_type=roundrobin or sequential with rw=read or rw=write, or one file";
+                self.refuse(opt, words, help);
+            }
+        }
+        None
     }
 
     /// `percentage_random`, by kind. None for sequential I/O, or if all issued operations jump.

@@ -2,52 +2,39 @@
 
 use super::extent::{Extent, Region};
 use super::layout::Surround;
+use super::lines::Opt;
 use super::number::{count, time_text};
 use super::reading::{KINDS, Reading, Walk};
 use crate::size_text::size_text;
 use std::fmt::Write as _;
 
-impl Reading<'_> {
+/// Queue of a clone.
+#[derive(Clone, Copy)]
+pub(super) struct Queue {
+    pub(super) depth: u64,
+    /// Number of operations in flight at which a full queue is refilled; None: after each completion.
+    pub(super) refill_at: Option<u64>,
+}
+
+/// Limit by `number_ios`.
+enum Counted {
+    Ops(u64),
+    Bytes(u64),
+}
+
+/// Rates of reads, writes and trims of each clone, thousandths of an operation per second; None: not given.
+type Rates = [Option<u64>; 3];
+
+impl<'a> Reading<'a> {
     /// `[arrivals]`; rates by kind replace the mix.
     pub(super) fn arrivals(
         &mut self,
-        mut mix: Vec<(&'static str, f64)>,
+        mix: Vec<(&'static str, f64)>,
         blocks: &[Vec<(u64, f64)>; 3],
         threads: u64,
-        (depth, refill_at): (u64, Option<u64>),
+        queue: Queue,
     ) -> (Vec<(&'static str, f64)>, String) {
-        let mut rates = [None; 3];
-        let mut by = None;
-        for name in ["rate", "rate_iops"] {
-            let Some((value, opt)) = self.text(name) else { continue };
-            let (mut own, kb_base) = ([None; 3], self.kb_base);
-            self.all_by_kind(name, &mut own, |text| count(text, kb_base).map(Some));
-            if own.iter().all(|rate| matches!(rate, None | Some(0))) {
-                // A rate of 0 is no limit, in fio too.
-                continue;
-            }
-            if by.is_some() {
-                self.refuse(opt, "`rate` and `rate_iops` are both given", "leave one of them out");
-            }
-            (by, rates) = (Some(opt), own);
-            if name == "rate_iops" && value.contains(['k', 'K', 'm', 'M']) && kb_base == 1024 {
-                let words = "a `k` is 1024 operations, and an `m` 1024 · 1024, also in a rate";
-                self.trap(&opt.place, words);
-            }
-            if name == "rate" {
-                for (rate, sizes) in rates.iter_mut().zip(blocks) {
-                    let shares: f64 = sizes.iter().map(|(_, share)| share).sum();
-                    let bytes: f64 = sizes.iter().map(|(bytes, share)| *bytes as f64 * share).sum();
-                    let mean = (bytes / shares).max(1.0);
-                    // In thousandths of an operation.
-                    *rate = rate.map(|rate: u64| (rate as f64 / mean * 1e3) as u64);
-                }
-            } else {
-                rates = rates.map(|rate| rate.map(|rate: u64| rate.saturating_mul(1000)));
-            }
-        }
-        let think_ns = self.time("thinktime", 1000).unwrap_or(0);
-        let blocks_before = self.count("thinktime_blocks").unwrap_or(1);
+        let rates = self.rates(blocks);
         let process = match self.text("rate_process") {
             None | Some(("linear", _)) => "constant",
             Some(("poisson", _)) => "poisson",
@@ -56,100 +43,33 @@ impl Reading<'_> {
                 "constant"
             }
         };
-        let closed = "\n[arrivals]\nkind = \"closed\"\n";
-        let iotime_ns = self.time("thinktime_iotime", 1_000_000_000).filter(|ns| *ns > 0);
         let weight = self.count("flow").filter(|weight| *weight > 0);
+        let (thinks, pauses) = self.pauses(queue.depth, weight.is_some(), rates.is_some());
         let flow = weight.map_or(String::new(), |weight| format!("flow = {weight}\n"));
-        let mut pauses = String::new();
-        if let Some(opt) = self.opt("thinktime").filter(|_| think_ns > 0) {
-            let _ = writeln!(pauses, "think_time = \"{}\"", time_text(think_ns));
-            let drains = depth > 1 || blocks_before != 1 || iotime_ns.is_some() || weight.is_some();
-            if drains && by.is_none() {
-                pauses.push_str("think_drains = true\n");
-            }
-            let after = blocks_before.max(1);
-            if (drains || by.is_some())
-                && (iotime_ns.is_none() || self.opt("thinktime_blocks").is_some())
-            {
-                let _ = writeln!(pauses, "think_after = {after}");
-            }
-            if let Some(ns) = iotime_ns {
-                let _ = writeln!(pauses, "think_after_time = \"{}\"", time_text(ns));
-            }
-            if by.is_some() {
-                let words = if self.flag("rate_ignore_thinktime") {
-                    pauses.push_str("think_shifts = true\n");
-                    "the schedule of the rate stops while a worker thinks"
-                } else {
-                    "what the rate has due while a worker thinks is issued behind it, as in fio: response times count from when it was due"
-                };
-                self.note(opt, words);
-            } else if depth > 1 {
-                let words = format!(
-                    "after each {after} operations all of a worker's complete, and then it thinks: of the depth of {depth} at most {} are in use",
-                    after.min(depth)
-                );
-                if iotime_ns.is_none() {
-                    self.note(opt, words);
-                }
-            }
-        } else {
-            for name in ["thinktime_iotime", "rate_ignore_thinktime"] {
-                if let Some(opt) = self.opt(name) {
-                    self.note(opt, "without thinktime it has no effect");
-                }
-            }
-        }
-        if by.is_none() {
-            let mut text = pauses + &flow;
-            if think_ns == 0
-                && let Some(at) = refill_at
-            {
+        let mut text = pauses + &flow;
+        let Some((opt, rates)) = rates else {
+            if let Some(at) = queue.refill_at.filter(|_| !thinks) {
                 let _ = writeln!(text, "refill_at = {at}");
             }
+            let closed = "\n[arrivals]\nkind = \"closed\"\n";
             let text = if text.is_empty() { text } else { format!("{closed}{text}") };
             return (mix, text);
-        }
+        };
         for name in ["iodepth_low", "iodepth_batch_complete_min"] {
             let Some(opt) = self.opt(name) else { continue };
             self.note(opt, "an open loop starts operations by their schedule");
         }
-        let Some(opt) = by else { return (mix, String::new()) };
-        let mut all = 0.0;
-        let mut own = Vec::new();
-        for (kind, _) in &mix {
-            let at = KINDS.iter().position(|k| k == kind).unwrap_or(0);
-            let Some(rate) = rates[at].filter(|rate| *rate > 0) else {
-                let words = format!("`{}` leaves the rate of {kind}s open", opt.name);
-                self.refuse(opt, words, "give a rate to each kind that the job issues");
-                return (mix, String::new());
-            };
-            own.push((*kind, rate as f64 / 1e3 * threads as f64));
-        }
-        for (_, rate) in &own {
-            all += rate;
-        }
-        let is_mixed = |(kind, _): &(&str, f64)| {
-            KINDS.iter().position(|k| k == kind).is_some_and(|at| blocks[at].len() > 1)
+        let Some(own) = self.rates_of_mix(opt, &rates, &mix, threads) else {
+            return (mix, String::new());
         };
-        if own.iter().any(is_mixed) {
-            let words = match (opt.key.as_str(), process) {
-                ("rate_iops", "constant") => {
-                    "a rate of several block sizes together: fio 3.33 paces bytes of the smallest one, and issues fewer"
-                }
-                ("rate", "poisson") => {
-                    "a rate by the mean of the block sizes: fio 3.33 paces blocks of the smallest one, and moves more"
-                }
-                _ => "",
-            };
-            if !words.is_empty() {
-                self.trap(&opt.place, words);
-            }
-        }
-        if own.len() > 1 {
+        self.trap_of_mean_rate(opt, process, &own, blocks);
+        let mut all: f64 = own.iter().map(|(_, rate)| rate).sum();
+        let mix = if own.len() > 1 {
             self.note(opt, "a rate of each kind, which is the mix too: rwmixread has no effect");
-            mix = own;
-        }
+            own
+        } else {
+            mix
+        };
         if threads > 1 {
             self.note(
                 opt,
@@ -167,12 +87,130 @@ impl Reading<'_> {
             );
         }
         self.note(opt, "an open loop: response times count from the intended start, service times are fio's lat");
-        (
-            mix,
-            format!(
-                "\n[arrivals]\nkind = \"open\"\nrate = {all}\nprocess = \"{process}\"\n{pauses}{flow}"
-            ),
-        )
+        let open = format!("\n[arrivals]\nkind = \"open\"\nrate = {all}\n");
+        (mix, format!("{open}process = \"{process}\"\n{text}"))
+    }
+
+    /// `rate` or `rate_iops`, with its option; None without a rate.
+    fn rates(&mut self, blocks: &[Vec<(u64, f64)>; 3]) -> Option<(&'a Opt, Rates)> {
+        let mut found: Option<(&Opt, Rates)> = None;
+        for name in ["rate", "rate_iops"] {
+            let Some((value, opt)) = self.text(name) else { continue };
+            let (mut own, kb_base) = ([None; 3], self.kb_base);
+            self.all_by_kind(name, &mut own, |text| count(text, kb_base).map(Some));
+            if own.iter().all(|rate| matches!(rate, None | Some(0))) {
+                // A rate of 0 is no limit, in fio too.
+                continue;
+            }
+            if found.is_some() {
+                self.refuse(opt, "`rate` and `rate_iops` are both given", "leave one of them out");
+            }
+            if name == "rate_iops" && value.contains(['k', 'K', 'm', 'M']) && kb_base == 1024 {
+                let words = "a `k` is 1024 operations, and an `m` 1024 · 1024, also in a rate";
+                self.trap(&opt.place, words);
+            }
+            if name == "rate" {
+                for (rate, sizes) in own.iter_mut().zip(blocks) {
+                    let shares: f64 = sizes.iter().map(|(_, share)| share).sum();
+                    let bytes: f64 = sizes.iter().map(|(bytes, share)| *bytes as f64 * share).sum();
+                    let mean = (bytes / shares).max(1.0);
+                    *rate = rate.map(|rate: u64| (rate as f64 / mean * 1e3) as u64);
+                }
+            } else {
+                own = own.map(|rate| rate.map(|rate: u64| rate.saturating_mul(1000)));
+            }
+            found = Some((opt, own));
+        }
+        found
+    }
+
+    /// Whether workers think, and the keys of their pauses.
+    fn pauses(&mut self, depth: u64, has_flow: bool, has_rate: bool) -> (bool, String) {
+        let think_ns = self.time("thinktime", 1000).unwrap_or(0);
+        let after = self.count("thinktime_blocks").unwrap_or(1);
+        let iotime_ns = self.time("thinktime_iotime", 1_000_000_000).filter(|ns| *ns > 0);
+        let Some(opt) = self.opt("thinktime").filter(|_| think_ns > 0) else {
+            for name in ["thinktime_iotime", "rate_ignore_thinktime"] {
+                if let Some(opt) = self.opt(name) {
+                    self.note(opt, "without thinktime it has no effect");
+                }
+            }
+            return (think_ns > 0, String::new());
+        };
+        let mut pauses = format!("think_time = \"{}\"\n", time_text(think_ns));
+        let drains = depth > 1 || after != 1 || iotime_ns.is_some() || has_flow;
+        if drains && !has_rate {
+            pauses.push_str("think_drains = true\n");
+        }
+        let after = after.max(1);
+        if (drains || has_rate) && (iotime_ns.is_none() || self.opt("thinktime_blocks").is_some()) {
+            let _ = writeln!(pauses, "think_after = {after}");
+        }
+        if let Some(ns) = iotime_ns {
+            let _ = writeln!(pauses, "think_after_time = \"{}\"", time_text(ns));
+        }
+        if has_rate {
+            let words = if self.flag("rate_ignore_thinktime") {
+                pauses.push_str("think_shifts = true\n");
+                "the schedule of the rate stops while a worker thinks"
+            } else {
+                "what the rate has due while a worker thinks is issued behind it, as in fio: response times count from when it was due"
+            };
+            self.note(opt, words);
+        } else if depth > 1 && iotime_ns.is_none() {
+            let words = format!(
+                "after each {after} operations all of a worker's complete, and then it thinks: of the depth of {depth} at most {} are in use",
+                after.min(depth)
+            );
+            self.note(opt, words);
+        }
+        (true, pauses)
+    }
+
+    /// Operations per second of each kind of the mix, of all clones. None if one has no rate, which is refused.
+    fn rates_of_mix(
+        &mut self,
+        opt: &Opt,
+        rates: &Rates,
+        mix: &[(&'static str, f64)],
+        threads: u64,
+    ) -> Option<Vec<(&'static str, f64)>> {
+        let mut own = Vec::new();
+        for (kind, _) in mix {
+            let at = KINDS.iter().position(|k| k == kind).unwrap_or(0);
+            let Some(rate) = rates[at].filter(|rate| *rate > 0) else {
+                let words = format!("`{}` leaves the rate of {kind}s open", opt.name);
+                self.refuse(opt, words, "give a rate to each kind that the job issues");
+                return None;
+            };
+            own.push((*kind, rate as f64 / 1e3 * threads as f64));
+        }
+        Some(own)
+    }
+
+    /// Adds a trap where fio takes a rate of several block sizes for one of the smallest.
+    fn trap_of_mean_rate(
+        &mut self,
+        opt: &Opt,
+        process: &str,
+        own: &[(&'static str, f64)],
+        blocks: &[Vec<(u64, f64)>; 3],
+    ) {
+        let is_mixed = |(kind, _): &(&str, f64)| {
+            KINDS.iter().position(|k| k == kind).is_some_and(|at| blocks[at].len() > 1)
+        };
+        let words = match (opt.key.as_str(), process) {
+            ("rate_iops", "constant") => {
+                "a rate of several block sizes together: fio 3.33 paces bytes of the smallest one, and issues fewer"
+            }
+            ("rate", "poisson") => {
+                "a rate by the mean of the block sizes: fio 3.33 paces blocks of the smallest one, and moves more"
+            }
+            _ => return,
+        };
+        if own.iter().any(is_mixed) {
+            self.trap(&opt.place, words);
+        }
     }
 
     /// `[limits]`.
@@ -184,7 +222,6 @@ impl Reading<'_> {
         blocks: &[Vec<(u64, f64)>; 3],
         walk: &Walk,
     ) -> String {
-        let threads = region.threads;
         let second = 1_000_000_000;
         let ramp_ns = self.time("ramp_time", second).unwrap_or(0);
         let runtime_ns = self.time("runtime", second).filter(|ns| *ns > 0);
@@ -196,50 +233,17 @@ impl Reading<'_> {
             let _ = writeln!(limits, "start_after = \"{delay}\"");
         }
         if self.flag("exitall") {
-            match self.text("exit_what") {
-                Some(("all", opt)) if !place.is_last => {
-                    let words = "later groups run, whichever job has ended";
-                    self.refuse(
-                        opt,
-                        words,
-                        "use exit_what=stonewall, or remove the groups after this one",
-                    );
-                }
-                None | Some(("group" | "stonewall" | "all", _)) => {}
-                Some((value, opt)) => {
-                    self.refuse(
-                        opt,
-                        format!("`exit_what={value}` is not known"),
-                        "use group, stonewall or all",
-                    );
-                }
-            }
+            self.check_exit(place.is_last);
             let _ = writeln!(limits, "ends_others = true");
         }
         if let Some(ns) = runtime_ns {
             let _ = writeln!(limits, "time = \"{}\"", time_text(ns));
         }
         let is_by_time = self.flag("time_based") && runtime_ns.is_some();
-        let one_size = Self::one_of(mix, blocks);
-        let mut counted_bytes = u64::MAX;
-        match (self.count("number_ios"), self.opt("number_ios")) {
-            (Some(_), Some(opt)) if is_by_time => {
-                self.note(opt, "a job that is time_based goes on, in fio too");
-            }
-            (Some(ops), _) => {
-                let all = ops.saturating_mul(loops).saturating_mul(threads);
-                // fio does not count flushes. They have no bytes, so a limit in bytes leaves them out.
-                match (self.flushes_per_op(mix), one_size) {
-                    (flushes, Some(bytes)) if flushes > 0.0 => {
-                        counted_bytes = all.saturating_mul(bytes).max(1);
-                    }
-                    (flushes, _) => {
-                        let ops = all as f64 * (1.0 + flushes);
-                        let _ = writeln!(limits, "ops = {}", ops.round() as u64);
-                    }
-                }
-            }
-            _ => {}
+        let all = loops.saturating_mul(region.threads);
+        let counted = self.counted(is_by_time, all, Self::one_of(mix, blocks), mix);
+        if let Some(Counted::Ops(ops)) = counted {
+            let _ = writeln!(limits, "ops = {ops}");
         }
         let steady = self.steady();
         if self.flag("time_based") {
@@ -251,6 +255,62 @@ impl Reading<'_> {
                 _ => return limits + &steady,
             }
         }
+        let counted_bytes =
+            if let Some(Counted::Bytes(bytes)) = counted { bytes } else { u64::MAX };
+        limits + &self.limits_of_size(region, counted_bytes, mix, blocks, walk) + &steady
+    }
+
+    /// Refuses ends of other jobs that can't be honoured.
+    fn check_exit(&mut self, is_last: bool) {
+        match self.text("exit_what") {
+            Some(("all", opt)) if !is_last => {
+                let help = "use exit_what=stonewall, or remove the groups after this one";
+                self.refuse(opt, "later groups run, whichever job has ended", help);
+            }
+            None | Some(("group" | "stonewall" | "all", _)) => {}
+            Some((value, opt)) => {
+                let help = "use group, stonewall or all";
+                self.refuse(opt, format!("`exit_what={value}` is not known"), help);
+            }
+        }
+    }
+
+    /// `number_ios`, `times` times.
+    fn counted(
+        &mut self,
+        is_by_time: bool,
+        times: u64,
+        one_size: Option<u64>,
+        mix: &[(&str, f64)],
+    ) -> Option<Counted> {
+        let (ops, opt) = (self.count("number_ios")?, self.opt("number_ios")?);
+        if is_by_time {
+            self.note(opt, "a job that is time_based goes on, in fio too");
+            return None;
+        }
+        let all = ops.saturating_mul(times);
+        // fio does not count flushes. They have no bytes, so a limit in bytes leaves them out.
+        Some(match (self.flushes_per_op(mix), one_size) {
+            (flushes, Some(bytes)) if flushes > 0.0 => {
+                Counted::Bytes(all.saturating_mul(bytes).max(1))
+            }
+            (flushes, _) => Counted::Ops((all as f64 * (1.0 + flushes)).round() as u64),
+        })
+    }
+
+    /// Limits by `size`, `io_size` and `loops`.
+    fn limits_of_size(
+        &mut self,
+        region: &Region,
+        counted_bytes: u64,
+        mix: &[(&str, f64)],
+        blocks: &[Vec<(u64, f64)>; 3],
+        walk: &Walk,
+    ) -> String {
+        let threads = region.threads;
+        let loops = self.count("loops").unwrap_or(1).max(1);
+        let one_size = Self::one_of(mix, blocks);
+        let mut limits = String::new();
         let moved = self.extent_of("io_size");
         let each = |clones: u64| clones.saturating_mul(loops);
         let size = match (self.extent_of("size"), region.each_bytes) {
@@ -283,7 +343,7 @@ impl Reading<'_> {
                 if moved.is_none() {
                     let bytes = all.saturating_mul(threads).clamp(1, counted_bytes);
                     let _ = writeln!(limits, "bytes = \"{}\"", size_text(bytes));
-                    return limits + &steady;
+                    return limits;
                 }
                 Some(bytes)
             }
@@ -321,7 +381,7 @@ impl Reading<'_> {
                 }
             }
         }
-        limits + &steady
+        limits
     }
 
     /// Adjusts `io_size` and the bytes of a pass for a walk with holes, which ends with its file.

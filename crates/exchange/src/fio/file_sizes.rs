@@ -25,8 +25,8 @@ enum Generator {
 
 impl Generator {
     fn new(seed: u64, is_64: bool) -> Self {
-        // In fio's source the operands are combined by `^`, which is not a power in C.
-        let first = (2 ^ 31) + (2 ^ 17) + (2 ^ 7);
+        // fio's `(2^31) + (2^17) + (2^7)`, where `^` is not a power.
+        let first = 29 + 19 + 5;
         let at_least = |x: u64, least: u64| if x < least { x + least } else { x };
         let mut generator = if is_64 {
             let mut before: u64 = first;
@@ -51,19 +51,29 @@ impl Generator {
     /// A number from 0 up to, but excluding, 1.
     fn fraction(&mut self) -> f64 {
         match self {
-            Self::Taus88([a, b, c]) => {
-                *a = ((*a & 0xFFFF_FFFE) << 12) ^ (((*a << 13) ^ *a) >> 19);
-                *b = ((*b & 0xFFFF_FFF8) << 4) ^ (((*b << 2) ^ *b) >> 25);
-                *c = ((*c & 0xFFFF_FFF0) << 17) ^ (((*c << 3) ^ *c) >> 11);
-                f64::from(*a ^ *b ^ *c) / (u32::MAX as f64 + 1.0)
+            Self::Taus88(states) => {
+                let steps = [(1, 12, 13, 19), (3, 4, 2, 25), (4, 17, 3, 11)];
+                let mut all = 0;
+                for (x, (low, shift, left, right)) in states.iter_mut().zip(steps) {
+                    *x = (*x >> low << low << shift) ^ (((*x << left) ^ *x) >> right);
+                    all ^= *x;
+                }
+                f64::from(all) / (u32::MAX as f64 + 1.0)
             }
-            Self::Taus258([a, b, c, d, e]) => {
-                *a = ((*a & !1) << 10) ^ (((*a << 1) ^ *a) >> 53);
-                *b = ((*b & !511) << 5) ^ (((*b << 24) ^ *b) >> 50);
-                *c = ((*c & !4095) << 29) ^ (((*c << 3) ^ *c) >> 23);
-                *d = ((*d & !131_071) << 23) ^ (((*d << 5) ^ *d) >> 24);
-                *e = ((*e & !8_388_607) << 8) ^ (((*e << 3) ^ *e) >> 33);
-                (*a ^ *b ^ *c ^ *d ^ *e) as f64 / (u64::MAX as f64 + 1.0)
+            Self::Taus258(states) => {
+                let steps = [
+                    (1, 10, 1, 53),
+                    (9, 5, 24, 50),
+                    (12, 29, 3, 23),
+                    (17, 23, 5, 24),
+                    (23, 8, 3, 33),
+                ];
+                let mut all = 0;
+                for (x, (low, shift, left, right)) in states.iter_mut().zip(steps) {
+                    *x = (*x >> low << low << shift) ^ (((*x << left) ^ *x) >> right);
+                    all ^= *x;
+                }
+                all as f64 / (u64::MAX as f64 + 1.0)
             }
         }
     }

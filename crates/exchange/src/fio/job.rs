@@ -1,6 +1,7 @@
 //! Converts the options of a section, with fio's meaning, to a workload file.
 
 use super::blocks::sizes;
+use super::duration::Queue;
 use super::extent::{Extent, Region};
 use super::layout::{self, Surround, is_device};
 use super::lines::{Opt, Section};
@@ -116,9 +117,10 @@ impl Reading<'_> {
         let (mix, walk) = self.kinds(&blocks)?;
         let threads = self.clones();
         let (engine, queues) = self.engine();
-        let (depth, refill_at) = self.depth(queues);
+        let queue = self.depth(queues);
+        let depth = queue.depth;
         let direct = self.direct();
-        let (mut mix, arrivals) = self.arrivals(mix, &blocks, threads, (depth, refill_at));
+        let (mut mix, arrivals) = self.arrivals(mix, &blocks, threads, queue);
         mix.retain(|(_, share)| *share > 0.0);
         let region = self.region(threads, &blocks);
         let (addresses, is_alone) = self.addresses(&walk, &mix, &blocks, &region);
@@ -286,8 +288,8 @@ impl Reading<'_> {
         }
     }
 
-    /// Queue depth, and the number of operations in flight at which the queue is refilled. None: after each completion.
-    fn depth(&mut self, queues: bool) -> (u64, Option<u64>) {
+    /// The queue of each clone.
+    fn depth(&mut self, queues: bool) -> Queue {
         let depth = self.count("iodepth").unwrap_or(1);
         if let (Some(opt), 0) = (self.opt("iodepth"), depth) {
             self.refuse(opt, "`iodepth` is 1 or more", "");
@@ -309,7 +311,7 @@ impl Reading<'_> {
                 let words = "a synchronous engine has one I/O at a time: fio ignores this depth, and so does iodyno; use ioengine=io_uring, or numjobs";
                 self.trap(&opt.place, words);
             }
-            return (1, None);
+            return Queue { depth: 1, refill_at: None };
         }
         for (name, words) in [
             ("iodepth_low", "a full queue is refilled when the number in flight falls to it"),
@@ -323,7 +325,7 @@ impl Reading<'_> {
                 self.note(opt, words);
             }
         }
-        (depth, (refill_at + 1 < depth).then_some(refill_at))
+        Queue { depth, refill_at: (refill_at + 1 < depth).then_some(refill_at) }
     }
 
     /// Whether the page cache is bypassed. The later one of `direct` and `buffered` counts.

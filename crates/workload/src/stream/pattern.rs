@@ -356,6 +356,7 @@ fn repeated(ring: Option<&Ring>, window: u32, last: u64, rng: &mut Generator) ->
 }
 
 /// A rank of fio's Pareto distribution. Both factors are exact to 2⁻⁵³ of the range.
+#[inline]
 fn pareto_rank(rng: &mut Generator, places: u64, power: f64) -> u64 {
     ((places - 1) as f64 * libm::pow(unit_open_closed(rng), power)) as u64
 }

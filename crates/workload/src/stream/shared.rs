@@ -58,8 +58,8 @@ pub(super) struct TablePlan {
 #[derive(Clone, Copy)]
 struct Worker {
     seed: u64,
-    worker: u32,
-    workers: u32,
+    number: u32,
+    count: u32,
 }
 
 /// A pattern, prepared for any worker.
@@ -187,7 +187,7 @@ impl TablePlan {
     /// The patterns of one worker, each with its own random stream.
     pub(super) fn patterns(&self, seed: u64, worker: u32, workers: u32) -> Box<[Pattern]> {
         let patterns = self.patterns.iter().enumerate();
-        let of = Worker { seed, worker, workers };
+        let of = Worker { seed, number: worker, count: workers };
         patterns.map(|(i, plan)| self.pattern(plan, i, of)).collect()
     }
 
@@ -197,7 +197,7 @@ impl TablePlan {
         // Random streams depend on the worker's number, even with a range of its own.
         let rng = || {
             let name = stream_name("address", self.scope.key(), position);
-            rng::stream(of.seed, &name, of.worker.into())
+            rng::stream(of.seed, &name, of.number.into())
         };
         match plan {
             PatternPlan::Uniform => Pattern::Uniform { rng: rng(), units },
@@ -240,7 +240,7 @@ impl TablePlan {
 
     /// Number of a worker among those that share the range, and their number.
     fn sharing(&self, of: Worker) -> (u32, u32) {
-        if self.is_own { (0, 1) } else { (of.worker, of.workers) }
+        if self.is_own { (0, 1) } else { (of.number, of.count) }
     }
 
     fn zones(&self, zone_units: u64, open: u64, of: Worker, mut rng: Generator) -> Pattern {
@@ -261,7 +261,7 @@ impl TablePlan {
         match plan {
             PatternPlan::OncePerPass => {
                 let name = stream_name("pass", self.scope.key(), position);
-                let number = if self.is_own { of.worker.into() } else { 0 };
+                let number = if self.is_own { of.number.into() } else { 0 };
                 let key = rng::key(of.seed, &name, number);
                 Pattern::OncePerPass(Pass::new(key, self.extent, worker, workers))
             }
