@@ -3,7 +3,7 @@
 
 use crate::clock::Clock;
 use crate::early_end::EarlyEnd;
-use crate::engine::{EngineKind, Medium};
+use crate::engine::Medium;
 use crate::gather::{Gathering, TICK, assemble, empty_cells};
 use crate::log_load;
 use crate::model;
@@ -38,7 +38,7 @@ pub fn drive_cell(
     stop: &Arc<AtomicBool>,
     observer: &mut dyn Observer,
 ) -> Result<Vec<Cell>, DriveError> {
-    if plan.targets.iter().any(|t| matches!(t.medium, Medium::Model { .. })) {
+    if plan.targets.iter().any(|t| t.medium.model_volume().is_some()) {
         return model::drive_cell(plan, stop, observer);
     }
     let mut early_end = EarlyEnd::new(plan);
@@ -215,7 +215,6 @@ pub fn calibrate(
         name: "null:".to_owned(),
         medium: Medium::Null(capacity_bytes),
         align_bytes: 1,
-        engine: EngineKind::Null,
         verify: None,
         beside: None,
         number: 0,

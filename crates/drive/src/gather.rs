@@ -1,6 +1,6 @@
 //! Collection of the workers' measurements into cells, one per target: intervals during the run, reports at the end.
 
-use crate::engine::{EngineKind, Medium};
+use crate::engine::EngineKind;
 use crate::plan::{CellPlan, DriveError, Observer, Progress, active_range, blocks, offered_iops};
 use crate::recorder::IntervalMessage;
 use crate::worker_threads::Done;
@@ -26,7 +26,7 @@ fn empty_cell(plan: &CellPlan, target: usize) -> Cell {
             name: cell.name.clone(),
             target: target.name.clone(),
             workload: cell.workload.clone(),
-            engine: target.engine.name().to_owned(),
+            engine: target.engine().name().to_owned(),
             threads: spec.threads(),
             depth: spec.depth(),
             blocks: blocks(spec),
@@ -38,7 +38,7 @@ fn empty_cell(plan: &CellPlan, target: usize) -> Cell {
         interval_ns: cell.interval_ns(),
         // Set before the first interval, so that a killed run records them, too.
         evidence: Evidence {
-            virtual_time: target.engine == EngineKind::Model,
+            virtual_time: target.engine() == EngineKind::Model,
             trace: cell.replay.as_ref().map(|replay| replay.words.clone()),
             ..Evidence::default()
         },
@@ -127,6 +127,13 @@ fn add_interval(cell: &mut Cell, index: usize, interval: &Interval) {
     cell.series[index].trim();
 }
 
+/// Blocks that the workers of a target covered in a fill.
+struct Fill {
+    map: Box<Coverage>,
+    /// Bytes moved.
+    bytes: u64,
+}
+
 /// Adds the workers' reports to their targets' cells.
 pub(crate) fn assemble(plan: &CellPlan, done: Vec<Done>, cells: &mut [Cell]) {
     if let Some(walks) = &plan.walks {
@@ -134,97 +141,114 @@ pub(crate) fn assemble(plan: &CellPlan, done: Vec<Done>, cells: &mut [Cell]) {
             walks.keep(one.target, one.number, one.report.walked.clone());
         }
     }
-    for (index, (target, cell)) in plan.targets.iter().zip(cells.iter_mut()).enumerate() {
-        let spec = &plan.cell_on(index).spec;
-        cell.evidence.in_process = target.engine.in_process();
-        let (start, end) = active_range(spec, target.medium.capacity_bytes());
-        cell.evidence.active_start_bytes = Some(start);
-        cell.evidence.active_bytes = end.saturating_sub(start);
-        cell.evidence.content_reducible =
-            matches!(spec.content(), Content::Compressible { .. } | Content::Zeroes);
-        if let Medium::File(file) = &target.medium {
-            cell.evidence.passthrough = file.passthrough.is_some();
-            cell.evidence.direct = (target.engine != EngineKind::Mmap).then_some(file.direct);
-        }
+    for (index, cell) in cells.iter_mut().enumerate() {
+        record_target(plan, index, cell);
     }
-    let mut fills: Vec<Option<(Box<Coverage>, u64)>> = cells.iter().map(|_| None).collect();
-    for Done { target, report, facts, kernel_workers, .. } in done {
-        let cell = &mut cells[target];
-        if let Some(source) = report.engine_error {
-            // Keep the intervals measured until then.
-            let target = &plan.targets[target];
-            let engine = target.engine.name();
-            let error = DriveError::Engine { target: target.name.clone(), engine, source };
-            let why = cell.evidence.failure.get_or_insert_with(|| error.to_string());
-            cell.facts.insert("failure".to_owned(), why.clone());
-        }
-        let (from, to) = report.window;
-        cell.window_ns = cell.window_ns.max(to.saturating_sub(from));
-        if let Some((user_ns, system_ns)) = report.cpu_ns {
-            cell.resources.cpu_user_ns.push(user_ns);
-            cell.resources.cpu_system_ns.push(system_ns);
-        }
-        if let Some(scheduling) = &report.scheduling {
-            cell.resources.scheduling.get_or_insert_default().add(scheduling);
-        }
-        cell.resources.run_delay.extend(report.run_delay);
-        cell.resources.carried_in_ns += report.carried_in_ns;
-        cell.resources.carried_out_ns += report.carried_out_ns;
-        cell.resources.moved_bytes += report.moved_bytes;
-        cell.resources.outstanding_area_ns += report.outstanding_area_ns;
-        cell.stamps.merge(&report.stamps);
-        cell.evidence.add_spent(&report.spent);
-        cell.evidence.map_sync = report.map_sync.or(cell.evidence.map_sync);
-        if let Some(lateness) = &report.lateness {
-            cell.lateness.get_or_insert_default().merge(lateness);
-        }
-        if let Some(theirs) = report.coverage {
-            match &mut fills[target] {
-                Some((map, bytes)) => {
-                    map.merge(&theirs);
-                    *bytes += report.moved_bytes;
-                }
-                none => *none = Some((theirs, report.moved_bytes)),
+    let mut fills: Vec<Option<Fill>> = cells.iter().map(|_| None).collect();
+    for one in done {
+        let target = one.target;
+        add(plan, one, &mut cells[target], &mut fills[target]);
+    }
+    for (index, (cell, fill)) in cells.iter_mut().zip(fills).enumerate() {
+        finish(plan, index, cell, fill);
+    }
+}
+
+/// Records the evidence that follows from the plan.
+fn record_target(plan: &CellPlan, index: usize, cell: &mut Cell) {
+    let (target, spec) = (&plan.targets[index], &plan.cell_on(index).spec);
+    let engine = target.engine().about();
+    cell.evidence.in_process = engine.in_process;
+    let (start, end) = active_range(spec, target.medium.capacity_bytes());
+    cell.evidence.active_start_bytes = Some(start);
+    cell.evidence.active_bytes = end.saturating_sub(start);
+    cell.evidence.content_reducible =
+        matches!(spec.content(), Content::Compressible { .. } | Content::Zeroes);
+    if let Some(file) = target.medium.file() {
+        cell.evidence.passthrough = file.passthrough.is_some();
+        cell.evidence.direct = (!engine.maps).then_some(file.direct);
+    }
+}
+
+/// Adds a worker's report to its cell, and its covered blocks to its target's.
+fn add(plan: &CellPlan, done: Done, cell: &mut Cell, fill: &mut Option<Fill>) {
+    let Done { target, report, facts, kernel_workers, .. } = done;
+    if let Some(source) = report.engine_error {
+        // Keep the intervals measured until then.
+        let target = &plan.targets[target];
+        let engine = target.engine().name();
+        let error = DriveError::Engine { target: target.name.clone(), engine, source };
+        let why = cell.evidence.failure.get_or_insert_with(|| error.to_string());
+        cell.facts.insert("failure".to_owned(), why.clone());
+    }
+    let (from, to) = report.window;
+    cell.window_ns = cell.window_ns.max(to.saturating_sub(from));
+    if let Some((user_ns, system_ns)) = report.cpu_ns {
+        cell.resources.cpu_user_ns.push(user_ns);
+        cell.resources.cpu_system_ns.push(system_ns);
+    }
+    if let Some(scheduling) = &report.scheduling {
+        cell.resources.scheduling.get_or_insert_default().add(scheduling);
+    }
+    cell.resources.run_delay.extend(report.run_delay);
+    cell.resources.carried_in_ns += report.carried_in_ns;
+    cell.resources.carried_out_ns += report.carried_out_ns;
+    cell.resources.moved_bytes += report.moved_bytes;
+    cell.resources.outstanding_area_ns += report.outstanding_area_ns;
+    cell.stamps.merge(&report.stamps);
+    cell.evidence.add_spent(&report.spent);
+    cell.evidence.map_sync = report.map_sync.or(cell.evidence.map_sync);
+    if let Some(lateness) = &report.lateness {
+        cell.lateness.get_or_insert_default().merge(lateness);
+    }
+    if let Some(theirs) = report.coverage {
+        match fill {
+            Some(fill) => {
+                fill.map.merge(&theirs);
+                fill.bytes += report.moved_bytes;
             }
-        }
-        cell.backlog_ops += report.backlog_ops;
-        cell.evidence.overlaps_skipped += report.overlaps_skipped;
-        cell.evidence.recent_misses += report.recent_misses;
-        if let Some(hung) = &report.hung {
-            cell.evidence.hung.get_or_insert_default().add(hung);
-        }
-        if cell.evidence.first_corruption.is_none() {
-            cell.evidence.first_corruption = report.first_corruption;
-        }
-        if let Some(theirs) = report.verification.filter(|v| v.checked > 0) {
-            cell.evidence.verification.get_or_insert_default().merge(&theirs);
-        }
-        // Flushes always go to kernel workers, so they are not evidence about reads and writes.
-        if !plan.cell_on(target).spec.issues(OpKind::Flush) {
-            let evidence = &mut cell.evidence;
-            evidence.kernel_workers = evidence.kernel_workers.max(kernel_workers.0);
-            evidence.kernel_workers_cpu_ns = evidence.kernel_workers_cpu_ns.max(kernel_workers.1);
-        }
-        cell.facts.extend(facts);
-        cell.ended = graver(cell.ended, report.ended);
-    }
-    for (target, cell) in plan.targets.iter().zip(cells.iter_mut()) {
-        if let Some(of) = cell.evidence.verification.take() {
-            let kept_map = target.verify.as_ref().map_or_else(Default::default, |m| m.kept_map());
-            cell.evidence.verification = Some(Verification { kept_map, ..of.trimmed() });
+            none => *none = Some(Fill { map: theirs, bytes: report.moved_bytes }),
         }
     }
-    for (cell, fill) in cells.iter_mut().zip(fills) {
-        let proof = fill.map(|(map, bytes)| map.proof(plan.cell.fill_passes.unwrap_or(1), bytes));
-        if plan.cell.spec.issues(OpKind::Write) {
-            cell.evidence.fill = proof;
-        } else if let (Some(of), Some(proof)) = (&mut cell.evidence.verification, proof) {
-            of.read_share = Some(proof.once_share);
-        }
-        let intervals = cell.window_ns.div_ceil(cell.interval_ns.max(1)) as usize;
-        if cell.series.len() < intervals {
-            cell.series.resize_with(intervals, Interval::default);
-        }
+    cell.backlog_ops += report.backlog_ops;
+    cell.evidence.overlaps_skipped += report.overlaps_skipped;
+    cell.evidence.recent_misses += report.recent_misses;
+    if let Some(hung) = &report.hung {
+        cell.evidence.hung.get_or_insert_default().add(hung);
+    }
+    if cell.evidence.first_corruption.is_none() {
+        cell.evidence.first_corruption = report.first_corruption;
+    }
+    if let Some(theirs) = report.verification.filter(|v| v.checked > 0) {
+        cell.evidence.verification.get_or_insert_default().merge(&theirs);
+    }
+    // Flushes always go to kernel workers, so they are not evidence about reads and writes.
+    if !plan.cell_on(target).spec.issues(OpKind::Flush) {
+        let evidence = &mut cell.evidence;
+        evidence.kernel_workers = evidence.kernel_workers.max(kernel_workers.0);
+        evidence.kernel_workers_cpu_ns = evidence.kernel_workers_cpu_ns.max(kernel_workers.1);
+    }
+    cell.facts.extend(facts);
+    cell.ended = graver(cell.ended, report.ended);
+}
+
+/// Completes a cell that has all reports.
+fn finish(plan: &CellPlan, index: usize, cell: &mut Cell, fill: Option<Fill>) {
+    if let Some(of) = cell.evidence.verification.take() {
+        let map = plan.targets[index].verify.as_ref();
+        let kept_map = map.map_or_else(Default::default, |map| map.kept_map());
+        cell.evidence.verification = Some(Verification { kept_map, ..of.trimmed() });
+    }
+    let passes = plan.cell.fill_passes.unwrap_or(1);
+    let proof = fill.map(|Fill { map, bytes }| map.proof(passes, bytes));
+    if plan.cell.spec.issues(OpKind::Write) {
+        cell.evidence.fill = proof;
+    } else if let (Some(of), Some(proof)) = (&mut cell.evidence.verification, proof) {
+        of.read_share = Some(proof.once_share);
+    }
+    let intervals = cell.window_ns.div_ceil(cell.interval_ns.max(1)) as usize;
+    if cell.series.len() < intervals {
+        cell.series.resize_with(intervals, Interval::default);
     }
 }
 

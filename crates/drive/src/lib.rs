@@ -31,9 +31,10 @@ mod worker;
 mod worker_threads;
 
 pub use cell::{calibrate, drive_cell};
-pub use engine::{EngineKind, EngineOptions, FileMedium, Medium};
+pub use engine::{EngineKind, EngineOptions, FileEngine, FileMedium, Medium};
 pub use model::{
-    Carried, Modelled, drive_carried, drive_failing_model, drive_model, drive_model_after_pilot,
+    Carried, Length, Modelled, drive_carried, drive_failing_model, drive_model,
+    drive_model_after_pilot,
 };
 pub use plan::{
     CellPlan, DriveError, INTERVAL_NS_MAX, INTERVAL_NS_MIN, INTERVALS_MAX, Observer, Progress,

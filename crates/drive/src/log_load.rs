@@ -28,7 +28,7 @@ pub(crate) fn of_targets(
                 time_ns: limits.time_ns,
                 interval_ns: cell.interval_ns(),
                 // An emulated device in real time stores bytes only for verifiable content.
-                returns_bytes: target.engine != EngineKind::Live,
+                returns_bytes: target.engine() != EngineKind::Live,
                 seed: cell.seed,
             };
             LoadOfTarget::new(load, shape).map(Some).map_err(|e| DriveError::DoesNotFit {

@@ -17,12 +17,10 @@ use std::sync::Arc;
 pub struct TargetPlan {
     /// Canonical name.
     pub name: String,
-    /// The open target.
+    /// The open target, with its engine.
     pub medium: Medium,
     /// Alignment of offsets and lengths, bytes.
     pub align_bytes: u32,
-    /// The engine that executes the operations.
-    pub engine: EngineKind,
     /// The map for verification; None if the workload's content is not verifiable, or if no bytes move.
     pub verify: Option<Arc<VerifyMap>>,
     /// Index of the target's workload in [`CellSpec::beside`]; None for the cell's own. A target with several
@@ -36,15 +34,12 @@ impl TargetPlan {
     /// A volume of an emulated system in virtual time.
     pub fn model(name: String, system: &Arc<System>, volume: u32) -> Self {
         let medium = Medium::Model { system: Arc::clone(system), volume };
-        Self {
-            name,
-            medium,
-            align_bytes: 512,
-            engine: EngineKind::Model,
-            verify: None,
-            beside: None,
-            number: volume,
-        }
+        Self { name, medium, align_bytes: 512, verify: None, beside: None, number: volume }
+    }
+
+    /// The engine that executes the operations.
+    pub fn engine(&self) -> EngineKind {
+        self.medium.engine()
     }
 }
 

@@ -1,8 +1,8 @@
 //! Probes a target for a suitable engine: whether io_uring works on it at all, and whether the kernel executes its
 //! requests inline or hands them to worker threads.
 
-use crate::engine::Engine as _;
-use crate::engine::{EngineKind, EngineOptions, FileMedium, Medium, Wait, uring::UringSetup};
+use crate::engine::uring::UringSetup;
+use crate::engine::{Engine as _, EngineKind, EngineOptions, FileEngine, FileMedium, Medium, Wait};
 use crate::memory::Buffers;
 use iodyno_units::{Op, OpKind};
 use std::io;
@@ -109,23 +109,26 @@ fn hands_to_workers(medium: &FileMedium, load: Load) -> io::Result<bool> {
 
 /// Chooses the engine that suits a target under this load, and states the reason.
 pub fn default_engine(medium: &Medium, load: Load) -> (EngineKind, String) {
-    let file = match medium {
-        Medium::Ram(_) => return (EngineKind::Ram, "memory of this process".to_owned()),
-        Medium::Null(_) => return (EngineKind::Null, "no target".to_owned()),
-        Medium::Model { .. } => return (EngineKind::Model, "emulated storage".to_owned()),
-        Medium::Live { .. } => return (EngineKind::Live, "emulated storage".to_owned()),
-        Medium::Nbd(_) => return (EngineKind::Nbd, "an NBD export".to_owned()),
-        Medium::File(file) => file,
+    let why = match medium {
+        Medium::File(file) => {
+            let (engine, why) = default_file_engine(file, load);
+            return (engine.kind(), why);
+        }
+        Medium::Ram(_) => "memory of this process",
+        Medium::Null(_) => "no target",
+        Medium::Model { .. } | Medium::Live { .. } => "emulated storage",
+        Medium::Nbd(_) => "an NBD export",
     };
+    (medium.engine(), why.to_owned())
+}
+
+fn default_file_engine(file: &FileMedium, load: Load) -> (FileEngine, String) {
     if file.passthrough.is_some() {
-        return (EngineKind::Uring, "NVMe commands are sent by io_uring".to_owned());
+        return (FileEngine::Uring, "NVMe commands are sent by io_uring".to_owned());
     }
-    let other = if load.depth == 1 { EngineKind::Psync } else { EngineKind::Libaio };
+    let other = if load.depth == 1 { FileEngine::Psync } else { FileEngine::Libaio };
     match hands_to_workers(file, load) {
-        Ok(false) => (
-            EngineKind::Uring,
-            "io_uring submits requests without worker threads on this target".to_owned(),
-        ),
+        Ok(false) => (FileEngine::Uring, "io_uring submits requests without worker threads on this target".to_owned()),
         Ok(true) => {
             let depth = match load.depth {
                 1 => "each worker has one I/O in flight".to_owned(),

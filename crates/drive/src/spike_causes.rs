@@ -1,7 +1,7 @@
 //! Causes of delayed messages of a log on emulated storage, by interval: in virtual time, and in real time, where
 //! this machine may be the cause.
 
-use crate::engine::Medium;
+use crate::engine::{EngineKind, Medium};
 use crate::plan::CellPlan;
 use iodyno_emulate::usage::{Of, Snapshot, VolumeUsage};
 use iodyno_measure::message_log::SPIKE_FACTOR;
@@ -87,7 +87,7 @@ impl<'a> LiveUsage<'a> {
     /// Tracks a cell that starts at `start_ns`; None if it has no log, or no machine in real time.
     pub(crate) fn of(plan: &'a CellPlan, start_ns: u64) -> Option<Self> {
         let has_log = plan.cell.spec.log().is_some();
-        let is_live = plan.targets.iter().any(|it| matches!(it.medium, Medium::Live { .. }));
+        let is_live = plan.targets.iter().any(|it| it.engine() == EngineKind::Live);
         let limits = plan.cell.spec.limits();
         let next_ns = start_ns + limits.start_after_ns + limits.ramp_ns;
         (has_log && is_live).then(|| Self {

@@ -61,20 +61,26 @@ struct Durable {
     generation: Box<[AtomicU32]>,
 }
 
+/// Content of a target before the run's first write, and the kind of its writes.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    /// Existing content; None if it is unknown.
+    pub before: Option<Arc<Written>>,
+    /// Whether every unit holds this run's generation 1.
+    pub laid_out: bool,
+    /// Whether the run flushes or writes with FUA.
+    pub flushes: bool,
+}
+
 fn zeroes(units: usize) -> Box<[AtomicU32]> {
     (0..units).map(|_| AtomicU32::new(0)).collect()
 }
 
 impl VerifyMap {
-    /// A map of `capacity_bytes` in units of `unit_bytes`, for writes with the stamp `writer`. `before`
-    /// describes existing content. `laid_out`: every unit holds this run's generation 1. `flushes`: the run
-    /// flushes or writes with FUA. Uses 5 bytes of memory per unit, with `flushes` 13.
-    pub fn new(
-        capacity_bytes: u64,
-        unit_bytes: u32,
-        writer: u64,
-        (before, laid_out, flushes): (Option<Arc<Written>>, bool, bool),
-    ) -> Self {
+    /// A map of `capacity_bytes` in units of `unit_bytes`, for writes with the stamp `writer`. Uses 5 bytes of memory per
+    /// unit, or 13 if the run flushes.
+    pub fn new(capacity_bytes: u64, unit_bytes: u32, writer: u64, known: Known) -> Self {
+        let Known { before, laid_out, flushes } = known;
         let units = (capacity_bytes / u64::from(unit_bytes)) as usize;
         let durable = || Durable {
             epoch: AtomicU32::new(1),

@@ -2,12 +2,7 @@
 
 use crate::clock::Clock;
 use crate::early_end::EarlyEnd;
-use crate::engine::live::LiveEngine;
-use crate::engine::{
-    Engine, EngineKind, EngineOptions, Medium, Wait, libaio::LibaioEngine, mmap::MmapEngine,
-    nbd::NbdEngine, null::NullEngine, nvme_passthrough::NvmeSetup, psync::PsyncEngine,
-    ram::RamEngine, uring::UringSetup,
-};
+use crate::engine::{Engine, EngineKind, EngineOptions, Facts, Seat, Wait};
 use crate::in_flight::Share;
 use crate::log_load;
 use crate::memory::Buffers;
@@ -24,7 +19,6 @@ use iodyno_workload::{
     Stream, TraceSource, WorkloadSource,
 };
 use std::any::Any;
-use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::thread::JoinHandleExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -48,7 +42,7 @@ pub(crate) struct Done {
     /// Number of the worker on its target.
     pub(crate) number: u32,
     pub(crate) report: WorkerReport,
-    pub(crate) facts: BTreeMap<String, String>,
+    pub(crate) facts: Facts,
     /// Kernel workers: their number, and the CPU time that they used, ns.
     pub(crate) kernel_workers: (u32, u64),
 }
@@ -104,7 +98,7 @@ pub(crate) fn spawn_workers(
             };
             threads.push(thread.map_err(|source| DriveError::SetUp {
                 target: target.name.clone(),
-                engine: target.engine.name(),
+                engine: target.engine().name(),
                 source,
                 hint: "; use fewer --threads",
             })?);
@@ -135,7 +129,7 @@ fn share_of(total: u64, (number, workers): (u32, u32)) -> u64 {
 /// Maximum number of operations that a worker of a target has in flight.
 pub(crate) fn slots(plan: &CellPlan, target: usize) -> u32 {
     let cell = plan.cell_on(target);
-    if !plan.targets[target].engine.queues() {
+    if !plan.targets[target].engine().queues() {
         1
     } else if is_open(&cell.spec) && cell.replay.is_none() {
         cell.spec.depth().max(OPEN_SLOTS_MIN)
@@ -185,14 +179,13 @@ impl WorkerParts<'_> {
         }
     }
 
-    /// Whether some of its operations have no asynchronous form on its engine. Each operation is then submitted
-    /// separately, so that it does not include the time of others of a batch in the system call.
+    /// Whether some of its operations have no asynchronous form on its engine.
     fn blocks(&self) -> bool {
         let target = &self.plan.targets[self.target];
         let spec = &self.plan.cell_on(self.target).spec;
         let issues = spec.issues(OpKind::Trim) || spec.issues(OpKind::WriteZeroes);
-        let is_file = matches!(&target.medium, Medium::File(file) if file.passthrough.is_none());
-        issues && is_file && matches!(target.engine, EngineKind::Uring | EngineKind::Libaio)
+        let is_file = target.medium.file().is_some_and(|file| file.passthrough.is_none());
+        issues && is_file && target.engine().about().blocks_on_ranges
     }
 
     /// Maximum number of operations in flight.
@@ -335,7 +328,8 @@ impl WorkerSetup {
     /// would wait for ever.
     fn work<S: Source>(self, worker: Worker<S>) {
         let control = Arc::clone(&worker.control);
-        let work = AssertUnwindSafe(|| self.set_up_and_run(worker));
+        let seat = WorkerAtEngine { setup: &self, worker };
+        let work = AssertUnwindSafe(|| self.target.medium.run(seat));
         match catch_unwind(work) {
             Ok(Ok(())) => {}
             Ok(Err(source)) => {
@@ -355,121 +349,14 @@ impl WorkerSetup {
             left_in_flight,
             ..WorkerReport::default()
         };
-        self.send_done(report, BTreeMap::new(), (0, 0));
+        self.send_done(report, Facts::new(), (0, 0));
     }
 
-    fn send_done(
-        &self,
-        report: WorkerReport,
-        facts: BTreeMap<String, String>,
-        kernel_workers: (u32, u64),
-    ) {
+    fn send_done(&self, report: WorkerReport, facts: Facts, kernel_workers: (u32, u64)) {
         let (target, number) = (self.index, self.number);
         let done = Done { target, number, report, facts, kernel_workers };
         // A send error means that the coordinator has given up this worker.
         let _ = self.messages.send(WorkerMessage::Done(Box::new(done)));
-    }
-
-    fn set_up_and_run<S: Source>(&self, mut worker: Worker<S>) -> io::Result<()> {
-        let file = match &self.target.medium {
-            Medium::Null(_) => {
-                worker.filler = None;
-                let mut engine = NullEngine::new(worker.slots);
-                self.run(worker, &mut engine, None, BTreeMap::new());
-                return Ok(());
-            }
-            Medium::Ram(region) => {
-                let buffers = self.buffers(&worker, 4096)?;
-                let mut engine = RamEngine::new(Arc::clone(region), &buffers);
-                self.run(worker, &mut engine, Some(&buffers), BTreeMap::new());
-                return Ok(());
-            }
-            Medium::Live { live, volume, first_worker } => {
-                let buffers = self.buffers(&worker, 4096)?;
-                let number = first_worker + self.number;
-                let mut engine = LiveEngine::new(Arc::clone(live), *volume, number, &buffers);
-                self.run(worker, &mut engine, Some(&buffers), BTreeMap::new());
-                return Ok(());
-            }
-            Medium::Nbd(export) => {
-                let buffers = self.buffers(&worker, 4096)?;
-                let mut engine = NbdEngine::new(export, &buffers)?;
-                let facts = BTreeMap::from([("nbd.agreed".to_owned(), engine.agreed())]);
-                self.run(worker, &mut engine, Some(&buffers), facts);
-                return Ok(());
-            }
-            Medium::File(file) => file.clone(),
-            Medium::Model { .. } => {
-                return Err(io::Error::other("emulated storage has no worker of its own"));
-            }
-        };
-        let buffers = self.buffers(&worker, file.memory_align_bytes as usize)?;
-        let mut facts = BTreeMap::new();
-        match (self.target.engine, &file.passthrough) {
-            (EngineKind::Uring, Some(namespace)) => {
-                let (namespace, block_bytes) = (namespace.clone(), self.block_bytes_max);
-                let mut set_up = NvmeSetup::new(namespace, block_bytes, &buffers, self.options)?;
-                let (mut engine, facts) = set_up.engine();
-                self.run(worker, &mut engine, Some(&buffers), facts);
-                return Ok(());
-            }
-            (_, Some(_)) => {
-                return Err(io::Error::new(
-                    io::ErrorKind::InvalidInput,
-                    "NVMe commands are sent by io_uring: leave --engine out, or name the block device",
-                ));
-            }
-            (_, None) => {}
-        }
-        match self.target.engine {
-            EngineKind::Uring => {
-                let mut set_up = UringSetup::new(file, &buffers, self.options)?;
-                let (mut engine, facts) = set_up.engine();
-                self.run(worker, &mut engine, Some(&buffers), facts);
-            }
-            EngineKind::Libaio => {
-                let mut engine = LibaioEngine::new(file, &buffers)?;
-                let reaps = if engine.reaps_in_user_space { "mapped ring" } else { "io_getevents" };
-                facts.insert("libaio.completions".to_owned(), reaps.to_owned());
-                self.run(worker, &mut engine, Some(&buffers), facts);
-            }
-            EngineKind::Mmap if file.uncached => {
-                return Err(io::Error::new(
-                    io::ErrorKind::InvalidInput,
-                    "mmap leaves the data that it accesses in the page cache: leave uncached=yes out, or use another engine",
-                ));
-            }
-            EngineKind::Mmap => {
-                let mut engine = MmapEngine::new(file, &buffers)?;
-                let sync = engine.map_sync() == Some(true);
-                let flag = if sync { "MAP_SYNC" } else { "MAP_SHARED" };
-                facts.insert("mmap.flags".to_owned(), flag.to_owned());
-                self.run(worker, &mut engine, Some(&buffers), facts);
-            }
-            EngineKind::Psync
-            | EngineKind::Ram
-            | EngineKind::Null
-            | EngineKind::Model
-            | EngineKind::Live
-            | EngineKind::Nbd => {
-                self.run(worker, &mut PsyncEngine::new(file, &buffers), Some(&buffers), facts);
-            }
-        }
-        Ok(())
-    }
-
-    fn buffers<S>(&self, worker: &Worker<S>, align: usize) -> io::Result<Buffers> {
-        let buffers = Buffers::new(worker.slots, self.block_bytes_max as usize, align)?;
-        for slot in 0..worker.slots {
-            // SAFETY: no operation has been issued yet, and the slice ends with this statement.
-            let bytes = unsafe { buffers.bytes(slot, self.block_bytes_max as usize) };
-            match &worker.filler {
-                Some(filler) if self.fills => filler.prepare(bytes),
-                // Touch the memory, so that no page fault occurs in the measurement.
-                _ => bytes.fill(0),
-            }
-        }
-        Ok(buffers)
     }
 
     fn run<S: Source, E: Engine>(
@@ -477,7 +364,7 @@ impl WorkerSetup {
         worker: Worker<S>,
         engine: &mut E,
         buffers: Option<&Buffers>,
-        facts: BTreeMap<String, String>,
+        facts: Facts,
     ) {
         let _ = self.messages.send(WorkerMessage::Ready);
         let control = Arc::clone(&worker.control);
@@ -491,10 +378,57 @@ impl WorkerSetup {
             }
         };
         let left = if engine.lends_buffers() { report.left_in_flight } else { 0 };
-        let uring = self.target.engine == EngineKind::Uring;
+        let uring = self.target.engine() == EngineKind::Uring;
         let kernel_workers = if uring { probe::kernel_workers() } else { (0, 0) };
         self.send_done(report, facts, kernel_workers);
         linger(engine, left);
+    }
+}
+
+/// A worker of a thread that sets its engine up.
+struct WorkerAtEngine<'a, S> {
+    setup: &'a WorkerSetup,
+    worker: Worker<S>,
+}
+
+impl<S: Source> Seat for WorkerAtEngine<'_, S> {
+    fn number(&self) -> u32 {
+        self.setup.number
+    }
+
+    fn slots(&self) -> u32 {
+        self.worker.slots
+    }
+
+    fn block_bytes_max(&self) -> u32 {
+        self.setup.block_bytes_max
+    }
+
+    fn options(&self) -> EngineOptions {
+        self.setup.options
+    }
+
+    fn buffers(&self, align_bytes: usize) -> io::Result<Buffers> {
+        let WorkerSetup { block_bytes_max, fills, .. } = *self.setup;
+        let Worker { slots, filler, .. } = &self.worker;
+        let buffers = Buffers::new(*slots, block_bytes_max as usize, align_bytes)?;
+        for slot in 0..*slots {
+            // SAFETY: no operation has been issued yet, and the slice ends with this statement.
+            let bytes = unsafe { buffers.bytes(slot, block_bytes_max as usize) };
+            match filler {
+                Some(filler) if fills => filler.prepare(bytes),
+                // Touch the memory, so that no page fault occurs in the measurement.
+                _ => bytes.fill(0),
+            }
+        }
+        Ok(buffers)
+    }
+
+    fn run<E: Engine>(mut self, engine: &mut E, buffers: Option<&Buffers>, facts: Facts) {
+        if buffers.is_none() {
+            self.worker.filler = None;
+        }
+        self.setup.run(self.worker, engine, buffers, facts);
     }
 }
 
@@ -536,8 +470,7 @@ impl WorkerThreads {
             |target| std::iter::repeat_n(target, plan.cell_on(target).spec.threads() as usize);
         let targets = (0..plan.targets.len()).flat_map(of_target);
         for (target, thread) in targets.zip(&self.threads) {
-            let engine = plan.targets[target].engine;
-            let waits = matches!(engine, EngineKind::Uring | EngineKind::Libaio | EngineKind::Nbd);
+            let waits = plan.targets[target].engine().about().is_wakeable;
             if waits && !thread.is_finished() {
                 // SAFETY: the thread was not joined, so its handle is valid; the signal has a handler.
                 unsafe { libc::pthread_kill(thread.as_pthread_t(), signal) };
@@ -603,15 +536,10 @@ pub(crate) fn wait_until_ready(plan: &CellPlan, team: &WorkerThreads) -> Result<
 
 fn set_up_error(plan: &CellPlan, target: usize, source: io::Error) -> DriveError {
     let plan = &plan.targets[target];
-    let hint = match (plan.engine, source.raw_os_error()) {
-        (EngineKind::Uring, Some(libc::EPERM | libc::ENOSYS)) => {
-            "; io_uring is disabled on this machine: use --engine libaio or psync"
-        }
-        (EngineKind::Nbd, _) if source.kind() != io::ErrorKind::Other => {
-            "; the server answered just before: a server that exits after its first client, such as `qemu-nbd` without --persistent, needs an option that keeps it running"
-        }
-        (_, Some(libc::ENOMEM)) => "; use a smaller --depth or --block",
-        _ => "",
+    let engine = plan.engine().about();
+    let hint = match ((engine.hint)(&source), source.raw_os_error()) {
+        ("", Some(libc::ENOMEM)) => "; use a smaller --depth or --block",
+        (hint, _) => hint,
     };
-    DriveError::SetUp { target: plan.name.clone(), engine: plan.engine.name(), source, hint }
+    DriveError::SetUp { target: plan.name.clone(), engine: engine.name, source, hint }
 }

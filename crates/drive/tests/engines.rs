@@ -3,10 +3,10 @@
 
 use iodyno_drive::clock::Clock;
 use iodyno_drive::memory::Region;
-use iodyno_drive::verify::VerifyMap;
+use iodyno_drive::verify::{Known, VerifyMap};
 use iodyno_drive::{
-    CellPlan, DriveError, EngineKind, FileMedium, Medium, Observer, TargetPlan, TraceEvent,
-    Unobserved, Walks, drive_cell,
+    CellPlan, DriveError, EngineKind, FileEngine, FileMedium, Medium, Observer, TargetPlan,
+    TraceEvent, Unobserved, Walks, drive_cell,
 };
 use iodyno_measure::verdict::judge;
 use iodyno_measure::{Cell, Ended, ErrorKind, Finding, Interval, SpentOf};
@@ -33,6 +33,7 @@ fn medium(file: File, capacity_bytes: u64) -> Medium {
         uncached: false,
         passthrough: None,
         writable: true,
+        engine: FileEngine::Psync,
     })
 }
 
@@ -48,17 +49,20 @@ fn scratch(bytes: u64) -> File {
 fn plan(spec: &Spec, targets: Vec<(Medium, EngineKind)>) -> CellPlan {
     let verify = |medium: &Medium| {
         let unit_bytes = spec.verify_unit_bytes();
-        let map = VerifyMap::new(medium.capacity_bytes(), unit_bytes, 1, (None, false, true));
+        let known = Known { flushes: true, ..Known::default() };
+        let map = VerifyMap::new(medium.capacity_bytes(), unit_bytes, 1, known);
         (spec.content() == Content::Verifiable).then(|| Arc::new(map))
     };
-    let targets = targets.into_iter().enumerate().map(|(i, (medium, engine))| TargetPlan {
-        beside: None,
-        number: i as u32,
-        name: format!("target-{i}"),
-        verify: verify(&medium),
-        medium,
-        align_bytes: 512,
-        engine,
+    let targets = targets.into_iter().enumerate().map(|(i, (mut medium, engine))| {
+        assert!(medium.set_engine(engine), "{engine:?}");
+        TargetPlan {
+            beside: None,
+            number: i as u32,
+            name: format!("target-{i}"),
+            verify: verify(&medium),
+            medium,
+            align_bytes: 512,
+        }
     });
     let interval_ns = Some(20_000_000);
     let cell = CellSpec::new("cell", spec.clone());
@@ -78,6 +82,37 @@ const FILE_ENGINES: [EngineKind; 4] =
 
 fn depth(engine: EngineKind) -> u32 {
     if engine.queues() { 16 } else { 1 }
+}
+
+/// A medium has one engine, or, if it is a file, takes the engines of files.
+#[test]
+fn a_medium_takes_no_engine_of_another() {
+    let region = Arc::new(Region::new(MIB as usize).unwrap());
+    for mut medium in [medium(scratch(MIB), MIB), Medium::Ram(region), Medium::Null(MIB)] {
+        for engine in EngineKind::ALL {
+            let before = medium.engine();
+            let takes = match medium {
+                Medium::File(_) => FILE_ENGINES.contains(&engine),
+                _ => engine == before,
+            };
+            assert_eq!(medium.takes(engine), takes, "{medium:?} {engine:?}");
+            assert_eq!(medium.set_engine(engine), takes, "{medium:?} {engine:?}");
+            assert_eq!(medium.engine(), if takes { engine } else { before }, "{medium:?}");
+        }
+    }
+    for (text, engine) in [("io_uring", EngineKind::Uring), ("sync", EngineKind::Psync)] {
+        assert_eq!(text.parse(), Ok(engine));
+    }
+    for engine in EngineKind::ALL {
+        assert_eq!(engine.name().parse(), Ok(engine));
+        // The stored name.
+        assert_eq!(format!("{engine:?}").to_lowercase(), engine.name());
+    }
+    let why = "x".parse::<EngineKind>().unwrap_err();
+    assert_eq!(
+        why,
+        "there is no engine `x`: use uring, libaio, psync or mmap (`ram:`, `null:`, `model:`, `live:` and `nbd:` targets bring their own)"
+    );
 }
 
 /// Samples of a series are one sequential pass: half of the range and then the other half is all of

@@ -2,7 +2,7 @@
 
 use iodyno_drive::clock::Clock;
 use iodyno_drive::engine::nbd::NbdMedium;
-use iodyno_drive::{CellPlan, EngineKind, Medium, TargetPlan, Unobserved, drive_cell};
+use iodyno_drive::{CellPlan, Medium, TargetPlan, Unobserved, drive_cell};
 use iodyno_measure::{Cell, ClassStats, Ended};
 use iodyno_nbd::server::{
     Answer, DeferredReply, Endpoint, Export, Exports, Io, Limits, Peer, Server, ServerConfig,
@@ -82,7 +82,6 @@ fn drive(stalls: (Kind, Option<Duration>), flushes: u32, limits: &str, patience:
         name: "target".to_owned(),
         medium,
         align_bytes: 512,
-        engine: EngineKind::Nbd,
         verify: None,
         beside: None,
         number: 0,

@@ -12,7 +12,7 @@ use crate::adapter_path::AdapterPath;
 use crate::array::{Array, ArrayState};
 use crate::bug_injection::InjectedBug;
 use crate::core::Core;
-use crate::flash::{Counts, FlashDevice, Population};
+use crate::flash::{Counts, FlashDevice, Place, Population};
 use crate::hdd::Hdd;
 use crate::medium::{Held, Medium};
 use crate::memory::MemoryDevice;
@@ -81,10 +81,14 @@ impl Part {
             }
         };
         let made = match &placed.device.kind {
-            Kind::Flash(flash) => {
-                FlashDevice::new(flash, before, (id, placed.socket), population, core)
-                    .map(|flash| Self::Flash(Box::new(flash)))
-            }
+            Kind::Flash(flash) => FlashDevice::new(
+                flash,
+                before,
+                Place { part: id, socket: placed.socket },
+                population,
+                core,
+            )
+            .map(|flash| Self::Flash(Box::new(flash))),
             Kind::Disk(disk) => Hdd::new(disk, seed, id).map(|disk| Self::Disk(Box::new(disk))),
             Kind::Memory(memory) => Ok(Self::Memory(MemoryDevice::new(memory, host, id))),
         };

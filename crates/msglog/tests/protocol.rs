@@ -47,7 +47,7 @@ fn requests((topic, key, body, text, [a, b, ..], kind): &Parts) -> Vec<Request<'
 fn replies((topic, key, body, text, [a, b, c, d], kind): &Parts) -> Vec<Reply<'_>> {
     let (kind, publisher, sequence, time_ns) = (*kind, *b, *c, *d);
     let message = Message { kind, publisher, sequence, time_ns, topic, key, body };
-    let durability = Durability::ALL[(a % 3) as usize].1;
+    let durability = Durability::ALL[(a % 3) as usize];
     vec![
         Reply::Welcome(Welcome {
             version: *b as u16,

@@ -142,11 +142,7 @@ impl Layout {
 
     /// Copies of each data strip, the original included; 1 for levels without mirroring.
     pub fn copies(&self) -> usize {
-        match self.level {
-            Level::Raid1 => self.members,
-            Level::Raid10 => 2,
-            _ => 1,
-        }
+        self.level.copies(self.members)
     }
 
     /// Capacity of the array in sectors.

@@ -26,6 +26,15 @@ pub enum Level {
     Jbod,
 }
 
+/// Operations of members for a small write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SmallWrite {
+    /// Reads of members.
+    pub reads: usize,
+    /// Writes of members.
+    pub writes: usize,
+}
+
 impl Level {
     /// All levels.
     pub const ALL: [Self; 6] =
@@ -62,6 +71,24 @@ impl Level {
             Self::Raid5 => 1,
             Self::Raid6 => 2,
             _ => 0,
+        }
+    }
+
+    /// Copies of each strip, the original included.
+    pub const fn copies(self, members: usize) -> usize {
+        match self {
+            Self::Raid1 => members,
+            Self::Raid10 => 2,
+            _ => 1,
+        }
+    }
+
+    /// Operations of members for a write that is smaller than a strip: the write penalty of textbooks.
+    pub const fn small_write(self, members: usize) -> SmallWrite {
+        match self.parities() {
+            0 => SmallWrite { reads: 0, writes: self.copies(members) },
+            // Old data and parity are read, and the new ones written.
+            parities => SmallWrite { reads: 1 + parities, writes: 1 + parities },
         }
     }
 

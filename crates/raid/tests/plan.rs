@@ -381,3 +381,21 @@ fn a_lost_stripe_is_named() {
     let lost = Plan::new().write(&layout, 2, 0..8, missing).unwrap_err();
     assert_eq!(lost.to_string(), "stripe 2 of a RAID 5 is lost without its members 1, 3");
 }
+
+/// The write penalty of textbooks is what a plan does on an array that is wide enough to read old data and parity.
+#[test]
+fn a_small_write_has_the_penalty_of_textbooks() {
+    for level in Level::ALL {
+        for members in [4, 8] {
+            let layout = layout(level, Rotation::default(), members, 8, 4);
+            let mut plan = Plan::new();
+            plan.write(&layout, 0, 0..1, MemberSet::default()).unwrap();
+            let of = level.small_write(members);
+            assert_eq!(plan.writes().len(), of.writes, "{level} of {members}");
+            // A narrow array reads the rest of the stripe instead.
+            if members == 8 || level.parities() == 0 {
+                assert_eq!(plan.reads().len(), of.reads, "{level} of {members}");
+            }
+        }
+    }
+}

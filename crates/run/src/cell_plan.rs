@@ -1,15 +1,17 @@
 //! Construction of a cell's plan: its targets, open or emulated, the engine of each and the reason for the choice.
 
 use crate::open_targets::OpenTarget;
+use crate::outcome::RunError;
+use crate::refuse::wrong_engine;
 use crate::resolved_run::ResolvedRun;
 use crate::schedule::Task;
 use crate::verified;
 use iodyno_drive::probe::{Load, default_engine};
 use iodyno_drive::{CellPlan, EngineKind, Medium, TargetPlan, TraceEvents, Walks};
 use iodyno_emulate::System;
-use iodyno_emulate::spec::Written;
 use iodyno_units::{OpKind, Precondition};
 use iodyno_workload::{ArrivalKind, Content, Spec};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Builds the plan of a task.
@@ -20,69 +22,57 @@ pub(crate) fn cell_plan(
     walks: Option<Arc<Walks>>,
     events: Option<&TraceEvents>,
 ) -> CellPlan {
-    let warms_up = warms_up(task, &targets);
-    CellPlan {
-        cell: task.cell.clone(),
+    let plan = CellPlan {
         place: task.place.clone(),
-        targets,
         clock: run.clock,
         options: run.request.options,
         walks,
-        flow: Arc::default(),
         // Fills are not recorded: they are not part of the measurement.
         events: events.filter(|_| task.cell.fill_passes.is_none()).cloned(),
-        start: None,
-        warm_up_events_max: warms_up.then_some(CellPlan::WARM_UP_EVENTS_MAX),
-        flush_ns: CellPlan::FLUSH_NS,
+        ..CellPlan::new(task.cell.clone(), targets)
+    };
+    // Devices that carry the state of the previous cell on need no warm-up.
+    match task.cell.emulation.precondition {
+        Precondition::Carried => plan,
+        _ => plan.warmed_up(),
     }
 }
 
-/// Whether a cell needs a warm-up: it starts in the steady state of its workload. False for fresh devices, and for
-/// devices that carry the state of the previous cell.
-fn warms_up(task: &Task, targets: &[TargetPlan]) -> bool {
-    let is_used = |target: &TargetPlan| match &target.medium {
-        Medium::Model { system, volume } => {
-            system.volumes[*volume as usize].state.how != Written::Fresh
-        }
-        _ => false,
-    };
-    task.cell.emulation.precondition != Precondition::Carried && targets.iter().all(is_used)
+/// The volumes of a system in virtual time, as media.
+pub(crate) fn volumes(system: &Arc<System>, volumes: Range<usize>) -> Vec<Medium> {
+    let medium = |volume| Medium::Model { system: Arc::clone(system), volume: volume as u32 };
+    volumes.map(medium).collect()
 }
 
-/// The plans of a cell's targets, one for each of the workloads that run on them, and the reason for each engine. The
-/// targets are open, or volumes of an emulated system, or of a served one (`media`).
+/// The plans of a cell's targets on these media, one for each of the workloads that run on them, and the reason for
+/// each engine.
+///
+/// # Errors
+/// The requested engine does not work on a target.
 pub(crate) fn targets_of(
     task: &Task,
     open_targets: &[OpenTarget],
-    system: Option<&Arc<System>>,
-    media: Option<&[Medium]>,
-) -> (Vec<TargetPlan>, Vec<String>) {
+    media: Vec<Medium>,
+) -> Result<(Vec<TargetPlan>, Vec<String>), RunError> {
     let cell = &task.cell;
     let mut all = (Vec::new(), Vec::new());
-    for (number, open_target) in (0..).zip(open_targets) {
-        let volume = task.targets.start as u32 + number;
-        let mut medium = match (media, system) {
-            (Some(media), _) => media[volume as usize].clone(),
-            (None, Some(system)) => Medium::Model { system: Arc::clone(system), volume },
-            (None, None) => open_target.medium.clone(),
-        };
+    for (number, (open_target, mut medium)) in (0..).zip(open_targets.iter().zip(media)) {
+        let volume = task.targets.start + number as usize;
         let beside = cell.beside.iter().enumerate().map(|(n, cell)| (Some(n), cell));
         let loads = core::iter::once((None, cell)).chain(beside);
-        for (beside, cell) in loads.filter(|(_, cell)| cell.is_on(volume as usize)) {
+        for (beside, cell) in loads.filter(|(_, cell)| cell.is_on(volume)) {
             let spec = &cell.spec;
             // Other media have only one engine.
-            let own = cell.engine.as_deref().filter(|_| matches!(medium, Medium::File(_)));
+            let own = cell.engine.as_deref().filter(|_| medium.file().is_some());
             let own = own.and_then(|name| name.parse().ok());
-            let asked = task.engine.or(own);
-            let (engine, why) = engine_for(asked, spec, &medium, open_target.align_bytes);
+            let why = choose_engine(&mut medium, task.engine.or(own), spec, open_target)?;
             all.0.push(TargetPlan {
                 name: open_target.name.clone(),
                 align_bytes: open_target.align_bytes,
-                engine,
-                verify: match media {
+                verify: match medium {
                     // Each cell has a machine of its own, without content.
-                    Some(_) => verified::fresh(spec, medium.capacity_bytes()),
-                    None => open_target
+                    Medium::Live { .. } => verified::fresh(spec, medium.capacity_bytes()),
+                    _ => open_target
                         .verified
                         .map
                         .clone()
@@ -98,28 +88,34 @@ pub(crate) fn targets_of(
             }
         }
     }
-    all
+    Ok(all)
 }
 
-/// Chooses the engine for one target, and states the reason.
-fn engine_for(
+/// Chooses the engine of a target's medium, and states the reason.
+fn choose_engine(
+    medium: &mut Medium,
     asked: Option<EngineKind>,
     spec: &Spec,
-    medium: &Medium,
-    align_bytes: u32,
-) -> (EngineKind, String) {
-    let block_bytes = spec.align_bytes().max(align_bytes);
+    open_target: &OpenTarget,
+) -> Result<String, RunError> {
+    if let Some(asked) = asked {
+        if !medium.set_engine(asked) {
+            return Err(RunError::Impossible(wrong_engine(asked, open_target)));
+        }
+        return Ok("asked for".to_owned());
+    }
+    let block_bytes = spec.align_bytes().max(open_target.align_bytes);
     // An open loop needs a queue, even if its cap is 1.
     let open = matches!(spec.arrivals(), ArrivalKind::Open { .. });
     let depth = if open { spec.depth().max(2) } else { spec.depth() };
-    if let Some(asked) = asked {
-        return (asked, "asked for".to_owned());
-    }
     // An open loop has a short queue if the target sustains the rate.
     let outstanding = if open { 1 } else { depth.saturating_mul(spec.threads()) };
     let writes = spec.issues(OpKind::Write);
     let range = iodyno_drive::active_range(spec, medium.capacity_bytes());
-    default_engine(medium, Load { depth, outstanding, block_bytes, range, writes })
+    let load = Load { depth, outstanding, block_bytes, range, writes };
+    let (engine, why) = default_engine(medium, load);
+    medium.set_engine(engine);
+    Ok(why)
 }
 
 #[cfg(test)]
@@ -151,7 +147,7 @@ mod tests {
             position: (0, 1),
         };
         let open_target = || OpenTarget::new(name.to_string(), inspect(&name).unwrap());
-        let (plans, _) = targets_of(&task, &[open_target(), open_target()], None, Some(&media));
+        let (plans, _) = targets_of(&task, &[open_target(), open_target()], media).unwrap();
         let workers = plans.iter().map(|plan| match plan.medium {
             Medium::Live { volume, first_worker, .. } => (volume, first_worker, plan.beside),
             _ => panic!("{plan:?}"),

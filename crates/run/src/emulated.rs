@@ -5,9 +5,11 @@
 //! State Storage Performance Test Specification. It follows from the cell's writes, or from its reads where it
 //! writes nothing. If at least half of these operations are plainly sequential, the state is sequential, too.
 
+use crate::cell_plan::volumes;
+use crate::outcome::RunError;
 use iodyno_drive::clock::Clock;
 use iodyno_drive::engine::live::CompletionHandle;
-use iodyno_drive::{Medium, active_range, blocks};
+use iodyno_drive::{CellPlan, Length, Medium, active_range, blocks};
 use iodyno_emulate::spec::{Kind, Preconditioned, Written};
 use iodyno_emulate::{Machine, System};
 use iodyno_live::served::{Live, Options, stores_in_memory};
@@ -111,9 +113,7 @@ impl Emulated {
 
     /// The medium of each volume, for uses that do not depend on its state.
     pub(crate) fn media(&self) -> Vec<Medium> {
-        let system = Arc::new(self.system.clone());
-        let volumes = 0..system.volumes.len() as u32;
-        volumes.map(|volume| Medium::Model { system: Arc::clone(&system), volume }).collect()
+        volumes(&Arc::new(self.system.clone()), 0..self.volumes.len())
     }
 
     /// The targets of a cell in real time: one machine that carries all of them. It stores bytes where the
@@ -146,6 +146,26 @@ impl Emulated {
             first_worker: volume * threads,
         };
         Ok((Arc::clone(&live), volumes.map(medium).collect()))
+    }
+
+    /// A workload on all volumes, whose series has one interval. Failed operations do not end it.
+    ///
+    /// # Errors
+    /// The workload can't have this length.
+    pub fn experiment(
+        &self,
+        name: &str,
+        spec: Spec,
+        length: Length,
+        asked: &EmulationOptions,
+    ) -> Result<CellPlan, RunError> {
+        let spec =
+            length.limit(spec).map_err(|why| RunError::Impossible(format!("{name}: {why}")))?;
+        let system = self.before(&spec, asked);
+        let mut cell = CellSpec::new(name, spec);
+        cell.interval_ns = Some(length.ramp_ns.max(length.window_ns));
+        cell.errors_max = u64::MAX;
+        Ok(CellPlan::on_system(cell, &system, |volume| self.volumes[volume as usize].name.clone()))
     }
 
     /// The properties of a volume, as stored with the run and shown to people.

@@ -93,25 +93,9 @@ pub fn execute(run: &ResolvedRun, watch: &mut dyn Watch) -> Result<Outcome, RunE
     let cut_short = matches!(result, Ok(Ran::CutShort) | Err(RunError::Interrupted));
     let interrupted = cut_short || did.ended == Ended::Interrupted;
     let too_many_errors = matches!(did.ended, Ended::Errors | Ended::Hung);
-    let ending = match &result {
-        _ if interrupted => notebook::Outcome::Interrupted,
-        Err(e) => notebook::Outcome::Failed(e.to_string()),
-        Ok(_) if did.ended == Ended::Hung => {
-            notebook::Outcome::Failed("the target stopped answering".to_owned())
-        }
-        Ok(_) if too_many_errors => notebook::Outcome::Failed(
-            did.failure.unwrap_or_else(|| "too many operations failed".to_owned()),
-        ),
-        Ok(_) => notebook::Outcome::Finished,
-    };
-    // Reading the condition of a hung device would block this thread.
+    let ending = ending(&result, &mut did, interrupted);
     let hangs = did.ended == Ended::Hung;
-    let own_after: Vec<Option<Value>> = open_targets
-        .iter()
-        .map(|open_target| if hangs { None } else { condition_after(open_target) })
-        .collect();
-    let of_ranks = if result.is_ok() { ranks.gather(&own_after).ok().flatten() } else { None };
-    let mut health_after = of_ranks.map_or(own_after, |all| all.into_iter().flatten().collect());
+    let mut health_after = conditions_after(run, &open_targets, hangs, result.is_ok());
     health_after.resize(head.targets.len(), None);
     let (cells, kept) = books.finish(&ending, &health_after, watch);
     let (stored, not_kept) = match kept {
@@ -140,6 +124,38 @@ pub fn execute(run: &ResolvedRun, watch: &mut dyn Watch) -> Result<Outcome, RunE
         std::mem::forget(open_targets);
     }
     Ok(Outcome { run: stored, interrupted, too_many_errors, not_kept })
+}
+
+/// The end of a run, as stored.
+fn ending(result: &Result<Ran, RunError>, did: &mut Did, interrupted: bool) -> notebook::Outcome {
+    match (result, did.ended) {
+        _ if interrupted => notebook::Outcome::Interrupted,
+        (Err(e), _) => notebook::Outcome::Failed(e.to_string()),
+        (Ok(_), Ended::Hung) => {
+            notebook::Outcome::Failed("the target stopped answering".to_owned())
+        }
+        (Ok(_), Ended::Errors) => {
+            let why = did.failure.take();
+            notebook::Outcome::Failed(
+                why.unwrap_or_else(|| "too many operations failed".to_owned()),
+            )
+        }
+        (Ok(_), _) => notebook::Outcome::Finished,
+    }
+}
+
+/// The conditions of the devices after the run, of all ranks where they agree on the end.
+fn conditions_after(
+    run: &ResolvedRun,
+    open_targets: &[OpenTarget],
+    hangs: bool,
+    is_whole: bool,
+) -> Vec<Option<Value>> {
+    // Reading the condition of a hung device would block this thread.
+    let own = |open_target| if hangs { None } else { condition_after(open_target) };
+    let own: Vec<Option<Value>> = open_targets.iter().map(own).collect();
+    let of_ranks = if is_whole { run.process.ranks.gather(&own).ok().flatten() } else { None };
+    of_ranks.map_or(own, |all| all.into_iter().flatten().collect())
 }
 
 /// Refuses requests that are impossible on any target.

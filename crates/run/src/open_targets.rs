@@ -1,30 +1,28 @@
 //! The open targets of a run, with the known properties of each, ready for use by engines.
 
+mod open_one;
+
 use crate::all_targets::ALL_TARGETS;
 use crate::emulated::Emulated;
 use crate::outcome::RunError;
 use crate::resolved_run::ResolvedRun;
 use crate::verified_content::Verified;
 use crate::watch::{Phase, Watch};
-use iodyno_drive::engine::NvmeNamespace;
-use iodyno_drive::engine::nbd::NbdMedium;
+use iodyno_drive::Medium;
 use iodyno_drive::memory::{Buffers, Region};
-use iodyno_drive::{FileMedium, Medium};
 use iodyno_measure::{Cell, Evidence};
 use iodyno_nbd::client::Blocking;
 use iodyno_targets::{
-    Access, Confirm, Health, Inspection, Kind, LayOut, Marker, OpenOptions, OpenedBy, SysRoot,
-    TargetError, TargetName, WritesSeen, check_confirmed, check_writable, confirm, health, inspect,
-    inspect_from, lay_out, make_anew, open_inspected, writes_seen,
+    Access, Confirm, Health, Inspection, Kind, LayOut, Marker, OpenedBy, TargetError, WritesSeen,
+    check_confirmed, inspect, inspect_from, lay_out, make_anew, writes_seen,
 };
 use iodyno_units::rng::{Generator, below, stream};
-use iodyno_units::{Op, OpKind, human, verifiable};
+use iodyno_units::{Op, OpKind, verifiable};
 use iodyno_workload::{Content, Filler, NewFile, Spec};
+use open_one::{Use, open_one};
 use serde_json::{Value, json};
 use std::ops::ControlFlow;
 use std::os::fd::AsRawFd as _;
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -85,10 +83,7 @@ impl OpenTarget {
 
     /// The target's properties, as stored with the run.
     pub(crate) fn facts(&self) -> Value {
-        let direct = match &self.medium {
-            Medium::File(file) => Some(file.direct),
-            _ => None,
-        };
+        let direct = self.medium.file().map(|file| file.direct);
         let mut facts = serde_json::to_value(&self.inspection).unwrap_or(Value::Null);
         facts["opened"] = json!({
             "capacity_bytes": self.medium.capacity_bytes(),
@@ -280,7 +275,7 @@ pub(crate) fn set(run: &ResolvedRun, by: OpenedBy) -> Result<Vec<OpenTarget>, Ru
                 other.name
             )));
         }
-        open_targets.push(open_one(run, name, inspection, (writes, by))?);
+        open_targets.push(open_one(run, name, inspection, Use { writes, by })?);
     }
     let inspections: Vec<_> =
         open_targets.iter().map(|open_target| &open_target.inspection).collect();
@@ -300,96 +295,6 @@ fn emulated_props(emulated: &Emulated) -> Result<Vec<OpenTarget>, RunError> {
         open_targets.push(open_target);
     }
     Ok(open_targets)
-}
-
-fn open_one(
-    run: &ResolvedRun,
-    name: &TargetName,
-    inspection: Inspection,
-    (writes, by): (bool, OpenedBy),
-) -> Result<OpenTarget, RunError> {
-    let mut open_target = OpenTarget::new(name.to_string(), inspection);
-    open_target.health =
-        open_target.inspection.physical.first().and_then(|device| health(device).ok());
-    match name {
-        TargetName::Null { size_bytes } => {
-            open_target.medium = Medium::Null(*size_bytes);
-            return Ok(open_target);
-        }
-        TargetName::Ram { size_bytes } => {
-            let region = Region::new(*size_bytes as usize).map_err(|source| RunError::System {
-                what: format!("mapping {} of memory", human::size(*size_bytes)),
-                source,
-            })?;
-            open_target.medium = Medium::Ram(Arc::new(region));
-            return Ok(open_target);
-        }
-        TargetName::Model(_) => {
-            return Err(RunError::Impossible(format!(
-                "`{name}` is emulated, in virtual time, and can't share a run with a real target: run it alone"
-            )));
-        }
-        TargetName::Nbd(_) => {
-            let TargetName::Nbd(uri) = name.under(run.folder()) else { unreachable!() };
-            if writes {
-                let found = check_writable(&open_target.inspection, &SysRoot::real());
-                let lifted =
-                    confirm(&open_target.inspection, found, &Confirm(run.request.destroy.clone()))?;
-                open_target.lifted = lifted.iter().map(ToString::to_string).collect();
-            }
-            let Inspection { size_bytes, whole_bytes, .. } = open_target.inspection;
-            let export = open_target.inspection.nbd.as_ref();
-            open_target.align_bytes = export.map_or(512, |export| export.min_block_bytes.max(512));
-            open_target.written_share = open_target.inspection.extents.map(|e| e.written_share);
-            open_target.medium = Medium::Nbd(NbdMedium {
-                uri,
-                capacity_bytes: size_bytes.unwrap_or(0),
-                size_bytes: whole_bytes.unwrap_or(0),
-                read_only: export.is_some_and(|export| export.read_only),
-            });
-            return Ok(open_target);
-        }
-        TargetName::Path { .. } | TargetName::Scratch { .. } => {}
-    }
-    let must_be_laid_out = !run.request.read_only && is_not_whole(&open_target.inspection);
-    let access = if writes || must_be_laid_out { Access::ReadWrite } else { Access::ReadOnly };
-    let confirm = Confirm(run.request.destroy.clone());
-    let options = OpenOptions { access, confirm, by, ..OpenOptions::read_only() };
-    let opened = open_inspected(open_target.inspection.clone(), &options)?;
-    let fd: OwnedFd = opened.fd.try_clone().map_err(|source| RunError::System {
-        what: format!("{}: duplicating its descriptor", open_target.name),
-        source,
-    })?;
-    let passthrough = opened.passthrough.as_ref().map(|past| {
-        let fd = past.fd.try_clone().map_err(|source| RunError::System {
-            what: format!("{}: duplicating its descriptor", open_target.name),
-            source,
-        })?;
-        Ok::<_, RunError>(NvmeNamespace {
-            fd: Arc::new(fd),
-            number: past.namespace,
-            block_bytes: past.block_bytes,
-            transfer_bytes_max: past.transfer_bytes_max,
-        })
-    });
-    open_target.medium = Medium::File(FileMedium {
-        fd: Arc::new(fd),
-        capacity_bytes: opened.capacity_bytes,
-        is_block_device: opened.inspection.kind == Kind::Block,
-        memory_align_bytes: opened.mem_align_bytes.max(512) as u32,
-        direct: opened.direct,
-        uncached: opened.uncached,
-        writable: opened.access == Access::ReadWrite,
-        passthrough: passthrough.transpose()?,
-    });
-    open_target.align_bytes = opened.align_bytes.max(1) as u32;
-    open_target.written_share = opened.inspection.extents.map(|e| e.written_share);
-    open_target.page_cache = opened.page_cache;
-    open_target.why_not_direct.clone_from(&opened.why_not_direct);
-    open_target.lifted = opened.lifted.iter().map(ToString::to_string).collect();
-    open_target.inspection = opened.inspection.clone();
-    open_target.opened = Some(opened);
-    Ok(open_target)
 }
 
 /// Whether a file does not exist yet, was left incomplete by a run that was killed, or is shorter than requested.

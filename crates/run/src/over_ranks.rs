@@ -178,16 +178,16 @@ pub(crate) fn agree_on_engines(
     choices: &mut [String],
 ) -> Result<(), RunError> {
     let ranks = &run.process.ranks;
-    let own: Vec<String> = targets.iter().map(|target| target.engine.name().to_owned()).collect();
+    let own: Vec<String> = targets.iter().map(|target| target.engine().name().to_owned()).collect();
     let first: Vec<String> = ranks.of_first(Some(&own))?;
     if part.of != ranks.size() {
         return Ok(());
     }
     for ((target, why), name) in targets.iter_mut().zip(choices).zip(&first) {
         if let Ok(engine) = name.parse()
-            && engine != target.engine
+            && engine != target.engine()
+            && target.medium.set_engine(engine)
         {
-            target.engine = engine;
             *why = format!("as on rank 0, which shares the target: alone it would be {why}");
         }
     }

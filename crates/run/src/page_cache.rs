@@ -2,7 +2,7 @@
 //! uncached I/O, cached pages are counted before and after the cell.
 
 use crate::open_targets::OpenTarget;
-use iodyno_drive::{Medium, active_range};
+use iodyno_drive::active_range;
 use iodyno_measure::{Cell, Uncached};
 use iodyno_workload::{DropCache, Spec};
 use std::os::fd::AsRawFd as _;
@@ -63,7 +63,7 @@ fn drop_pages(fd: i32, range: (u64, u64), all: bool) {
 
 /// Drops the range of a workload from the page cache, if the workload's I/O goes through it.
 pub(crate) fn drop_range(target: &OpenTarget, spec: &Spec, what: DropCache) {
-    let Medium::File(file) = &target.medium else { return };
+    let Some(file) = target.medium.file() else { return };
     if file.direct {
         return;
     }
@@ -82,10 +82,7 @@ impl Before {
     /// Writes the range back and drops it from the page cache: cached pages would stay and answer reads. None where
     /// I/O is not uncached.
     pub(crate) fn drop_range(target: &OpenTarget, spec: &Spec) -> Option<Self> {
-        let Medium::File(file) = &target.medium else { return None };
-        if !file.uncached {
-            return None;
-        }
+        let file = target.medium.file().filter(|file| file.uncached)?;
         let range = active_range(spec, file.capacity_bytes);
         let fd = file.fd.as_raw_fd();
         // If this fails, the count shows it.

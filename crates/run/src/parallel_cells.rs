@@ -5,7 +5,7 @@
 //! wait for their turn to be stored. So the notebook stores whole cells in order, and all figures equal those of
 //! sequential execution. A run that is killed loses its unfinished cells.
 
-use crate::cell_plan::{cell_plan, targets_of};
+use crate::cell_plan::{cell_plan, targets_of, volumes};
 use crate::open_targets::OpenTarget;
 use crate::outcome::RunError;
 use crate::persist::CellWriter;
@@ -39,8 +39,8 @@ pub(crate) fn beside(
         if refuse::misfit(run, &next.cell.spec, next.engine, own).is_some() {
             continue;
         }
-        let system = schedule.system(&next.cell)?;
-        let (targets, _) = targets_of(&next, own, system.as_ref(), None);
+        let Some(system) = schedule.system(&next.cell)? else { continue };
+        let (targets, _) = targets_of(&next, own, volumes(&system, next.targets.clone()))?;
         let plan = cell_plan(run, &next, targets, None, None);
         all.push((next, plan));
     }

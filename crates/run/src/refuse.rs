@@ -7,9 +7,7 @@ use crate::outcome::RunError;
 use crate::plan::Plan;
 use crate::resolved_run::ResolvedRun;
 use crate::watch::Watch;
-use iodyno_drive::{
-    DriveError, EngineKind, INTERVAL_NS_MAX, INTERVAL_NS_MIN, INTERVALS_MAX, Medium,
-};
+use iodyno_drive::{DriveError, EngineKind, INTERVAL_NS_MAX, INTERVAL_NS_MIN, INTERVALS_MAX};
 use iodyno_notebook::CELLS_PLANNED_MAX;
 use iodyno_targets::{SysRoot, memory_available_bytes};
 use iodyno_units::{OpKind, human};
@@ -255,8 +253,8 @@ pub(crate) fn misfit(
         return Some(why);
     }
     open_targets.iter().find_map(|open_target| {
-        if let Some(why) = engine.and_then(|engine| wrong_engine(engine, open_target)) {
-            return Some(why);
+        if let Some(engine) = engine.filter(|engine| !open_target.medium.takes(*engine)) {
+            return Some(wrong_engine(engine, open_target));
         }
         if let Err(e) = nbd("", spec, open_target) {
             return Some(e.to_string());
@@ -275,9 +273,7 @@ pub(crate) fn misfit(
 /// Refuses cells whose workers' buffers, over all real targets, exceed the available memory.
 fn memory(run: &ResolvedRun, open_targets: &[OpenTarget]) -> Result<(), RunError> {
     let Some(available_bytes) = memory_available_bytes(&SysRoot::real()) else { return Ok(()) };
-    let with_buffers =
-        |p: &&OpenTarget| !matches!(p.medium, Medium::Null(_) | Medium::Model { .. });
-    let targets = open_targets.iter().filter(with_buffers).count() as u64;
+    let targets = open_targets.iter().filter(|it| it.medium.moves_bytes()).count() as u64;
     for cell in &run.cells {
         let (mut buffers, mut bytes) = (0, 0_u64);
         for CellSpec { spec, .. } in core::iter::once(cell).chain(&cell.beside) {
@@ -300,7 +296,7 @@ fn memory(run: &ResolvedRun, open_targets: &[OpenTarget]) -> Result<(), RunError
 
 /// Refuses a requested engine that does not work on this kind of target.
 fn engine(run: &ResolvedRun, open_target: &OpenTarget) -> Result<(), RunError> {
-    if !matches!(open_target.medium, Medium::File(_))
+    if open_target.medium.file().is_none()
         && (run.request.options.poll || run.request.options.plain)
     {
         let flag = if run.request.options.poll { "--poll" } else { "--plain-ring" };
@@ -309,31 +305,21 @@ fn engine(run: &ResolvedRun, open_target: &OpenTarget) -> Result<(), RunError> {
             open_target.name
         )));
     }
-    match run.request.engine.and_then(|engine| wrong_engine(engine, open_target)) {
-        None => Ok(()),
-        Some(why) => Err(RunError::Impossible(why)),
+    match run.request.engine {
+        Some(engine) if !open_target.medium.takes(engine) => {
+            Err(RunError::Impossible(wrong_engine(engine, open_target)))
+        }
+        _ => Ok(()),
     }
 }
 
-/// Why an engine does not work on a target; None if it does.
-fn wrong_engine(asked: EngineKind, open_target: &OpenTarget) -> Option<String> {
-    // `ram:`, `null:` and `model:` have their own engine, and no other works on them.
-    let own = match &open_target.medium {
-        Medium::File(_) => None,
-        Medium::Ram(_) => Some(EngineKind::Ram),
-        Medium::Null(_) => Some(EngineKind::Null),
-        Medium::Model { .. } => Some(EngineKind::Model),
-        Medium::Live { .. } => Some(EngineKind::Live),
-        Medium::Nbd(_) => Some(EngineKind::Nbd),
-    };
-    if own == Some(asked) || own.is_none() && !asked.comes_with_target() {
-        return None;
-    }
-    Some(format!(
+/// Message for an engine that does not work on a target.
+pub(crate) fn wrong_engine(asked: EngineKind, open_target: &OpenTarget) -> String {
+    format!(
         "the {} engine does not work on `{}`: leave --engine out, and the engine that suits the target is taken",
         asked.name(),
         open_target.name
-    ))
+    )
 }
 
 /// Refuses features that a workload requires and an NBD server does not advertise: the protocol forbids their use.

@@ -1,32 +1,23 @@
 //! One cell of a run: prepares its targets, drives it, gathers the evidence around it and judges it. Its targets
 //! and engines are in `cell_plan`; the order of the cells is in `schedule`.
 
-use crate::Emulated;
+mod emulated;
+mod real;
+
 use crate::cell_plan::{cell_plan, targets_of};
-use crate::foreign_activity::{Surroundings, ram_bytes};
 use crate::open_targets::{OpenTarget, target_name};
 use crate::outcome::RunError;
 use crate::over_ranks::{self, StartOverRanks};
-use crate::page_cache;
 use crate::parallel_cells;
-use crate::persist::CellWriter;
 use crate::refuse;
-use crate::resolved_run::ResolvedRun;
-use crate::schedule::{Schedule, Task, record};
+use crate::schedule::{Task, record};
 use crate::step_context::StepContext;
-use crate::verified;
-use crate::watch::{Phase, Watch};
-use iodyno_drive::engine::live::CompletionHandle;
-use iodyno_drive::{DriveError, Medium, StartTogether, calibrate, drive_carried};
-use iodyno_live::served::Live;
+use iodyno_drive::{CellPlan, Medium, StartTogether};
 use iodyno_measure::verdict::judge;
-use iodyno_measure::{Cell, Ended, Evidence, Place, Verification};
-use iodyno_units::{OpKind, human};
-use iodyno_workload::{CellSpec, Content, NewFile, Spec};
+use iodyno_measure::{Cell, Evidence, Place, Verification};
+use iodyno_units::OpKind;
+use iodyno_workload::{CellSpec, Content, Spec};
 use std::sync::Arc;
-
-/// Duration of the calibration on the null engine, ns.
-const CALIBRATION_NS: u64 = 100_000_000;
 
 /// Measures one cell. Returns each target's cell, and the merged one if there are several. A cell that does not
 /// fit its targets yields a record instead.
@@ -55,192 +46,75 @@ fn own_cells(
     task: &Task,
     start: Option<&Arc<StartOverRanks>>,
 ) -> Result<Vec<Cell>, RunError> {
-    let StepContext { run, open_targets, schedule, watch, .. } = on;
-    let beside = parallel_cells::beside(run, task, open_targets, schedule)?;
-    let open_targets = &mut open_targets[task.targets.clone()];
-    let (cell, spec) = (&task.cell, &task.cell.spec);
+    let beside = parallel_cells::beside(on.run, task, on.open_targets, on.schedule)?;
     if let Some(place) = &task.place {
-        let own = refuse::misfit(run, spec, task.engine, open_targets);
+        let open_targets = &on.open_targets[task.targets.clone()];
+        let own = refuse::misfit(on.run, &task.cell.spec, task.engine, open_targets);
         // If one rank can't issue it, no rank does.
-        let of_all = if start.is_some() { run.process.ranks.all(&own)? } else { vec![own] };
+        let of_all = if start.is_some() { on.run.process.ranks.all(&own)? } else { vec![own] };
         if let Some(why) = of_all.into_iter().flatten().next() {
             return Ok(vec![skipped(task, place, open_targets, why)]);
         }
     }
-    let system = schedule.system(cell)?;
-    let is_live = run.emulated.as_ref().is_some_and(|emulated| emulated.live);
-    let mut served = None;
-    if let Some(system) = &system {
-        watch.phase(Phase::Preparing);
-        if is_live {
-            served = Some(Emulated::served(system, cell).map_err(RunError::Impossible)?);
-        }
-    } else {
-        for (number, open_target) in task.targets.clone().zip(&mut *open_targets) {
-            // The first workload speaks for all on its target.
-            let mut own = core::iter::once(cell).chain(&cell.beside);
-            if let Some(load) = own.find(|load| load.is_on(number)) {
-                open_target.renew(&load.spec)?;
-                verified::ready(run, load, open_target);
-            }
-        }
-    }
-    let media = served.as_ref().map(|(_, media)| media.as_slice());
-    let (mut targets, mut choices) = targets_of(task, open_targets, system.as_ref(), media);
-    if start.is_some() {
-        over_ranks::agree_on_engines(run, cell.part, &mut targets, &mut choices)?;
-    }
-    let calibration = calibrated(run, spec, &open_targets[0].medium, schedule, watch)?;
-    let mut plan = cell_plan(run, task, targets, schedule.walks(task), on.events);
-    plan.start = start.map(|start| Arc::clone(start) as Arc<dyn StartTogether>);
-
-    // One entry per target and workload: the target's number, and the workload.
-    let loads: Vec<(usize, &CellSpec)> = plan
-        .targets
-        .iter()
-        .enumerate()
-        .map(|(i, t)| (t.number as usize, plan.cell_on(i)))
-        .collect();
-    let inspections: Vec<_> =
-        loads.iter().map(|(target, _)| open_targets[*target].inspection.clone()).collect();
-    let uncached = |(target, load): &(usize, &CellSpec)| {
-        let CellSpec { spec, drop_cache, .. } = load;
-        let open_target = &open_targets[*target];
-        if let Some(what) = drop_cache {
-            page_cache::drop_range(open_target, spec, *what);
-        }
-        page_cache::Before::drop_range(open_target, spec)
-    };
-    let uncached: Vec<_> = loads.iter().map(uncached).collect();
-    let before = system.is_none().then(|| Surroundings::before(&inspections));
-    let mut writer =
-        CellWriter::new(on.writer, watch, &run.process.ranks, on.first_index, task.position);
-    let mut cells = match schedule.carried_for(task, &plan)? {
-        Some(carried) => drive_carried(&plan, carried, &run.process.stop, &mut writer)?,
-        None => parallel_cells::drive(run, task, &plan, beside, schedule, &mut writer)?,
-    };
-    let hangs = cells.iter().any(|cell| cell.ended == Ended::Hung);
-    match before {
-        // Reading a hung target would block this thread, too.
-        Some(before) if !hangs => {
-            let after = Surroundings::after(&inspections);
-            let companions = start.map(|start| start.companions(&inspections, &cells));
-            let companions = companions.transpose()?.unwrap_or_default();
-            after.judge(&before, &inspections, &mut cells, &companions);
-        }
-        Some(_) => {}
-        None => {
-            let states = schedule.states(task).into_iter().enumerate().skip(task.targets.start);
-            for ((volume, state), done) in states.zip(&mut cells) {
-                let is_skew_missing = |of: &Emulated| of.is_skew_missing(volume, &task.cell.spec);
-                done.evidence.skew_missing =
-                    task.place.is_none() && run.emulated.as_ref().is_some_and(is_skew_missing);
-                done.facts.insert("state".to_owned(), state.clone());
-                done.evidence.device_state = Some(state);
-            }
-        }
-    }
-    if let Some((live, _)) = &served {
-        record_lateness(live, &mut cells);
-    }
-    if system.is_none() {
-        // First note the trims of all simultaneous workloads: each may read what another trimmed.
-        for ((target, load), done) in loads.iter().zip(&cells) {
-            open_targets[*target].note_trims(&load.spec, done);
-        }
-    }
-    for (index, (done, why)) in cells.iter_mut().zip(choices).enumerate() {
-        let (target, load) = loads[index];
-        let (open_target, spec) = (&mut open_targets[target], &load.spec);
-        if system.is_none() {
-            done.evidence.ram_bytes = ram_bytes();
-            done.evidence.trimmed_bytes = open_target.trimmed_bytes;
-            if let Some(before) = uncached[index].as_ref().filter(|_| !hangs) {
-                before.record(done);
-            }
-            open_target.record_evidence(spec, &mut done.evidence);
-            if spec.issues(OpKind::Read) && !hangs {
-                open_target.sample(cell.seed, spec, &mut done.evidence);
-            }
-            done.facts.insert("engine.why".to_owned(), why);
-            let file = match spec.new_file() {
-                NewFile::Written => None,
-                NewFile::Allocated => {
-                    Some("its space was reserved, and never written, before the cell")
-                }
-                NewFile::Empty => {
-                    Some("empty before the cell: writes allocate space and make it longer")
-                }
-            };
-            done.facts.extend(file.map(|words| ("file".to_owned(), words.to_owned())));
-            let pinned = run.request.processors.as_ref().map(ToString::to_string);
-            done.facts.extend(pinned.map(|list| ("processors".to_owned(), list)));
-        }
-        let others =
-            loads.iter().enumerate().filter(|(at, other)| *at != index && other.0 == target);
-        done.evidence.beside = others.map(|(_, (_, load))| load.workload.clone()).collect();
-        record_unverified(spec, done);
-        record_replay(done);
-        open_target.verified.note(done);
-        if system.is_none() {
-            open_target.note_writes(spec, done);
-        }
-    }
-    let is_null = matches!(open_targets[0].medium, Medium::Null(_));
-    Ok(judged(cells, calibration, is_null))
-}
-
-/// The generator's cost with this workload, in ns per operation, and its maximum IOPS. None on the null engine,
-/// which measures it itself, and for emulated devices.
-fn calibrated(
-    run: &ResolvedRun,
-    spec: &Spec,
-    medium: &Medium,
-    schedule: &mut Schedule<'_>,
-    watch: &mut dyn Watch,
-) -> Result<Option<(f64, f64)>, DriveError> {
-    if run.emulated.is_some() || matches!(medium, Medium::Null(_)) {
-        return Ok(None);
-    }
-    watch.phase(Phase::Calibrating);
-    let capacity_bytes = medium.capacity_bytes();
-    let measure = || calibrate(spec, run.request.seed, capacity_bytes, run.clock, CALIBRATION_NS);
-    schedule.calibrated(spec, measure).map(Some)
-}
-
-/// Adds their verdicts to the cells.
-fn judged(mut cells: Vec<Cell>, calibration: Option<(f64, f64)>, is_null: bool) -> Vec<Cell> {
+    let is_live = on.run.emulated.as_ref().is_some_and(|emulated| emulated.live);
+    let mut cells = match on.schedule.system(&task.cell)? {
+        None => real::measure(on, task, start),
+        Some(system) if is_live => emulated::serve(on, task, start, &system),
+        Some(system) => emulated::simulate(on, task, start, &system, beside),
+    }?;
     for done in &mut cells {
-        if let Some((ns_per_io, ceiling_iops)) = calibration {
-            done.evidence.generator_ns_per_io = Some(ns_per_io);
-            done.evidence.generator_ceiling_iops = Some(ceiling_iops);
-        } else if is_null && done.total().ops() > 0 {
-            let ns = done.resources.cpu_seconds() * 1e9 / done.total().ops() as f64;
-            done.evidence.generator_ns_per_io = Some(ns);
-        }
         done.verdicts = judge(done);
     }
-    cells
+    Ok(cells)
 }
 
-/// Records, for each volume, how late completions were compared with the model's times.
-fn record_lateness(live: &Live<CompletionHandle>, cells: &mut [Cell]) {
-    let counts = live.look(|_, _, counts| counts.to_vec());
-    for (counts, cell) in counts.iter().zip(cells) {
-        let lateness = &counts.lateness;
-        cell.evidence.emulated_live = true;
-        let share = |count: u64| Some(count as f64 / lateness.count().max(1) as f64);
-        cell.evidence.late_share = share(counts.late);
-        cell.evidence.late_away_share = share(counts.late_away);
-        let words = [("p50", 0.5), ("p99", 0.99)].into_iter().filter_map(|(name, q)| {
-            let ns = lateness.supported_quantile_ns(q)?;
-            Some(format!("{name} {}", human::time_ns(ns as f64)))
-        });
-        let words = words.collect::<Vec<_>>().join(", ");
-        if !words.is_empty() {
-            cell.facts.insert("late".to_owned(), format!("{words} after the model"));
-        }
+/// The plan of a task on these media, one for each of its targets, and the reason for each engine.
+fn planned(
+    on: &mut StepContext<'_, '_>,
+    task: &Task,
+    start: Option<&Arc<StartOverRanks>>,
+    media: Vec<Medium>,
+) -> Result<(CellPlan, Vec<String>), RunError> {
+    let open_targets = &on.open_targets[task.targets.clone()];
+    let (mut targets, mut choices) = targets_of(task, open_targets, media)?;
+    if start.is_some() {
+        over_ranks::agree_on_engines(on.run, task.cell.part, &mut targets, &mut choices)?;
     }
+    let mut plan = cell_plan(on.run, task, targets, on.schedule.walks(task), on.events);
+    plan.start = start.map(|start| Arc::clone(start) as Arc<dyn StartTogether>);
+    Ok((plan, choices))
+}
+
+/// A workload on one target: each has a cell.
+#[derive(Clone, Copy)]
+struct Load<'a> {
+    /// Number of the target in the task.
+    target: usize,
+    cell: &'a CellSpec,
+}
+
+/// The workload of each cell of a plan.
+fn loads(plan: &CellPlan) -> Vec<Load<'_>> {
+    let targets = plan.targets.iter().enumerate();
+    targets
+        .map(|(i, target)| Load { target: target.number as usize, cell: plan.cell_on(i) })
+        .collect()
+}
+
+/// Records the evidence that cells on all kinds of targets have.
+fn record_evidence(
+    loads: &[Load<'_>],
+    index: usize,
+    open_target: &mut OpenTarget,
+    done: &mut Cell,
+) {
+    let Load { target, cell } = loads[index];
+    let others =
+        loads.iter().enumerate().filter(|(at, other)| *at != index && other.target == target);
+    done.evidence.beside = others.map(|(_, other)| other.cell.workload.clone()).collect();
+    record_unverified(&cell.spec, done);
+    record_replay(done);
+    open_target.verified.note(done);
 }
 
 /// Records the facts of a replay: which trace it issued.

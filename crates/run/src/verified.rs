@@ -10,7 +10,7 @@ use crate::open_targets::OpenTarget;
 use crate::outcome::RunError;
 use crate::resolved_run::ResolvedRun;
 use iodyno_drive::Medium;
-use iodyno_drive::verify::{VerifyMap, Written};
+use iodyno_drive::verify::{Known, VerifyMap, Written};
 use iodyno_method::Budget;
 use iodyno_nbd::client::{Address, Blocking, Uri};
 use iodyno_nbd::{CmdFlags, Kind as NbdKind};
@@ -144,8 +144,8 @@ pub(crate) fn announce(
         }
         let mut known = match (verified.laid_out, &verified.before) {
             (Some(_), _) => {
-                VerifyMap::new(capacity_bytes, unit_bytes, verified.stamp, (None, true, false))
-                    .written(true)
+                let known = Known { laid_out: true, ..Known::default() };
+                VerifyMap::new(capacity_bytes, unit_bytes, verified.stamp, known).written(true)
             }
             (None, Some(before)) => Written::clone(before),
             (None, None) => Written::nothing(unit_bytes, units as usize),
@@ -158,8 +158,7 @@ pub(crate) fn announce(
 
 /// Before a cell that verifies: creates the map against which it is checked.
 pub(crate) fn ready(run: &ResolvedRun, cell: &CellSpec, open_target: &mut OpenTarget) {
-    let has_bytes = !matches!(open_target.medium, Medium::Null(_) | Medium::Model { .. });
-    if !verifies(&cell.spec) || !has_bytes {
+    if !verifies(&cell.spec) || !open_target.medium.moves_bytes() {
         if cell.spec.changes_content() {
             open_target.verified.forget();
         }
@@ -177,11 +176,11 @@ pub(crate) fn ready(run: &ResolvedRun, cell: &CellSpec, open_target: &mut OpenTa
     let flushes = |spec: &Spec| {
         spec.issues(OpKind::Flush) || spec.flush_every() > 0 || spec.fua() > Percent::ZERO
     };
-    let known = (
-        verified.before.clone(),
-        verified.laid_out == Some(unit_bytes),
-        run.loads().any(|c| flushes(&c.spec)),
-    );
+    let known = Known {
+        before: verified.before.clone(),
+        laid_out: verified.laid_out == Some(unit_bytes),
+        flushes: run.loads().any(|c| flushes(&c.spec)),
+    };
     let capacity_bytes = open_target.medium.capacity_bytes();
     verified.map =
         Some(Arc::new(VerifyMap::new(capacity_bytes, unit_bytes, verified.stamp, known)));
@@ -206,9 +205,8 @@ fn unit_bytes(run: &ResolvedRun, cell: &CellSpec, open_target: &OpenTarget) -> u
 
 /// The map for a target that is new and empty in each cell.
 pub(crate) fn fresh(spec: &Spec, capacity_bytes: u64) -> Option<Arc<VerifyMap>> {
-    let known = (None, false, false);
     let unit_bytes = spec.verify_unit_bytes();
-    let map = || VerifyMap::new(capacity_bytes, unit_bytes, FRESH_STAMP, known);
+    let map = || VerifyMap::new(capacity_bytes, unit_bytes, FRESH_STAMP, Known::default());
     verifies(spec).then(|| Arc::new(map()))
 }
 

@@ -99,16 +99,6 @@ impl Candidate {
     }
 }
 
-/// Default number of members: that of the study of RAID adapters.
-pub const fn usual_width(level: Level) -> u32 {
-    match level {
-        Level::Raid0 | Level::Jbod => 1,
-        Level::Raid1 | Level::Raid10 => 2,
-        Level::Raid5 => 3,
-        Level::Raid6 => 4,
-    }
-}
-
 struct Host {
     name: String,
     system: DescribedSystem,
@@ -148,7 +138,7 @@ pub fn candidates(choice: &Choice) -> Result<Vec<Candidate>, RunError> {
         };
         for host in of_device.into_iter().chain(&own) {
             for &level in levels {
-                let members = choice.width.unwrap_or(usual_width(level));
+                let members = choice.width.unwrap_or(level.least_members() as u32);
                 match candidate(host, (name, device), level, members, &mut files) {
                     Ok(candidate) => all.push(candidate),
                     Err(why) => refused = refused.or(Some(why)),

@@ -4,8 +4,9 @@ use crate::candidate::Candidate;
 use crate::lab::{Lab, together};
 use crate::row::Row;
 use crate::search::Count;
-use crate::simulate::{Arrays, Condition, Effort, Measured, run};
+use crate::simulate::{Arrays, Condition, Effort, How, Measured, State, run};
 
+use iodyno_drive::Length;
 use iodyno_raid::Level;
 use iodyno_run::RunError;
 use iodyno_workload::Spec;
@@ -14,7 +15,7 @@ const MS: u64 = 1_000_000;
 /// Queue depths of sequential cells, per array.
 pub const SEQUENTIAL_DEPTHS: [u32; 4] = [1, 24, 48, 96];
 /// Ramp and window of a sequential cell, ns.
-const SEQUENTIAL_NS: (u64, u64) = (60 * MS, 60 * MS);
+const SEQUENTIAL: Length = Length { ramp_ns: 60 * MS, window_ns: 60 * MS };
 
 /// Details of the recommended system.
 #[derive(Clone, Debug)]
@@ -106,12 +107,18 @@ pub(crate) fn detail(lab: &Lab<'_>, of: &Candidate, row: &Row) -> Result<Detail,
     let done = together(&jobs, |job| {
         Ok(match *job {
             Job::If(condition) => {
-                let measured = lab.cell(of, count, share_iops, (Effort::Shown, condition))?;
+                let measured =
+                    lab.cell(of, count, share_iops, How { effort: Effort::Shown, condition })?;
                 let holds = measured.holds(share_iops, demand);
                 Done::If(WhatIf { condition, measured, holds })
             }
             Job::CacheOff => {
-                let off = lab.cell(of, count, share_iops, (Effort::Shown, Condition::CacheOff))?;
+                let off = lab.cell(
+                    of,
+                    count,
+                    share_iops,
+                    How { effort: Effort::Shown, condition: Condition::CacheOff },
+                )?;
                 let highest = if off.holds(share_iops, demand) {
                     Some(lab.highest(of, count, share_iops, Condition::CacheOff)?.0)
                 } else {
@@ -164,5 +171,5 @@ fn in_order(
     let arrays = Arrays { of, arrays: count.arrays, all_arrays: count.arrays };
     lab.count_cell();
     let target = arrays.target(Condition::Whole);
-    Ok(run(&target, spec, SEQUENTIAL_NS, Condition::Whole.alone(), lab.stop)?.bytes_per_s)
+    Ok(run(&target, spec, SEQUENTIAL, State::WHOLE, lab.stop)?.bytes_per_s)
 }

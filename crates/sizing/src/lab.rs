@@ -4,7 +4,8 @@ use crate::candidate::Candidate;
 use crate::demand::Demand;
 use crate::row::Trial;
 use crate::search::{Count, highest_rate};
-use crate::simulate::{Arrays, Condition, Effort, Measured, run, under};
+use crate::simulate::{Arrays, Condition, Effort, How, Measured, State, run, under};
+use iodyno_drive::Length;
 use iodyno_drive::parallel::{at_once, processors};
 use iodyno_run::RunError;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Queue depth at which the textbook's device rate is taken: enough to saturate a device.
 const DEVICE_DEPTH: u32 = 128;
-const RAMP_AND_WINDOW_NS: (u64, u64) = (50_000_000, 50_000_000);
+const LENGTH: Length = Length { ramp_ns: 50_000_000, window_ns: 50_000_000 };
 /// Step by which a rate is lowered if a longer cell does not hold it.
 const CONFIRM_STEP_SHARE: f64 = 0.015;
 
@@ -31,17 +32,11 @@ impl Lab<'_> {
         of: &Candidate,
         count: Count,
         rate_iops: f64,
-        (effort, condition): (Effort, Condition),
+        how: How,
     ) -> Result<Measured, RunError> {
         let (arrays, all_arrays) = (count.arrays, count.units * count.arrays);
         self.count_cell();
-        under(
-            self.demand,
-            Arrays { of, arrays, all_arrays },
-            rate_iops,
-            (effort, condition),
-            self.stop,
-        )
+        under(self.demand, Arrays { of, arrays, all_arrays }, rate_iops, how, self.stop)
     }
 
     /// Condition under which the demand must be met.
@@ -64,7 +59,7 @@ impl Lab<'_> {
     ) -> Result<(f64, Vec<Trial>), RunError> {
         let mut trials = Vec::new();
         let found = highest_rate(holds_iops, &mut |iops| {
-            let measured = self.cell(of, count, iops, (Effort::Search, condition))?;
+            let measured = self.cell(of, count, iops, How { effort: Effort::Search, condition })?;
             let tried = measured.tried(iops, self.demand);
             trials.push(Trial { arrays: count.arrays, offered_iops: iops, measured });
             Ok::<_, RunError>(tried)
@@ -72,7 +67,8 @@ impl Lab<'_> {
         // Near the limit the highest trials may hold by chance, so longer cells decide.
         let mut highest = found;
         while highest > holds_iops {
-            let measured = self.cell(of, count, highest, (Effort::Shown, condition))?;
+            let measured =
+                self.cell(of, count, highest, How { effort: Effort::Shown, condition })?;
             let holds = measured.holds(highest, self.demand);
             trials.retain(|trial| trial.offered_iops.total_cmp(&highest).is_ne());
             trials.push(Trial { arrays: count.arrays, offered_iops: highest, measured });
@@ -98,9 +94,9 @@ pub(crate) fn together<J: Sync, T: Send + Sync>(
 pub(crate) fn device_iops(lab: &Lab<'_>, device: &str) -> Result<f64, RunError> {
     let wrong = |why: String| RunError::Impossible(why);
     // A closed loop, without the demand's rate.
-    let spec = lab.demand.spec.for_calibration(RAMP_AND_WINDOW_NS.1);
+    let spec = lab.demand.spec.for_calibration(LENGTH.window_ns);
     let spec = spec.with_threads(1).and_then(|s| s.with_depth(DEVICE_DEPTH)).map_err(wrong)?;
     lab.count_cell();
     let target = format!("model:{device}");
-    Ok(run(&target, spec, RAMP_AND_WINDOW_NS, Condition::Whole.alone(), lab.stop)?.iops.max(1.0))
+    Ok(run(&target, spec, LENGTH, State::WHOLE, lab.stop)?.iops.max(1.0))
 }

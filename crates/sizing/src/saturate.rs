@@ -3,8 +3,9 @@
 
 use crate::candidate::Candidate;
 use crate::lab::together;
-use crate::simulate::{Arrays, Condition, Measured, run};
+use crate::simulate::{Arrays, Condition, Measured, State, run};
 use crate::terminal::{EMULATED, LABEL, level, rate};
+use iodyno_drive::Length;
 use iodyno_measure::statistics::knee::{AttachedRate, saturation};
 use iodyno_page::terminal::{Lines, Style};
 use iodyno_run::RunError;
@@ -26,8 +27,7 @@ struct Load {
     addresses: &'static str,
     /// Outstanding operations per array, from its number of devices.
     depth: fn(u32) -> u32,
-    ramp_ns: u64,
-    window_ns: u64,
+    length: Length,
 }
 
 /// Loads of the study's sizing table, as in `catalog/studies/ibm-sas-raid.toml`.
@@ -38,8 +38,7 @@ const LOADS: [Load; 2] = [
         block: "4KiB",
         addresses: "uniform",
         depth: |members| 16 * members,
-        ramp_ns: 100 * MS,
-        window_ns: 100 * MS,
+        length: Length { ramp_ns: 100 * MS, window_ns: 100 * MS },
     },
     Load {
         name: "W2",
@@ -47,8 +46,7 @@ const LOADS: [Load; 2] = [
         block: "1MiB",
         addresses: "sequential",
         depth: |_| 16,
-        ramp_ns: 50 * MS,
-        window_ns: 200 * MS,
+        length: Length { ramp_ns: 50 * MS, window_ns: 200 * MS },
     },
 ];
 
@@ -82,7 +80,7 @@ pub fn saturate(of: &Candidate, stop: &Arc<AtomicBool>) -> Result<Vec<Saturation
         );
         let spec = Spec::from_toml(&text).expect("this is right");
         let target = Arrays { of, arrays, all_arrays: arrays }.target(Condition::Whole);
-        run(&target, spec, (load.ramp_ns, load.window_ns), Condition::Whole.alone(), stop)
+        run(&target, spec, load.length, State::WHOLE, stop)
     })?;
     let answer = |(load, pair): (Load, &[Measured])| {
         let (all, one) = (&pair[0], &pair[1]);

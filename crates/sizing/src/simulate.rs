@@ -6,7 +6,7 @@
 use crate::candidate::Candidate;
 use crate::demand::{Demand, Limit, Loss, Tail};
 use crate::search::Tried;
-use iodyno_drive::{CellPlan, DriveError, Modelled, TargetPlan, Unobserved, drive_failing_model};
+use iodyno_drive::{CellPlan, DriveError, Length, Modelled, Unobserved, drive_failing_model};
 use iodyno_emulate::spec::{Kind, Part};
 use iodyno_emulate::usage::Snapshot;
 use iodyno_emulate::{AdapterFault, Fault, PartId, System};
@@ -15,7 +15,7 @@ use iodyno_run::explain::{Share, shares};
 use iodyno_run::{Emulated, Files, RunError, emulated};
 use iodyno_targets::TargetName;
 use iodyno_units::OpKind;
-use iodyno_workload::{CellSpec, EmulationOptions, Spec};
+use iodyno_workload::{EmulationOptions, Spec};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -100,10 +100,41 @@ pub enum Condition {
 }
 
 impl Condition {
-    /// With the usual maximum of warm-up events.
-    pub fn alone(self) -> (Self, u64) {
-        (self, CellPlan::WARM_UP_EVENTS_MAX)
+    /// Faults at the start.
+    const fn faults(self) -> &'static [Fault] {
+        const LOSE: Fault = Fault::Lose { part: PartId(0) };
+        match self {
+            Self::DeviceLost => &[LOSE],
+            Self::AdapterLost => &[Fault::Adapters(AdapterFault::Lose { adapter: 1 })],
+            Self::LinkLost => &[Fault::Adapters(AdapterFault::LinkDown { link: 0 })],
+            Self::Rebuild => &[LOSE, Fault::Replace { part: PartId(0) }],
+            Self::Whole | Self::Filled(_) | Self::CacheOff => &[],
+        }
     }
+}
+
+/// State of the system when a cell's window begins.
+#[derive(Clone, Copy, Debug)]
+pub struct State {
+    /// Failures and settings.
+    pub condition: Condition,
+    /// Limit of the warm-up, in events of SSDs.
+    pub warm_up_events_max: u64,
+}
+
+impl State {
+    /// An intact system after a warm-up with the usual limit.
+    pub const WHOLE: Self =
+        Self { condition: Condition::Whole, warm_up_events_max: CellPlan::WARM_UP_EVENTS_MAX };
+}
+
+/// How a cell under a demand is simulated.
+#[derive(Clone, Copy, Debug)]
+pub struct How {
+    /// Length of the cell.
+    pub effort: Effort,
+    /// Failures and settings.
+    pub condition: Condition,
 }
 
 impl From<Loss> for Condition {
@@ -146,16 +177,14 @@ pub struct Measured {
 }
 
 impl Measured {
-    fn of(modelled: &Modelled, system: &System) -> Self {
-        let mut all = modelled.cells[0].clone();
-        modelled.cells[1..].iter().for_each(|cell| all.merge(cell));
-        let summary = Summary::of(&all);
+    fn of(modelled: &Modelled) -> Self {
+        let system = modelled.machine.system();
+        let summary = Summary::of(&modelled.merged());
         let of_kind = |kind: &KindSummary| {
             let get = |tail: Tail| kind.response_time.get(Quantity::Quantile(tail.quantile()));
             (kind.kind, get(Tail::P99), get(Tail::P999))
         };
-        let counts =
-            modelled.usage.volumes.iter().filter_map(|v| v.counts).reduce(|a, b| a.plus(&b));
+        let counts = modelled.flash_counts();
         let flash_devices =
             system.devices().filter(|d| matches!(d.device.kind, Kind::Flash(_))).count();
         let write_bytes = counts.map(|counts| counts.host_pages as f64 * 4096.0);
@@ -272,7 +301,7 @@ pub fn under(
     demand: &Demand,
     arrays: Arrays<'_>,
     rate_iops: f64,
-    (effort, condition): (Effort, Condition),
+    How { effort, condition }: How,
     stop: &Arc<AtomicBool>,
 ) -> Result<Measured, RunError> {
     let spec = demand
@@ -289,8 +318,10 @@ pub fn under(
     let ramp_ns = ramp_ns.max((turns * cache_turn_ns(demand, arrays, rate_iops)) as u64);
     let has_disks = matches!(arrays.of.device.device.kind, Kind::Disk(_));
     let (ramps, windows, least_ns) = effort.times(has_disks);
-    let lengths_ns = (ramps * ramp_ns, (windows * window_ns).max(least_ns));
-    run(&arrays.target(condition), spec, lengths_ns, (condition, events_max), stop)
+    let length =
+        Length { ramp_ns: ramps * ramp_ns, window_ns: (windows * window_ns).max(least_ns) };
+    let state = State { condition, warm_up_events_max: events_max };
+    run(&arrays.target(condition), spec, length, state, stop)
 }
 
 /// Minimum operations of a window: fewer if they are large, since each of these costs as much as many small ones.
@@ -317,14 +348,13 @@ fn cache_turn_ns(demand: &Demand, arrays: Arrays<'_>, rate_iops: f64) -> f64 {
 /// As [`under`].
 pub fn run(
     target: &str,
-    spec: Spec,
-    (ramp_ns, window_ns): (u64, u64),
-    (condition, warm_up_events_max): (Condition, u64),
+    mut spec: Spec,
+    length: Length,
+    state: State,
     stop: &Arc<AtomicBool>,
 ) -> Result<Measured, RunError> {
     let wrong = |why: String| RunError::Impossible(why);
-    let mut spec =
-        spec.with_ramp(ramp_ns).and_then(|spec| spec.with_time(window_ns)).map_err(wrong)?;
+    let condition = state.condition;
     let mut options = EmulationOptions::default();
     if let Condition::Filled(share) = condition {
         options.fill = Some(share);
@@ -336,26 +366,13 @@ pub fn run(
         // The state after the partner has taken over.
         adapters.failover_ns = 0;
     }
-    let system = found.before(&spec, &options);
-    let targets = (0..).zip(&found.volumes);
-    let targets = targets.map(|(n, volume)| TargetPlan::model(volume.name.clone(), &system, n));
-    let mut cell = CellSpec::new(target, spec);
-    (cell.interval_ns, cell.errors_max) = (Some(ramp_ns.max(window_ns)), u64::MAX);
-    let mut plan = CellPlan::new(cell, targets.collect());
-    plan.warm_up_events_max = Some(warm_up_events_max);
-    let (lose, replace) = (Fault::Lose { part: PartId(0) }, Fault::Replace { part: PartId(0) });
-    let faults: &[Fault] = match condition {
-        Condition::DeviceLost => &[lose],
-        Condition::AdapterLost => &[Fault::Adapters(AdapterFault::Lose { adapter: 1 })],
-        Condition::LinkLost => &[Fault::Adapters(AdapterFault::LinkDown { link: 0 })],
-        Condition::Rebuild => &[lose, replace],
-        _ => &[],
-    };
-    let modelled = drive_failing_model(&plan, faults, stop, &mut Unobserved)?;
+    let mut plan = found.experiment(target, spec, length, &options)?;
+    plan.warm_up_events_max = Some(state.warm_up_events_max);
+    let modelled = drive_failing_model(&plan, condition.faults(), stop, &mut Unobserved)?;
     if stop.load(Ordering::Relaxed) {
         return Err(RunError::Interrupted);
     }
-    Ok(Measured::of(&modelled, &system))
+    Ok(Measured::of(&modelled))
 }
 
 /// Builds the emulated system of a target.

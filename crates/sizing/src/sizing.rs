@@ -8,7 +8,7 @@ use crate::lab::{Lab, device_iops, together};
 use crate::price::Prices;
 use crate::row::{Highest, Life, Missed, Row, Trial};
 use crate::search::{Bounds, Count, Found, fewest};
-use crate::simulate::{Effort, Measured, WORKS_AHEAD};
+use crate::simulate::{Effort, How, Measured, WORKS_AHEAD};
 use crate::textbook::Textbook;
 use iodyno_emulate::spec::Kind;
 use iodyno_raid::Level;
@@ -175,7 +175,12 @@ fn confirmed(
     let all_arrays_min = demand.capacity_bytes.div_ceil(of.array_bytes.max(1)) as u32;
     let mut tried = |count: Count| {
         let share_iops = demand.rate_iops / f64::from(count.units);
-        let measured = lab.cell(of, count, share_iops, (Effort::Confirm, lab.base()))?;
+        let measured = lab.cell(
+            of,
+            count,
+            share_iops,
+            How { effort: Effort::Confirm, condition: lab.base() },
+        )?;
         let holds = measured.holds(share_iops, demand);
         row.trials
             .retain(|t| t.arrays != count.arrays || t.offered_iops.total_cmp(&share_iops).is_ne());
@@ -271,7 +276,7 @@ fn one(
     let mut trials: Vec<Trial> = Vec::new();
     let found = fewest(demand.rate_iops, &bounds, worth, &mut |arrays, iops| {
         let units = (demand.rate_iops / iops).round() as u32;
-        let how = (Effort::Search, lab.base());
+        let how = How { effort: Effort::Search, condition: lab.base() };
         let measured = lab.cell(of, Count { units, arrays }, iops, how)?;
         let tried = measured.tried(iops, demand);
         trials.push(Trial { arrays, offered_iops: iops, measured });
@@ -293,7 +298,8 @@ fn one(
     // A longer cell repeats the search's answer, which may be one array too few.
     let asked = loop {
         let share_iops = demand.rate_iops / f64::from(count.units);
-        let measured = lab.cell(of, count, share_iops, (Effort::Shown, lab.base()))?;
+        let measured =
+            lab.cell(of, count, share_iops, How { effort: Effort::Shown, condition: lab.base() })?;
         let holds = measured.holds(share_iops, demand);
         let (arrays, offered_iops) = (count.arrays, share_iops);
         trials.push(Trial { arrays, offered_iops, measured: measured.clone() });
@@ -355,7 +361,12 @@ fn look(
     if with_curve {
         for share in CURVE_SHARES {
             let offered_iops = highest * share;
-            let measured = lab.cell(of, row.count, offered_iops, (Effort::Search, lab.base()))?;
+            let measured = lab.cell(
+                of,
+                row.count,
+                offered_iops,
+                How { effort: Effort::Search, condition: lab.base() },
+            )?;
             trials.push(Trial { arrays: row.count.arrays, offered_iops, measured });
         }
     }

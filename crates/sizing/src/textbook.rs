@@ -3,7 +3,7 @@
 
 use crate::candidate::Candidate;
 use crate::demand::Demand;
-use iodyno_raid::Level;
+use iodyno_raid::SmallWrite;
 
 /// Result of the formula N × IOPS / (R + w × W) for a candidate.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -18,19 +18,10 @@ pub struct Textbook {
 
 impl Textbook {
     pub(crate) fn of(device_iops: f64, of: &Candidate, demand: &Demand) -> Self {
-        let (penalty, writes) = (write_penalty(of.level), demand.write_share());
+        let SmallWrite { reads, writes } = of.level.small_write(of.members as usize);
+        let (penalty, writes) = ((reads + writes) as f64, demand.write_share());
         let on_devices = demand.rate_iops * (1.0 - writes + penalty * writes);
         let devices = (on_devices / device_iops).ceil() as u32;
         Self { device_iops, penalty, devices: devices.next_multiple_of(of.members) }
-    }
-}
-
-/// Device operations per write, as in textbooks.
-fn write_penalty(level: Level) -> f64 {
-    match level {
-        Level::Raid0 | Level::Jbod => 1.0,
-        Level::Raid1 | Level::Raid10 => 2.0,
-        Level::Raid5 => 4.0,
-        Level::Raid6 => 6.0,
     }
 }

@@ -7,7 +7,7 @@ use iodyno_raid::Level;
 use iodyno_ranks::Ranks;
 use iodyno_run::find_work;
 use iodyno_sizing::search::Count;
-use iodyno_sizing::simulate::{Arrays, Condition, Effort, under};
+use iodyno_sizing::simulate::{Arrays, Condition, Effort, How, under};
 use iodyno_sizing::{
     Choice, Demand, Limit, LogDemand, Loss, Prices, Sizing, Tail, candidates, json, page, saturate,
     size, terminal,
@@ -338,7 +338,7 @@ fn answers_are_the_smallest_that_hold() {
         let holds = |arrays: u32| {
             let on = Arrays { of, arrays, all_arrays: arrays * count.units };
             let share = rate / f64::from(count.units);
-            let how = (Effort::Soak, Condition::Whole);
+            let how = How { effort: Effort::Soak, condition: Condition::Whole };
             under(&sizing.demand, on, share, how, &stop).unwrap().holds(share, &sizing.demand)
         };
         let least = (1..count.arrays).rev().take_while(|&arrays| holds(arrays)).last();

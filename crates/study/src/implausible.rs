@@ -47,13 +47,9 @@ struct Rules<'a> {
 }
 
 /// Parity strips of a stripe; None for mirrors and other levels, which no rule compares.
-fn parity(bench: &Bench) -> Option<u32> {
-    match bench.array?.level {
-        Level::Raid0 => Some(0),
-        Level::Raid5 => Some(1),
-        Level::Raid6 => Some(2),
-        _ => None,
-    }
+fn parity(bench: &Bench) -> Option<usize> {
+    let level = bench.array?.level;
+    (level == Level::Raid0 || level.parities() > 0).then_some(level.parities())
 }
 
 /// The lowest and the highest value that the print allows, in the program's own unit.

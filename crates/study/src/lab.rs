@@ -23,9 +23,7 @@ use crate::outcome::Outcome;
 use crate::over_time::OverTime;
 use crate::study::Study;
 use crate::testbed::Bench;
-use iodyno_drive::{
-    CellPlan, Modelled, TargetPlan, Unobserved, drive_model, drive_model_after_pilot,
-};
+use iodyno_drive::{CellPlan, Modelled, Unobserved, drive_model, drive_model_after_pilot};
 use iodyno_emulate::System;
 use iodyno_emulate::spec::Written;
 use iodyno_measure::statistics::steady::{Progress as Steadiness, SteadyLimits, SteadyState};
@@ -336,10 +334,7 @@ impl Lab<'_> {
                 batches_min: Settle::BATCHES,
                 ops_min: 0,
             });
-        let volumes = 0..system.volumes.len() as u32;
-        let target =
-            |volume| TargetPlan::model(format!("{}#{volume}", system.name), system, volume);
-        Ok(CellPlan::new(cell, volumes.map(target).collect()))
+        Ok(CellPlan::on_system(cell, system, |volume| format!("{}#{volume}", system.name)))
     }
 
     fn fail(&self, key: &CellKey, why: &dyn std::fmt::Display) -> StudyError {

@@ -22,7 +22,7 @@ use crate::testbed::MemberRates;
 use crate::unit::Dimension;
 use crate::wanted::{Wanted, Workload};
 use iodyno_emulate::spec::Kind;
-use iodyno_raid::Level;
+use iodyno_raid::SmallWrite;
 use iodyno_targets::ArrayName;
 
 /// The kinds of null model.
@@ -131,13 +131,8 @@ fn of_members(study: &Study, metric: Metric, at: &CellKey, array: ArrayName) -> 
     let block = f64::from(at.block_bytes);
     let a_device = if workload.random {
         // Reads and writes of members for each write.
-        let (reads, writes) = match array.level {
-            Level::Raid1 => (0.0, f64::from(array.members)),
-            Level::Raid10 => (0.0, 2.0),
-            Level::Raid5 => (2.0, 2.0),
-            Level::Raid6 => (3.0, 3.0),
-            Level::Raid0 | Level::Jbod => (0.0, 1.0),
-        };
+        let SmallWrite { reads, writes } = array.level.small_write(array.members as usize);
+        let (reads, writes) = (reads as f64, writes as f64);
         let share = 1.0 - workload.read;
         let (read_iops, write_iops) = rates.random_iops;
         // An operation that is larger than a strip takes several members.
@@ -146,16 +141,8 @@ fn of_members(study: &Study, metric: Metric, at: &CellKey, array: ArrayName) -> 
     } else {
         let n = f64::from(array.members);
         // Reads leave parity out; flash skips it at no cost.
-        let data = match array.level {
-            Level::Raid5 => (n - 1.0) / n,
-            Level::Raid6 => (n - 2.0) / n,
-            _ => 1.0,
-        };
-        let copies = match array.level {
-            Level::Raid1 => n,
-            Level::Raid10 => 2.0,
-            _ => 1.0,
-        };
+        let data = (n - array.level.parities() as f64) / n;
+        let copies = array.level.copies(array.members as usize) as f64;
         let (read, write) = rates.bytes_per_s;
         1.0 / (workload.read / read + (1.0 - workload.read) * copies / (write * data)) / block
     };

@@ -15,6 +15,9 @@ pub enum LogDurability {
 }
 
 impl LogDurability {
+    /// All levels.
+    pub const ALL: [Self; 3] = [Self::None, Self::Batch, Self::Each];
+
     /// Name of the level, as in files.
     pub fn name(self) -> &'static str {
         self.word()

@@ -3,7 +3,7 @@
 //! are read, without a system call, from the ring that the kernel maps for the context; its layout has
 //! been stable since 2.6, and its magic number is checked.
 
-use super::{Engine, FileMedium, Wait, range_ops};
+use super::{About, Engine, Facts, FileMedium, Seat, Wait, range_ops};
 use crate::memory::Buffers;
 use iodyno_units::{Op, OpKind};
 use std::io;
@@ -57,6 +57,19 @@ struct AioRing {
     compat_features: u32,
     incompat_features: u32,
     header_length: u32,
+}
+
+pub(super) const ABOUT: About =
+    About { queues: true, blocks_on_ranges: true, is_wakeable: true, ..About::new("libaio") };
+
+/// Runs a worker on a file.
+pub(super) fn run(file: &FileMedium, seat: impl Seat) -> io::Result<()> {
+    let buffers = seat.buffers(file.memory_align_bytes as usize)?;
+    let mut engine = LibaioEngine::new(file.clone(), &buffers)?;
+    let reaps = if engine.reaps_in_user_space { "mapped ring" } else { "io_getevents" };
+    let facts = Facts::from([("libaio.completions".to_owned(), reaps.to_owned())]);
+    seat.run(&mut engine, Some(&buffers), facts);
+    Ok(())
 }
 
 /// The libaio engine of one worker.

@@ -4,7 +4,7 @@
 //! The emulated host's generator costs the time that the model states: an operation is handed over at the
 //! modelled time, and the worker's stamp follows.
 
-use super::{Engine, Wait};
+use super::{About, Engine, Facts, Seat, Wait};
 use crate::memory::Buffers;
 use iodyno_live::counts::Looks;
 use iodyno_live::poller::{self, advance};
@@ -53,6 +53,22 @@ impl Sink for CompletionHandle {
 
 fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(super) const ABOUT: About = About { queues: true, ..About::new("live") };
+
+/// Runs a worker on a volume. `first_worker` is the number of the target's first worker in the machine.
+pub(super) fn run(
+    live: &Arc<Live<CompletionHandle>>,
+    volume: u32,
+    first_worker: u32,
+    seat: impl Seat,
+) -> io::Result<()> {
+    let buffers = seat.buffers(4096)?;
+    let worker = first_worker + seat.number();
+    let mut engine = LiveEngine::new(Arc::clone(live), volume, worker, &buffers);
+    seat.run(&mut engine, Some(&buffers), Facts::new());
+    Ok(())
 }
 
 /// The live engine of one worker.

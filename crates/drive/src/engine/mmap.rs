@@ -5,7 +5,7 @@
 //! installs a handler that puts a page of zeroes under the faulting address and records the fault,
 //! so that the operation counts as failed and the process survives.
 
-use super::{Engine, FileMedium, Wait, negative_errno, range_ops};
+use super::{About, Engine, Facts, FileMedium, Seat, Wait, negative_errno, range_ops};
 use crate::memory::Buffers;
 use iodyno_units::{Op, OpKind};
 use std::cell::Cell;
@@ -52,6 +52,25 @@ fn install_handler() {
             libc::sigaction(libc::SIGBUS, &raw const action, std::ptr::null_mut());
         }
     });
+}
+
+pub(super) const ABOUT: About = About { maps: true, ..About::new("mmap") };
+
+/// Runs a worker on a mapped file.
+pub(super) fn run(file: &FileMedium, seat: impl Seat) -> io::Result<()> {
+    if file.uncached {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "mmap leaves the data that it accesses in the page cache: leave uncached=yes out, or use another engine",
+        ));
+    }
+    let buffers = seat.buffers(file.memory_align_bytes as usize)?;
+    let mut engine = MmapEngine::new(file.clone(), &buffers)?;
+    let sync = engine.map_sync() == Some(true);
+    let flag = if sync { "MAP_SYNC" } else { "MAP_SHARED" };
+    let facts = Facts::from([("mmap.flags".to_owned(), flag.to_owned())]);
+    seat.run(&mut engine, Some(&buffers), facts);
+    Ok(())
 }
 
 /// The mmap engine of one worker.

@@ -4,9 +4,13 @@
 //! One turn of the loop: `queue` each operation into its slot, `turn` once (submits them and waits as requested;
 //! occasionally preceded by `submit`, to be stamped separately), `drain` the completions. An engine never allocates,
 //! locks, logs or formats in these calls.
+//!
+//! An engine is a file of this folder: its properties (`ABOUT`), its set-up for a worker (`run`), and its
+//! implementation of [`Engine`]. It is registered here, in [`EngineKind`] and, if it works on files, [`FileEngine`].
 
 pub mod libaio;
 pub mod live;
+mod medium;
 pub mod mmap;
 pub mod nbd;
 pub mod null;
@@ -16,17 +20,13 @@ pub mod ram;
 pub mod range_ops;
 pub mod uring;
 
-use iodyno_emulate::System;
-use iodyno_live::served::Live;
-use iodyno_units::Op;
-use live::CompletionHandle;
-use nbd::NbdMedium;
-use serde::{Deserialize, Serialize};
-use std::io;
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
+pub use medium::{FileMedium, Medium, NvmeNamespace};
 
-use crate::memory::Region;
+use crate::memory::Buffers;
+use iodyno_units::Op;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io;
 
 /// Maximum time for which a turn may block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +85,72 @@ pub trait Engine {
     }
 }
 
+/// Properties of an engine. Each engine's file has one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct About {
+    /// Name on the command line and in results.
+    pub name: &'static str,
+    /// Names in other tools.
+    pub aliases: &'static [&'static str],
+    /// Whether a worker can have several operations outstanding.
+    pub queues: bool,
+    /// Whether it moves data only within the process, without the kernel or a device.
+    pub in_process: bool,
+    /// Whether it maps the target. O_DIRECT does not apply then.
+    pub maps: bool,
+    /// Whether trims and zeroes of a file have no asynchronous form, though other operations do. Each operation is then
+    /// submitted separately, so that it does not include the time of others of a batch in the system call.
+    pub blocks_on_ranges: bool,
+    /// Whether a worker waits in a system call that a signal may interrupt. False if it waits in the operation itself:
+    /// the signal could make the operation fail.
+    pub is_wakeable: bool,
+    /// Remedy for a failed set-up, or empty.
+    pub hint: fn(&io::Error) -> &'static str,
+}
+
+impl About {
+    /// An engine without special properties, with one operation outstanding per worker.
+    const fn new(name: &'static str) -> Self {
+        Self {
+            name,
+            aliases: &[],
+            queues: false,
+            in_process: false,
+            maps: false,
+            blocks_on_ranges: false,
+            is_wakeable: false,
+            hint: |_| "",
+        }
+    }
+}
+
+/// The engine of virtual time, which has no workers of its own: `model/` drives all of them.
+const MODEL: About = About { queues: true, ..About::new("model") };
+
+/// Facts of an engine in effect, by name.
+pub(crate) type Facts = BTreeMap<String, String>;
+
+/// A worker that waits for its engine.
+pub(crate) trait Seat: Sized {
+    /// Number of the worker on its target.
+    fn number(&self) -> u32;
+
+    /// Maximum number of operations in flight.
+    fn slots(&self) -> u32;
+
+    /// Length of the longest block, bytes.
+    fn block_bytes_max(&self) -> u32;
+
+    /// Options of the engine.
+    fn options(&self) -> EngineOptions;
+
+    /// Allocates the worker's buffers, filled with its content.
+    fn buffers(&self, align_bytes: usize) -> io::Result<Buffers>;
+
+    /// Runs the worker. Without buffers, no bytes move.
+    fn run<E: Engine>(self, engine: &mut E, buffers: Option<&Buffers>, facts: Facts);
+}
+
 /// Engines, named as in `--engine` and in results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -109,6 +175,46 @@ pub enum EngineKind {
     Nbd,
 }
 
+/// Engines of files and devices, among which a user may choose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileEngine {
+    /// io_uring; on an NVMe namespace behind its character device, NVMe commands by io_uring.
+    Uring,
+    /// Linux native asynchronous I/O.
+    Libaio,
+    /// pread and pwrite.
+    Psync,
+    /// A mapping.
+    Mmap,
+}
+
+impl FileEngine {
+    /// The same engine among all.
+    pub const fn kind(self) -> EngineKind {
+        match self {
+            Self::Uring => EngineKind::Uring,
+            Self::Libaio => EngineKind::Libaio,
+            Self::Psync => EngineKind::Psync,
+            Self::Mmap => EngineKind::Mmap,
+        }
+    }
+
+    fn run(self, file: &FileMedium, seat: impl Seat) -> io::Result<()> {
+        if file.passthrough.is_some() && self != Self::Uring {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "NVMe commands are sent by io_uring: leave --engine out, or name the block device",
+            ));
+        }
+        match self {
+            Self::Uring => uring::run(file, seat),
+            Self::Libaio => libaio::run(file, seat),
+            Self::Psync => psync::run(file, seat),
+            Self::Mmap => mmap::run(file, seat),
+        }
+    }
+}
+
 impl EngineKind {
     /// Every engine.
     pub const ALL: [Self; 9] = [
@@ -123,35 +229,45 @@ impl EngineKind {
         Self::Nbd,
     ];
 
+    pub(crate) const fn about(self) -> &'static About {
+        match self {
+            Self::Uring => &uring::ABOUT,
+            Self::Libaio => &libaio::ABOUT,
+            Self::Psync => &psync::ABOUT,
+            Self::Mmap => &mmap::ABOUT,
+            Self::Ram => &ram::ABOUT,
+            Self::Null => &null::ABOUT,
+            Self::Model => &MODEL,
+            Self::Live => &live::ABOUT,
+            Self::Nbd => &nbd::ABOUT,
+        }
+    }
+
+    /// The same engine among those of files. None if it belongs to one kind of target, on which no other works.
+    pub const fn on_files(self) -> Option<FileEngine> {
+        match self {
+            Self::Uring => Some(FileEngine::Uring),
+            Self::Libaio => Some(FileEngine::Libaio),
+            Self::Psync => Some(FileEngine::Psync),
+            Self::Mmap => Some(FileEngine::Mmap),
+            Self::Ram | Self::Null | Self::Model | Self::Live | Self::Nbd => None,
+        }
+    }
+
     /// Name on the command line.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Uring => "uring",
-            Self::Libaio => "libaio",
-            Self::Psync => "psync",
-            Self::Mmap => "mmap",
-            Self::Ram => "ram",
-            Self::Null => "null",
-            Self::Model => "model",
-            Self::Live => "live",
-            Self::Nbd => "nbd",
-        }
+        self.about().name
     }
 
     /// Whether a worker can have several operations outstanding. psync and mmap execute one at a time by nature; ram
     /// and null keep a queue, so that depth means the same on every engine.
     pub const fn queues(self) -> bool {
-        !matches!(self, Self::Psync | Self::Mmap)
-    }
-
-    /// Whether it moves data only within the process, without the kernel or a device.
-    pub const fn in_process(self) -> bool {
-        matches!(self, Self::Ram | Self::Null)
+        self.about().queues
     }
 
     /// Whether it belongs to one kind of target, which works with no other engine.
     pub const fn comes_with_target(self) -> bool {
-        matches!(self, Self::Ram | Self::Null | Self::Model | Self::Live | Self::Nbd)
+        self.on_files().is_none()
     }
 }
 
@@ -159,101 +275,30 @@ impl std::str::FromStr for EngineKind {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        // Accepts fio's names, too.
-        match text {
-            "io_uring" => return Ok(Self::Uring),
-            "sync" => return Ok(Self::Psync),
-            _ => {}
-        }
-        Self::ALL.into_iter().find(|e| e.name() == text).ok_or_else(|| {
-            format!("there is no engine `{text}`: use uring, libaio, psync or mmap (`ram:`, `null:`, `model:`, `live:` and `nbd:` targets bring their own)")
+        let is_named = |engine: &Self| {
+            let About { name, aliases, .. } = engine.about();
+            *name == text || aliases.contains(&text)
+        };
+        Self::ALL.into_iter().find(is_named).ok_or_else(|| {
+            let (own, free): (Vec<Self>, Vec<Self>) =
+                Self::ALL.into_iter().partition(|engine| engine.comes_with_target());
+            let free: Vec<_> = free.into_iter().map(Self::name).collect();
+            let own: Vec<_> = own.into_iter().map(|it| format!("`{}:`", it.name())).collect();
+            format!(
+                "there is no engine `{text}`: use {} ({} targets bring their own)",
+                any_of(&free, "or"),
+                any_of(&own, "and")
+            )
         })
     }
 }
 
-/// An open target in the form that engines use. The crate `targets` opens it; engines never do.
-#[derive(Clone, Debug)]
-pub struct FileMedium {
-    /// Open descriptor.
-    pub fd: Arc<OwnedFd>,
-    /// Addressable length, bytes.
-    pub capacity_bytes: u64,
-    /// Whether it is a block device (trim and write-zeroes use other calls than on files).
-    pub is_block_device: bool,
-    /// Alignment of buffers in memory, bytes.
-    pub memory_align_bytes: u32,
-    /// Whether O_DIRECT is in effect.
-    pub direct: bool,
-    /// Whether reads and writes go through the page cache but leave nothing in it.
-    pub uncached: bool,
-    /// Whether it is also open for writing.
-    pub writable: bool,
-    /// The NVMe namespace to which commands bypass the block layer; `fd` is its block device. None without
-    /// passthrough.
-    pub passthrough: Option<NvmeNamespace>,
-}
-
-/// An NVMe namespace behind its character device.
-#[derive(Clone, Debug)]
-pub struct NvmeNamespace {
-    /// The character device.
-    pub fd: Arc<OwnedFd>,
-    /// Namespace number.
-    pub number: u32,
-    /// Size of a logical block, bytes.
-    pub block_bytes: u32,
-    /// Maximum transfer of one command, bytes.
-    pub transfer_bytes_max: u64,
-}
-
-impl FileMedium {
-    /// Flags of each read, and of each write in addition to its own.
-    pub(crate) const fn rw_flags(&self) -> i32 {
-        if self.uncached { libc::RWF_DONTCACHE } else { 0 }
-    }
-}
-
-/// The storage that an engine works on.
-#[derive(Clone, Debug)]
-pub enum Medium {
-    /// A file, a block device or a character device.
-    File(FileMedium),
-    /// Memory of this process.
-    Ram(Arc<Region>),
-    /// Nothing, with a nominal size in bytes.
-    Null(u64),
-    /// A volume of an emulated system. All targets of a cell are volumes of the same system: they affect each other
-    /// through shared parts, so one machine carries them all.
-    Model {
-        /// The system.
-        system: Arc<System>,
-        /// Number of the volume.
-        volume: u32,
-    },
-    /// A volume of a real-time machine, which carries all targets of the cell.
-    Live {
-        /// The machine.
-        live: Arc<Live<CompletionHandle>>,
-        /// Number of the volume.
-        volume: u32,
-        /// Number of the target's first worker in the machine.
-        first_worker: u32,
-    },
-    /// An export of an NBD server.
-    Nbd(NbdMedium),
-}
-
-impl Medium {
-    /// Addressable bytes.
-    pub fn capacity_bytes(&self) -> u64 {
-        match self {
-            Self::File(f) => f.capacity_bytes,
-            Self::Ram(r) => r.len() as u64,
-            Self::Null(bytes) => *bytes,
-            Self::Model { system, volume } => system.capacity_bytes(*volume),
-            Self::Live { live, volume, .. } => live.capacity_bytes(*volume),
-            Self::Nbd(export) => export.capacity_bytes,
-        }
+/// A list in words: `a, b or c`.
+fn any_of<T: AsRef<str>>(words: &[T], last: &str) -> String {
+    let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
+    match &words[..] {
+        [first @ .., end] if !first.is_empty() => format!("{} {last} {end}", first.join(", ")),
+        _ => words.concat(),
     }
 }
 

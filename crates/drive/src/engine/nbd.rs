@@ -4,7 +4,7 @@
 //! A broken connection ends its target, but keeps the results: operations in flight fail as on a
 //! removed device, and only the next turn reports the error.
 
-use super::{Engine, Wait};
+use super::{About, Engine, Facts, Seat, Wait};
 use crate::memory::Buffers;
 use iodyno_nbd::client::{self, ClientError, Config, Connection, Uri};
 use iodyno_nbd::{CmdFlags, Info, Kind};
@@ -51,6 +51,27 @@ impl NbdMedium {
         }
         Ok(connection)
     }
+}
+
+pub(super) const ABOUT: About = About {
+    queues: true,
+    is_wakeable: true,
+    hint: |error| match error.kind() {
+        io::ErrorKind::Other => "",
+        _ => {
+            "; the server answered just before: a server that exits after its first client, such as `qemu-nbd` without --persistent, needs an option that keeps it running"
+        }
+    },
+    ..About::new("nbd")
+};
+
+/// Runs a worker on an export.
+pub(super) fn run(export: &NbdMedium, seat: impl Seat) -> io::Result<()> {
+    let buffers = seat.buffers(4096)?;
+    let mut engine = NbdEngine::new(export, &buffers)?;
+    let facts = Facts::from([("nbd.agreed".to_owned(), engine.agreed())]);
+    seat.run(&mut engine, Some(&buffers), facts);
+    Ok(())
 }
 
 /// The NBD engine of one worker.

@@ -1,9 +1,18 @@
 //! The null engine: every operation completes at once and moves nothing. It measures the generator
 //! itself.
 
-use super::{Engine, Wait};
+use super::{About, Engine, Facts, Seat, Wait};
 use iodyno_units::Op;
 use std::io;
+
+pub(super) const ABOUT: About = About { queues: true, in_process: true, ..About::new("null") };
+
+/// Runs a worker without buffers.
+pub(super) fn run(seat: impl Seat) -> io::Result<()> {
+    let mut engine = NullEngine::new(seat.slots());
+    seat.run(&mut engine, None, Facts::new());
+    Ok(())
+}
 
 /// The null engine of one worker.
 #[derive(Debug)]

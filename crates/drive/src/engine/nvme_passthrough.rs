@@ -2,7 +2,7 @@
 //! system, a scheduler, or splitting and merging between the worker and the driver. Requires Linux 5.19.
 
 use super::uring::{NoRequest, Requests, UringEngine, register_buffers, set_up, yes_no};
-use super::{EngineOptions, NvmeNamespace};
+use super::{EngineOptions, NvmeNamespace, Seat};
 use crate::memory::Buffers;
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use iodyno_units::{Op, OpKind};
@@ -70,6 +70,15 @@ struct Range {
     attributes: u32,
     blocks: u32,
     first_block: u64,
+}
+
+/// Runs a worker on a namespace.
+pub(super) fn run(namespace: &NvmeNamespace, buffers: &Buffers, seat: impl Seat) -> io::Result<()> {
+    let block_bytes = seat.block_bytes_max();
+    let mut set_up = NvmeSetup::new(namespace.clone(), block_bytes, buffers, seat.options())?;
+    let (mut engine, facts) = set_up.engine();
+    seat.run(&mut engine, Some(buffers), facts);
+    Ok(())
 }
 
 /// A ring with large entries and its registered resources. Belongs to its worker's thread.

@@ -1,11 +1,20 @@
 //! pread and pwrite: one system call per I/O, one I/O at a time. The leanest engine for a target
 //! whose work is done in the caller (page cache, tmpfs, zram, pmem), and the reference for depth 1.
 
-use super::{Engine, FileMedium, Wait, negative_errno, range_ops};
+use super::{About, Engine, Facts, FileMedium, Seat, Wait, negative_errno, range_ops};
 use crate::memory::Buffers;
 use iodyno_units::{Op, OpKind};
 use std::io;
 use std::os::fd::AsRawFd;
+
+pub(super) const ABOUT: About = About { aliases: &["sync"], ..About::new("psync") };
+
+/// Runs a worker on a file.
+pub(super) fn run(file: &FileMedium, seat: impl Seat) -> io::Result<()> {
+    let buffers = seat.buffers(file.memory_align_bytes as usize)?;
+    seat.run(&mut PsyncEngine::new(file.clone(), &buffers), Some(&buffers), Facts::new());
+    Ok(())
+}
 
 /// The psync engine of one worker.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 //! submitter itself. It scales with threads. Queue depth only makes the next address known early, so that its
 //! first cache lines are prefetched while the present block is copied.
 
-use super::{Engine, Wait};
+use super::{About, Engine, Facts, Seat, Wait};
 use crate::memory::{Buffers, Region};
 use iodyno_units::{Op, OpKind};
 use std::io;
@@ -37,6 +37,15 @@ fn fetch(at: *const u8) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = at;
+}
+
+pub(super) const ABOUT: About = About { queues: true, in_process: true, ..About::new("ram") };
+
+/// Runs a worker on a region.
+pub(super) fn run(region: &Arc<Region>, seat: impl Seat) -> io::Result<()> {
+    let buffers = seat.buffers(4096)?;
+    seat.run(&mut RamEngine::new(Arc::clone(region), &buffers), Some(&buffers), Facts::new());
+    Ok(())
 }
 
 /// The ram engine of one worker.

@@ -2,7 +2,7 @@
 //! deferred task work, one system call that both submits and waits). Each optional part is dropped
 //! individually if the kernel refuses it; the facts record those in effect.
 
-use super::{Engine, EngineOptions, FileMedium, Wait, range_ops};
+use super::{About, Engine, EngineOptions, FileMedium, Seat, Wait, nvme_passthrough, range_ops};
 use crate::memory::{Buffers, Region};
 use io_uring::squeue::EntryMarker as _;
 use io_uring::{EnterFlags, IoUring, cqueue, opcode, squeue, types};
@@ -18,6 +18,32 @@ const SQ_ENTRIES_MAX: u32 = 256;
 
 /// Time limit for cancelling requests, ns.
 const CANCEL_NS: u32 = 50_000_000;
+
+pub(super) const ABOUT: About = About {
+    aliases: &["io_uring"],
+    queues: true,
+    blocks_on_ranges: true,
+    is_wakeable: true,
+    hint: |error| match error.raw_os_error() {
+        Some(libc::EPERM | libc::ENOSYS) => {
+            "; io_uring is disabled on this machine: use --engine libaio or psync"
+        }
+        _ => "",
+    },
+    ..About::new("uring")
+};
+
+/// Runs a worker on a file, or on an NVMe namespace.
+pub(super) fn run(file: &FileMedium, seat: impl Seat) -> io::Result<()> {
+    let buffers = seat.buffers(file.memory_align_bytes as usize)?;
+    if let Some(namespace) = &file.passthrough {
+        return nvme_passthrough::run(namespace, &buffers, seat);
+    }
+    let mut set_up = UringSetup::new(file.clone(), &buffers, seat.options())?;
+    let (mut engine, facts) = set_up.engine();
+    seat.run(&mut engine, Some(&buffers), facts);
+    Ok(())
+}
 
 /// A ring with its registered resources. Belongs to its worker's thread.
 pub struct UringSetup<'a> {

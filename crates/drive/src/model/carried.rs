@@ -2,7 +2,6 @@
 //! cell left them.
 
 use super::one_system;
-use crate::engine::Medium;
 use crate::plan::{CellPlan, DriveError};
 use iodyno_emulate::{Machine, System};
 use std::sync::Arc;
@@ -25,7 +24,7 @@ impl Carried {
     pub fn new(plan: &CellPlan) -> Result<Self, DriveError> {
         let mut threads = vec![0; one_system(plan)?.volumes.len()];
         for (index, target) in plan.targets.iter().enumerate() {
-            if let Medium::Model { volume, .. } = target.medium {
+            if let Some(volume) = target.medium.model_volume() {
                 threads[volume as usize] += plan.cell_on(index).spec.threads();
             }
         }

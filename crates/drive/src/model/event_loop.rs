@@ -551,6 +551,7 @@ impl<'a, S: Source> EventLoop<'a, S> {
 mod tests {
     use super::*;
     use crate::model::test_system::{plan, system};
+    use crate::model::worker::At;
     use crate::worker_threads::limits;
     use iodyno_measure::ErrorKind;
     use iodyno_units::OpKind;
@@ -566,12 +567,13 @@ mod tests {
         let geometry = Geometry { capacity_bytes: 1 << 20, align_bytes: 512, workers: 1 };
         let shared = Shared::new(&spec, 1, &geometry).unwrap();
         let stream = Stream::new(&shared, 0);
-        let source = (WorkloadSource::new(&spec, 1, (0, 1), 4, stream), 4);
+        let source = WorkloadSource::new(&spec, 1, (0, 1), 4, stream);
         let mut machine = Machine::new(&system(), 1).unwrap();
         let worker = Worker::new(
             0,
-            (0, 0, machine.add_worker(0)),
+            At { machine_number: machine.add_worker(0), ..At::default() },
             source,
+            4,
             limits(&plan.cell, &shared, 0).share,
             None,
         );

@@ -18,6 +18,7 @@
 mod carried;
 mod due_queue;
 mod event_loop;
+mod experiment;
 mod fork;
 mod phase_time;
 mod pilot;
@@ -41,6 +42,7 @@ use crate::spike_causes;
 use crate::worker_threads::{Done, WorkerParts, coverage, is_open, limits, shared, slots};
 pub use carried::Carried;
 use event_loop::{EventLoop, Used};
+pub use experiment::Length;
 use fork::{Begun, Fork, Forking};
 use iodyno_emulate::spec::Written;
 use iodyno_emulate::usage::Snapshot;
@@ -56,7 +58,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::channel;
-use worker::Worker;
+use worker::{At, Worker};
 
 /// Maximum number of operations in flight on an emulated system. A machine accepts somewhat more; at some hundred
 /// bytes each, these occupy a gigabyte.
@@ -164,8 +166,8 @@ fn drive_on(
     })?;
     log_load::keep(&logs, &mut ran.cells);
     for (target, cell) in plan.targets.iter().zip(&mut ran.cells) {
-        if let Medium::Model { volume, .. } = &target.medium {
-            spike_causes::note(&ran.usage.by_interval, &[], *volume, cell);
+        if let Some(volume) = target.medium.model_volume() {
+            spike_causes::note(&ran.usage.by_interval, &[], volume, cell);
         }
     }
     Ok(ran)
@@ -196,7 +198,8 @@ fn drive_with<S: Source>(
     source: impl Fn(&WorkerParts<'_>, u64) -> Result<S, DriveError>,
 ) -> Result<Ran, DriveError> {
     let workers = new_workers(plan, carried, source)?;
-    Ok(run_workers(plan, carried, (workers, None, None), stop, observer)?.0)
+    let crew = Crew { workers, begun: None, forking: None };
+    Ok(run_workers(plan, carried, crew, stop, observer)?.0)
 }
 
 /// The workers of a plan, which have not begun.
@@ -209,7 +212,7 @@ fn new_workers<S: Source>(
     let mut workers = Vec::new();
     let mut workers_on = vec![0; carried.volumes()];
     for (target, at) in plan.targets.iter().enumerate() {
-        let Medium::Model { volume, .. } = at.medium else { continue };
+        let Some(volume) = at.medium.model_volume() else { continue };
         let seed = seed_of(plan.cell.seed, target);
         let cell = plan.cell_on(target);
         let shared = shared(cell, at, seed)?;
@@ -219,8 +222,9 @@ fn new_workers<S: Source>(
             let parts = WorkerParts { plan, target, number, shared: &shared };
             workers.push(Worker::new(
                 workers.len(),
-                (target, volume, machine_number),
-                (source(&parts, seed)?, parts.slots()),
+                At { target, volume, machine_number },
+                source(&parts, seed)?,
+                parts.slots(),
                 limits(cell, &shared, number).share,
                 coverage(plan, target, &shared),
             ));
@@ -229,19 +233,28 @@ fn new_workers<S: Source>(
     Ok(workers)
 }
 
+/// All workers of a cell.
+struct Crew<S: Source> {
+    workers: Vec<Worker<S>>,
+    /// State of a cell that has begun.
+    begun: Option<Begun>,
+    /// Fork to make on the way.
+    forking: Option<Forking<S>>,
+}
+
 /// Runs workers, which may have begun, to the end of the plan's window. Gives the fork, if one was wanted and made.
 fn run_workers<S: Source>(
     plan: &CellPlan,
     carried: &mut Carried,
-    (workers, begun, forking): (Vec<Worker<S>>, Option<Begun>, Option<Forking<S>>),
+    of: Crew<S>,
     stop: &AtomicBool,
     observer: &mut dyn Observer,
 ) -> Result<(Ran, Option<Fork<S>>), DriveError> {
+    let Crew { workers, begun, forking } = of;
     let start_ns = carried.now_ns;
     let (sender, intervals) = channel();
     let mut recorders = Vec::new();
-    for (target, at) in plan.targets.iter().enumerate() {
-        let Medium::Model { .. } = at.medium else { continue };
+    for target in 0..plan.targets.len() {
         let cell = plan.cell_on(target);
         let open = is_open(&cell.spec);
         recorders.push(Recorder::new(target, open, cell.interval_ns(), sender.clone()));
@@ -277,9 +290,7 @@ fn run_workers<S: Source>(
         warm_up::record(warmed.as_ref(), &levels, cell);
         record_evidence(&plan.cell_on(index).spec, &target.medium, cell);
         // The machine counts per volume: it can't separate the times of several workloads on one.
-        if let (Medium::Model { volume, .. }, true) = (&target.medium, plan.cell.beside.is_empty())
-        {
-            let volume = *volume;
+        if let (Some(volume), true) = (target.medium.model_volume(), plan.cell.beside.is_empty()) {
             phase_time::keep(&usage.window, volume, cell);
         }
         if let Some(settled) = settled {

@@ -2,7 +2,7 @@
 //! deviates, and the cell continues from there.
 
 use super::fork::{Fork, Forking};
-use super::{Carried, Modelled, drive_model, new_workers, run_workers, seed_of};
+use super::{Carried, Crew, Modelled, drive_model, new_workers, run_workers, seed_of};
 use crate::engine::Medium;
 use crate::plan::{CellPlan, DriveError, TargetPlan, Unobserved};
 use crate::worker_threads::{WorkerParts, limits, shared};
@@ -43,8 +43,8 @@ pub(super) fn after_pilot<T>(
     let source = |parts: &WorkerParts<'_>, seed| Ok(parts.stream_of(seed));
     let workers = new_workers(pilot, &carried, source)?;
     let forking = Forking::new(before_ns, WorkloadSource::fork, &workers);
-    let begun = (workers, None, forking);
-    let (ran, fork) = run_workers(pilot, &mut carried, begun, stop, &mut Unobserved)?;
+    let crew = Crew { workers, begun: None, forking };
+    let (ran, fork) = run_workers(pilot, &mut carried, crew, stop, &mut Unobserved)?;
     // Frees the pilot's machine, which would share tables with the fork's.
     drop(carried);
     let (result, plan) = next(&ran.cells);
@@ -100,7 +100,7 @@ fn resume(
         worker.limit(limits(&plan.cell, &shared, 0).share);
     }
     let mut carried = Carried::resumed(machine);
-    let begun = (workers, Some(begun), None);
-    let (ran, _) = run_workers(plan, &mut carried, begun, stop, &mut Unobserved)?;
+    let crew = Crew { workers, begun: Some(begun), forking: None };
+    let (ran, _) = run_workers(plan, &mut carried, crew, stop, &mut Unobserved)?;
     Ok(ran.modelled(carried))
 }

@@ -3,7 +3,7 @@
 
 use super::event_loop::EventLoop;
 use super::test_system::{plan, system};
-use super::worker::Worker as VirtualWorker;
+use super::worker::{At, Worker as VirtualWorker};
 use crate::clock::Clock;
 use crate::engine::null::NullEngine;
 use crate::gather::Gathering;
@@ -36,7 +36,8 @@ fn in_virtual_time<S: Source>(sources: Vec<S>, slots: u32) -> (Vec<WorkerReport>
     let numbers: Vec<u32> = sources.iter().map(|_| machine.add_worker(0)).collect();
     let workers = sources.into_iter().zip(numbers).enumerate();
     let workers = workers.map(|(index, (source, number))| {
-        VirtualWorker::new(index, (0, 0, number), (source, slots), ENDLESS, None)
+        let at = At { machine_number: number, ..At::default() };
+        VirtualWorker::new(index, at, source, slots, ENDLESS, None)
     });
     let (sender, intervals) = channel();
     let recorder = Recorder::new(0, true, plan.cell.interval_ns(), sender);

@@ -45,18 +45,29 @@ pub(super) struct Worker<S: Source> {
     pub(super) ended: Option<(u64, Ended)>,
 }
 
+/// Where a worker issues its operations.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct At {
+    /// Number of the target in the cell.
+    pub target: usize,
+    pub volume: u32,
+    /// Number of the worker in the machine.
+    pub machine_number: u32,
+}
+
 impl<S: Source> Worker<S> {
     pub(super) fn new(
         index: usize,
-        (target, volume, machine_number): (usize, u32, u32),
-        (source, slots): (S, u32),
+        at: At,
+        source: S,
+        slots: u32,
         share: Share,
         coverage: Option<Box<Coverage>>,
     ) -> Self {
         Self {
-            target,
-            volume,
-            machine_number,
+            target: at.target,
+            volume: at.volume,
+            machine_number: at.machine_number,
             token: (index as u64) << 32,
             source,
             in_flight: InFlight::new(slots),

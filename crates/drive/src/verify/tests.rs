@@ -9,8 +9,12 @@ fn op(kind: OpKind, unit: u64, units: u32) -> Op {
     Op { offset_bytes: unit * 4096, len_bytes: units * 4096, kind, fua: false }
 }
 
+fn flushing(before: Option<Arc<Written>>) -> Known {
+    Known { before, flushes: true, ..Known::default() }
+}
+
 fn map(writer: u64, before: Option<Written>) -> VerifyMap {
-    VerifyMap::new(16 * 4096, 4096, writer, (before.map(Arc::new), false, true))
+    VerifyMap::new(16 * 4096, 4096, writer, flushing(before.map(Arc::new)))
 }
 
 fn complete(map: &VerifyMap, op: &Op, succeeded: bool, buffer: &[u8]) -> Result<(), Wrong> {
@@ -99,7 +103,7 @@ fn within_a_run_the_latest_write_is_known() {
 #[test]
 fn a_longer_unit_where_a_shorter_one_was_written_is_stale() {
     let short = |writer, before: Option<Written>| {
-        VerifyMap::new(16 * 4096, 512, writer, (before.map(Arc::new), false, true))
+        VerifyMap::new(16 * 4096, 512, writer, flushing(before.map(Arc::new)))
     };
     let called = |map: &VerifyMap, bytes: &[u8]| {
         let op = Op { offset_bytes: 0, len_bytes: 512, kind: OpKind::Read, fua: false };
@@ -175,7 +179,12 @@ fn the_next_run_knows_which_writes_were_flushed() {
     second.flushed(second.flush_begins(), true);
 
     let kept = Written::from_bytes(&second.written(false).to_bytes()).unwrap();
-    let third = VerifyMap::new(16 * 4096, 4096, 300, (Some(Arc::new(kept)), false, false));
+    let third = VerifyMap::new(
+        16 * 4096,
+        4096,
+        300,
+        Known { before: Some(Arc::new(kept)), ..Known::default() },
+    );
     let zeroes = vec![0; UNIT];
     for (unit, bytes, name) in [
         (0, &rewritten, "current"),
@@ -221,7 +230,7 @@ fn the_next_run_knows_which_writes_were_flushed() {
 fn a_run_on_a_part_of_the_target_keeps_what_is_known_of_the_rest() {
     let first = map(100, None);
     let (kept, rest) = (write(&first, 1), write(&first, 15));
-    let known = (Some(Arc::new(first.written(true))), false, true);
+    let known = flushing(Some(Arc::new(first.written(true))));
     let part = VerifyMap::new(4 * 4096, 4096, 200, known);
     let _ = write(&part, 2);
     let third = map(300, Some(Written::from_bytes(&part.written(true).to_bytes()).unwrap()));

@@ -21,8 +21,14 @@ const REPRESENTED_PAGES_MAX: u64 = 1 << 20;
 /// Minimum number of represented pages of one device, for a sufficient number of blocks.
 const REPRESENTED_PAGES_MIN: u64 = 3 << 17;
 
-/// A constructed translation layer with its parameters: equal devices start in equal states.
-type Made = (Shape, ftl::State, u64, Ftl);
+/// Parameters of a constructed translation layer: equal devices start in equal states.
+#[derive(Clone, Copy, PartialEq)]
+struct Made {
+    shape: Shape,
+    state: ftl::State,
+    /// Pages that were written before.
+    written: u64,
+}
 
 /// The flash devices of a machine during construction: their common parameters and shared parts.
 pub(crate) struct Population {
@@ -35,7 +41,7 @@ pub(crate) struct Population {
     driver_write_ns: u64,
     /// One in `represent` logical pages goes through the map; None: chosen by the device's size.
     represent: Option<u32>,
-    made: Vec<Made>,
+    made: Vec<(Made, Ftl)>,
     /// Driver threads so far: socket, number, and free places for devices.
     threads: Vec<(u32, usize, u32)>,
 }
@@ -79,114 +85,74 @@ impl Population {
         thread
     }
 
+    /// The translation layer of device `number`: a twin of an equal one, or a new one.
+    fn translation(&mut self, of: Made, number: u64) -> Ftl {
+        if let Some((_, ftl)) = self.made.iter().find(|(made, _)| *made == of) {
+            return ftl.twin(self.seed, number);
+        }
+        let Made { shape, state, written } = of;
+        let mut ftl = Ftl::new(shape, state, 0..written, self.seed, number);
+        if self.devices > 1 {
+            ftl.share();
+            self.made.push((of, ftl.clone()));
+        }
+        ftl
+    }
+
+    /// One in this number of logical pages of a device goes through the map.
+    fn represent(&self, logical_pages: u64) -> u32 {
+        self.represent.unwrap_or_else(|| {
+            let share = (REPRESENTED_PAGES_MAX / self.devices.max(1)).max(REPRESENTED_PAGES_MIN);
+            Shape::auto_represent(logical_pages, share)
+        })
+    }
+
     /// Cost of a driver thread's copy at this rate: the thread's time plus the memory channel's.
     fn copy(&self, bytes_per_s: f64) -> PerByte {
         PerByte::new((1e9 / bytes_per_s + self.channel_ns_per_byte) * self.remote_factor)
     }
 }
 
+/// Where a device is in a system.
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    pub part: PartId,
+    pub socket: u32,
+}
+
 impl FlashDevice {
-    /// Constructs the device `part` on a socket, in the state `before`.
+    /// Constructs the device at a place, in the state `before`.
     pub(crate) fn new(
         spec: &spec::Flash,
         before: &Preconditioned,
-        (part, socket): (PartId, u32),
+        at: Place,
         population: &mut Population,
         core: &mut Core,
     ) -> Result<Self, String> {
-        let thread = population.thread(core, &spec.attach, socket);
+        let thread = population.thread(core, &spec.attach, at.socket);
+        let part = at.part;
         let (seed, number) = (population.seed, u64::from(part.0));
         let n = &spec.nand;
         let die_count = n.channels * n.dies_per_channel;
-        let program_units = unit_of(u64::from(n.planes) * u64::from(n.page_bytes)) as u32;
+        let program_units = program_units(n) as u32;
         let logical_pages = spec.capacity_bytes / UNIT_BYTES;
         let units_per_page = unit_of(u64::from(n.page_bytes)) as u32;
         let block_units = u64::from(n.pages_per_block) * u64::from(program_units);
-        let represent = population.represent.unwrap_or_else(|| {
-            let share =
-                (REPRESENTED_PAGES_MAX / population.devices.max(1)).max(REPRESENTED_PAGES_MIN);
-            Shape::auto_represent(logical_pages, share)
-        });
+        let represent = population.represent(logical_pages);
         let shape = shape(spec, represent);
         shape.check()?;
-        let pages_per_write =
-            before.how.random_block_bytes().map_or(1, |bytes| unit_of(u64::from(bytes)) as u32);
-        let state = match before.how {
-            Written::Fresh => ftl::State::Fresh,
-            Written::Sequential => ftl::State::Sequential,
-            Written::Random { .. } => ftl::State::Random { pages_per_write },
-            Written::RandomWithin { .. } => {
-                let lpns = before.how.rewritten(logical_pages);
-                let (first_lpn, end_lpn) = (lpns.start, lpns.end);
-                ftl::State::RandomWithin { pages_per_write, first_lpn, end_lpn }
-            }
-        };
+        let pages_per_write = pages_per_write(before);
         let is_random = before.how.random_block_bytes().is_some();
         // Without random writes, future overwrites are unknown.
         let parts = if is_random { parts(u64::from(pages_per_write), units_per_page) } else { 0.0 };
         let written = (logical_pages as f64 * before.fill.clamp(0.0, 1.0)) as u64;
-        let alike = population.made.iter().find(|m| (m.0, m.1, m.2) == (shape, state, written));
-        let mut ftl = if let Some((.., ftl)) = alike {
-            ftl.twin(seed, number)
-        } else {
-            let mut ftl = Ftl::new(shape, state, 0..written, seed, number);
-            if population.devices > 1 {
-                ftl.share();
-                population.made.push((shape, state, written, ftl.clone()));
-            }
-            ftl
-        };
+        let state = ftl_state(before, logical_pages);
+        let mut ftl = population.translation(Made { shape, state, written }, number);
         // In steady state a collection is always in progress.
         let collecting = is_random && ftl.victim().is_some();
         let ftl_slots = ftl.slots();
         let erases_per_map_erase = ftl.erase_weight() * f64::from(die_count);
-        let front = match &spec.attach {
-            Attach::MemoryChannel {
-                command_ns,
-                read_copy_bytes_per_s,
-                write_copy_bytes_per_s,
-                ..
-            } => HostInterface::Channel {
-                thread,
-                ready: List::default(),
-                poll: {
-                    let poll = core.add(part);
-                    core.slab[poll].state = State::Waiting;
-                    poll
-                },
-                polling: false,
-                command_ticks: ticks(*command_ns),
-                read_copy: population.copy(*read_copy_bytes_per_s),
-                write_copy: population.copy(*write_copy_bytes_per_s),
-                write_end_ticks: ticks(population.driver_write_ns),
-            },
-            Attach::Link {
-                read_bytes_per_s,
-                write_bytes_per_s,
-                full_duplex,
-                command_ns,
-                latency_ns,
-                queue_max,
-                ..
-            } => HostInterface::Link {
-                down: Server::default(),
-                up: Server::default(),
-                full_duplex: *full_duplex,
-                read: PerByte::new(1e9 / read_bytes_per_s),
-                write: PerByte::new(1e9 / write_bytes_per_s),
-                command_ticks: ticks(*command_ns),
-                latency_ns: *latency_ns,
-                outstanding: 0,
-                queue_max: *queue_max,
-                waiting: List::default(),
-                processor: Server::default(),
-                read_command_ticks: ticks(spec.controller.read_command_ns),
-                write_command_ticks: ticks(spec.controller.write_command_ns),
-                copy_ticks: ticks(spec.controller.copy_ns) * u64::from(program_units),
-                turn_ticks: ticks(spec.controller.turn_ns),
-                reading: true,
-            },
-        };
+        let front = host_interface(spec, thread, part, population, core);
         let unlimited = |count: u32| if count == 0 { u32::MAX } else { count };
         let buffer_units = unit_of(spec.buffer.bytes).max(u64::from(program_units)) as u32;
         let slc_units = n.slc.map_or(0, |s| s.bytes / UNIT_BYTES);
@@ -285,6 +251,84 @@ impl FlashDevice {
     }
 }
 
+/// The device's attachment to the host. `thread` is its driver thread, if it is a DIMM.
+fn host_interface(
+    spec: &spec::Flash,
+    thread: usize,
+    part: PartId,
+    population: &Population,
+    core: &mut Core,
+) -> HostInterface {
+    match &spec.attach {
+        Attach::MemoryChannel {
+            command_ns, read_copy_bytes_per_s, write_copy_bytes_per_s, ..
+        } => HostInterface::Channel {
+            thread,
+            ready: List::default(),
+            poll: {
+                let poll = core.add(part);
+                core.slab[poll].state = State::Waiting;
+                poll
+            },
+            polling: false,
+            command_ticks: ticks(*command_ns),
+            read_copy: population.copy(*read_copy_bytes_per_s),
+            write_copy: population.copy(*write_copy_bytes_per_s),
+            write_end_ticks: ticks(population.driver_write_ns),
+        },
+        Attach::Link {
+            read_bytes_per_s,
+            write_bytes_per_s,
+            full_duplex,
+            command_ns,
+            latency_ns,
+            queue_max,
+            ..
+        } => HostInterface::Link {
+            down: Server::default(),
+            up: Server::default(),
+            full_duplex: *full_duplex,
+            read: PerByte::new(1e9 / read_bytes_per_s),
+            write: PerByte::new(1e9 / write_bytes_per_s),
+            command_ticks: ticks(*command_ns),
+            latency_ns: *latency_ns,
+            outstanding: 0,
+            queue_max: *queue_max,
+            waiting: List::default(),
+            processor: Server::default(),
+            read_command_ticks: ticks(spec.controller.read_command_ns),
+            write_command_ticks: ticks(spec.controller.write_command_ns),
+            copy_ticks: ticks(spec.controller.copy_ns) * program_units(&spec.nand),
+            turn_ticks: ticks(spec.controller.turn_ns),
+            reading: true,
+        },
+    }
+}
+
+/// The state of the translation layer after preconditioning.
+fn ftl_state(before: &Preconditioned, logical_pages: u64) -> ftl::State {
+    let pages_per_write = pages_per_write(before);
+    match before.how {
+        Written::Fresh => ftl::State::Fresh,
+        Written::Sequential => ftl::State::Sequential,
+        Written::Random { .. } => ftl::State::Random { pages_per_write },
+        Written::RandomWithin { .. } => {
+            let lpns = before.how.rewritten(logical_pages);
+            ftl::State::RandomWithin { pages_per_write, first_lpn: lpns.start, end_lpn: lpns.end }
+        }
+    }
+}
+
+/// Pages per random write of the preconditioning.
+fn pages_per_write(before: &Preconditioned) -> u32 {
+    before.how.random_block_bytes().map_or(1, |bytes| unit_of(u64::from(bytes)) as u32)
+}
+
+/// Pages that a die programs at once, on all planes.
+fn program_units(nand: &spec::Nand) -> u64 {
+    unit_of(u64::from(nand.planes) * u64::from(nand.page_bytes))
+}
+
 /// Number of 4 KiB pages in `bytes`, at least one.
 fn unit_of(bytes: u64) -> u64 {
     (bytes / UNIT_BYTES).max(1)
@@ -294,7 +338,7 @@ fn unit_of(bytes: u64) -> u64 {
 /// without the reserved space.
 pub(crate) fn shape(spec: &spec::Flash, represent: u32) -> Shape {
     let n = &spec.nand;
-    let program_units = unit_of(u64::from(n.planes) * u64::from(n.page_bytes));
+    let program_units = program_units(n);
     let dies = u64::from(n.channels) * u64::from(n.dies_per_channel);
     let row = u64::from(n.pages_per_block) * program_units * dies;
     let usable = n.raw_bytes as f64 * (1.0 - spec.translation.reserved_share);

@@ -28,7 +28,7 @@ use crate::prefetch::{Address, DIE_BYTES, Hot};
 use crate::request::{List, NIL, State};
 use crate::server::{PerByte, Server};
 use crate::spec;
-pub(crate) use construct::{Population, shape};
+pub(crate) use construct::{Place, Population, shape};
 pub(crate) use fork::LANES_MAX;
 use iodyno_units::IoError;
 use iodyno_units::OpKind;

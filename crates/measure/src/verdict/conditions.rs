@@ -125,7 +125,6 @@ fn processors(found: &Conditions, total: &Interval, cell: &Cell, say: &mut Say) 
 
 /// Reports settings and state of the device.
 fn device(found: &Conditions, total: &Interval, cell: &Cell, say: &mut Say) {
-    let ops = |kind| total.class(kind).map_or(0, ClassStats::ops);
     if let (Some(now), Some(limit)) = (found.temperature_c, found.temperature_warning_c)
         && now >= limit
     {
@@ -166,6 +165,13 @@ fn device(found: &Conditions, total: &Interval, cell: &Cell, say: &mut Say) {
             ),
         );
     }
+    writes(found, total, cell, say);
+    surroundings(found, cell, say);
+}
+
+/// Reports what the device does with writes and discards.
+fn writes(found: &Conditions, total: &Interval, cell: &Cell, say: &mut Say) {
+    let ops = |kind| total.class(kind).map_or(0, ClassStats::ops);
     let own_discards = ops(OpKind::Trim) + ops(OpKind::WriteZeroes);
     if let Some(bytes) = found.discarded_bytes.filter(|n| *n >= DISCARDED_BYTES_MIN)
         && own_discards == 0
@@ -211,6 +217,10 @@ fn device(found: &Conditions, total: &Interval, cell: &Cell, say: &mut Say) {
             "the device acknowledged writes from a volatile cache, and no flush was issued: the latencies are not those of durable writes; for durable writes use a workload that flushes, such as redo-log".to_owned(),
         );
     }
+}
+
+/// Reports the state of the file system and of interrupts.
+fn surroundings(found: &Conditions, cell: &Cell, say: &mut Say) {
     if let Some(used) = found.file_system_used.filter(|used| *used > FILE_SYSTEM_USED_MAX) {
         say(
             "FILE_SYSTEM_FULL",

@@ -61,6 +61,28 @@ pub(super) fn completeness(cell: &Cell, total: &Interval, say: &mut Say) {
         ),
         Ended::Time | Ended::Ops | Ended::Bytes => {}
     }
+    failures(cell, total, say);
+    if total.ops() == 0 {
+        // A longer run helps only if time was too short.
+        let text = match cell.ended {
+            Ended::Running => "no operation has completed in the measured window yet",
+            Ended::Hung => {
+                "no operation completed in the measured window: the target did not answer"
+            }
+            Ended::Interrupted | Ended::Crashed => {
+                "no operation completed in the measured window before the run was stopped"
+            }
+            _ if cell.ended == Ended::Errors || total.errors().total() > 0 => {
+                "no operation completed in the measured window: all operations failed"
+            }
+            _ => "no operation completed in the measured window; allow more time (--time)",
+        };
+        say("NOTHING_COMPLETED", Level::Invalid, text.to_owned());
+    }
+}
+
+/// Reports failed operations.
+fn failures(cell: &Cell, total: &Interval, say: &mut Say) {
     let errors = total.errors();
     if errors.total() > 0 {
         let words = |(kind, n): (ErrorKind, u64)| match kind {
@@ -91,23 +113,6 @@ pub(super) fn completeness(cell: &Cell, total: &Interval, say: &mut Say) {
                 kinds.join(", ")
             ),
         );
-    }
-    if total.ops() == 0 {
-        // A longer run helps only if time was too short.
-        let text = match cell.ended {
-            Ended::Running => "no operation has completed in the measured window yet",
-            Ended::Hung => {
-                "no operation completed in the measured window: the target did not answer"
-            }
-            Ended::Interrupted | Ended::Crashed => {
-                "no operation completed in the measured window before the run was stopped"
-            }
-            _ if cell.ended == Ended::Errors || errors.total() > 0 => {
-                "no operation completed in the measured window: all operations failed"
-            }
-            _ => "no operation completed in the measured window; allow more time (--time)",
-        };
-        say("NOTHING_COMPLETED", Level::Invalid, text.to_owned());
     }
 }
 

@@ -62,6 +62,13 @@ fn messages(cell: &Cell, say: &mut Say) {
 /// Reports the limits of the generator.
 pub(super) fn generator(cell: &Cell, total: &Interval, say: &mut Say) {
     messages(cell, say);
+    offered_rate(cell, total, say);
+    own_limits(cell, total, say);
+    coarse_stamps(cell, total, say);
+}
+
+/// Reports whether the offered rate was met.
+fn offered_rate(cell: &Cell, total: &Interval, say: &mut Say) {
     let iops = cell.per_second(total.ops() as f64);
     if let Some(offered) = cell.key.offered_iops
         // If not even one operation was due, no rate was met or missed.
@@ -120,6 +127,11 @@ pub(super) fn generator(cell: &Cell, total: &Interval, say: &mut Say) {
             );
         }
     }
+}
+
+/// Reports cells that were limited by the generator or its processors.
+fn own_limits(cell: &Cell, total: &Interval, say: &mut Say) {
+    let iops = cell.per_second(total.ops() as f64);
     let in_process = cell.evidence.in_process;
     let is_memory = in_process || cell.evidence.is_memory();
     if let Some(ceiling) = cell.evidence.generator_ceiling_iops
@@ -171,7 +183,6 @@ pub(super) fn generator(cell: &Cell, total: &Interval, say: &mut Say) {
             ),
         );
     }
-    coarse_stamps(cell, total, say);
 }
 
 /// Describes the lateness of submissions.

@@ -75,6 +75,12 @@ pub(super) fn target(cell: &Cell, total: &Interval, say: &mut Say) {
         );
     }
     kernel_workers(cell, say);
+    size(cell, total, say);
+}
+
+/// Reports targets that may fit in a cache.
+fn size(cell: &Cell, total: &Interval, say: &mut Say) {
+    let e = &cell.evidence;
     // An emulated device models the behaviour of a small range.
     // MEMORY covers targets that are memory entirely.
     if e.in_process || e.virtual_time || e.is_memory() {

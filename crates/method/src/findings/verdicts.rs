@@ -56,60 +56,9 @@ pub(super) fn of_steps(
         } else {
             String::new()
         };
-        for (number, stage) in method.stages.iter().enumerate() {
-            let mine: Vec<&Done> = of_stage(done, subject, number).collect();
-            let name = format!("{target}stage `{}`", stage.name);
-            match &stage.act {
-                Act::Rounds(rounds) => match tracked(rounds, &mine).map(|s| s.report()) {
-                    Ok(report) if report.progress == Progress::NotReached => say(
-                        "NOT_STEADY",
-                        Level::Invalid,
-                        format!(
-                            "{name}: no steady state in {} rounds, the most that the method allows: the figures are not steady-state performance; precondition for longer, keep other load away, or allow more `rounds` in a copy of the method's file",
-                            report.rounds
-                        ),
-                    ),
-                    Ok(_) => {}
-                    Err(why) => say(
-                        "NOT_STEADY",
-                        Level::Invalid,
-                        format!("{name}: it is unknown whether there was a steady state: {why}"),
-                    ),
-                },
-                Act::Series(series) => {
-                    let report = series_steady(series, &mine).ok().flatten().map(|s| s.report());
-                    if let Some(report) = report
-                        && complete
-                        && report.progress != Progress::Reached
-                    {
-                        say(
-                            "ENDED_UNSTEADY",
-                            Level::Note,
-                            format!(
-                                "{name}: it ended by its limit of time or of writes, with no steady state in {} rounds: its end is not the steady state",
-                                report.rounds
-                            ),
-                        );
-                    }
-                }
-                _ => {}
-            }
-            let skipped: Vec<&String> = steps
-                .iter()
-                .filter(|s| {
-                    (s.done.place.subject, s.done.place.stage as usize) == (subject, number)
-                        && s.done.place.role == Role::Measure
-                })
-                .filter_map(|s| s.cell.evidence.skipped.as_ref())
-                .collect();
-            let measured = mine.iter().filter(|d| d.place.role == Role::Measure).count();
-            if let Some(why) = skipped.first().filter(|_| skipped.len() == measured) {
-                say(
-                    "STAGE_EMPTY",
-                    Level::Invalid,
-                    format!("{name}: none of its cells could be issued: {why}"),
-                );
-            }
+        for number in 0..method.stages.len() {
+            let at = StageOf { method, subject, number, target: &target };
+            unsteady_or_empty(at, complete, steps, done, &mut say);
         }
     }
     if !complete {
@@ -135,6 +84,81 @@ pub(super) fn of_steps(
     }
     found.sort_by_key(|v| core::cmp::Reverse(v.level));
     found
+}
+
+/// A stage of a method on one subject.
+#[derive(Clone, Copy)]
+struct StageOf<'a> {
+    method: &'a Method,
+    subject: u32,
+    number: usize,
+    /// Prefix that names the target; empty with one subject.
+    target: &'a str,
+}
+
+/// Reports stages without a steady state and stages without cells.
+fn unsteady_or_empty(
+    at: StageOf<'_>,
+    complete: bool,
+    steps: &[Step<'_>],
+    done: &[Done],
+    say: &mut dyn FnMut(&str, Level, String),
+) {
+    let StageOf { method, subject, number, target } = at;
+    let stage = &method.stages[number];
+    let mine: Vec<&Done> = of_stage(done, subject, number).collect();
+    let name = format!("{target}stage `{}`", stage.name);
+    match &stage.act {
+        Act::Rounds(rounds) => match tracked(rounds, &mine).map(|s| s.report()) {
+            Ok(report) if report.progress == Progress::NotReached => say(
+                "NOT_STEADY",
+                Level::Invalid,
+                format!(
+                    "{name}: no steady state in {} rounds, the most that the method allows: the figures are not steady-state performance; precondition for longer, keep other load away, or allow more `rounds` in a copy of the method's file",
+                    report.rounds
+                ),
+            ),
+            Ok(_) => {}
+            Err(why) => say(
+                "NOT_STEADY",
+                Level::Invalid,
+                format!("{name}: it is unknown whether there was a steady state: {why}"),
+            ),
+        },
+        Act::Series(series) => {
+            let report = series_steady(series, &mine).ok().flatten().map(|s| s.report());
+            if let Some(report) = report
+                && complete
+                && report.progress != Progress::Reached
+            {
+                say(
+                    "ENDED_UNSTEADY",
+                    Level::Note,
+                    format!(
+                        "{name}: it ended by its limit of time or of writes, with no steady state in {} rounds: its end is not the steady state",
+                        report.rounds
+                    ),
+                );
+            }
+        }
+        _ => {}
+    }
+    let skipped: Vec<&String> = steps
+        .iter()
+        .filter(|s| {
+            (s.done.place.subject, s.done.place.stage as usize) == (subject, number)
+                && s.done.place.role == Role::Measure
+        })
+        .filter_map(|s| s.cell.evidence.skipped.as_ref())
+        .collect();
+    let measured = mine.iter().filter(|d| d.place.role == Role::Measure).count();
+    if let Some(why) = skipped.first().filter(|_| skipped.len() == measured) {
+        say(
+            "STAGE_EMPTY",
+            Level::Invalid,
+            format!("{name}: none of its cells could be issued: {why}"),
+        );
+    }
 }
 
 /// True if a purge or fill of real targets did less than the method requires.

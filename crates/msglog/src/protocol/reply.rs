@@ -291,8 +291,8 @@ impl<'a> Reply<'a> {
                 log_id: fields.u64("log")?,
                 durability: {
                     let byte = fields.u8("durability")?;
-                    let found = Durability::ALL.iter().find(|(_, it)| *it as u8 == byte);
-                    found.ok_or_else(|| fields.wrong("durability", &byte))?.1
+                    let found = Durability::ALL.into_iter().find(|it| *it as u8 == byte);
+                    found.ok_or_else(|| fields.wrong("durability", &byte))?
                 },
                 message_bytes_max: fields.u32("message bytes")?,
                 next: fields.u64("next")?,

@@ -50,7 +50,7 @@ impl Conditions {
     }
 }
 
-/// What a scan does with a position.
+/// Treatment of a position by a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
     /// Take the chunk.

@@ -3,12 +3,12 @@
 use super::account::{KindAccount, LevelAccount, Share, kinds, levels, shares};
 use super::limit::{Limit, limit};
 use crate::{Emulated, RunError};
-use iodyno_drive::{CellPlan, Modelled, TargetPlan, Unobserved, drive_model};
+use iodyno_drive::{Length, Modelled, Unobserved, drive_model};
 use iodyno_emulate::flash::Counts;
-use iodyno_emulate::spec::{Attach, Kind, Written};
+use iodyno_emulate::spec::{Attach, Kind};
 use iodyno_emulate::{ReadCacheCounts, System};
 use iodyno_measure::Summary;
-use iodyno_workload::{ArrivalKind, CellSpec, EmulationOptions, Spec};
+use iodyno_workload::{ArrivalKind, EmulationOptions, Spec};
 use serde_json::{Value, json};
 use std::sync::atomic::AtomicBool;
 
@@ -80,10 +80,10 @@ pub fn predictions() -> Vec<(&'static str, Spec)> {
     .collect()
 }
 
-/// Ramp and window, ns. A disk is slow, and has a buffer that must fill first; memory is fast.
-fn times_ns(system: &System) -> (u64, u64) {
+/// Length of a cell on a system. A disk is slow, and has a buffer that must fill first; memory is fast.
+fn length(system: &System) -> Length {
     let any = |is: fn(&Kind) -> bool| system.devices().any(|d| is(&d.device.kind));
-    let (ramp_ns, time_ns) = if any(|k| matches!(k, Kind::Disk(_))) {
+    let (ramp_ns, window_ns) = if any(|k| matches!(k, Kind::Disk(_))) {
         (20 * S, 60 * S)
     } else if any(|k| matches!(k, Kind::Flash(_))) {
         (S / 2, S)
@@ -92,7 +92,7 @@ fn times_ns(system: &System) -> (u64, u64) {
     };
     // Many devices complete proportionally more operations in the same time.
     let fewer = system.volumes.len().div_ceil(4) as u64;
-    ((ramp_ns / fewer).max(10 * MS), (time_ns / fewer).max(50 * MS))
+    Length { ramp_ns: (ramp_ns / fewer).max(10 * MS), window_ns: (window_ns / fewer).max(50 * MS) }
 }
 
 /// Runs a workload on all volumes of the system.
@@ -102,36 +102,20 @@ pub fn simulate(
     name: &str,
     spec: Spec,
 ) -> Result<ExplainedCell, RunError> {
-    let system = emulated.before(&spec, &EmulationOptions::default());
-    let (ramp_ns, time_ns) = times_ns(&system);
-    let spec = spec
-        .with_ramp(ramp_ns)
-        .and_then(|spec| spec.with_time(time_ns))
-        .map_err(|why| RunError::Impossible(format!("{name}: {why}")))?;
-    let mut states = emulated.states(&spec);
-    let targets = (0..).zip(&emulated.volumes);
-    let targets = targets.map(|(n, volume)| TargetPlan::model(volume.name.clone(), &system, n));
-    let mut cell = CellSpec::new(name, spec.clone());
-    target.clone_into(&mut cell.workload);
-    (cell.interval_ns, cell.errors_max) = (Some(time_ns), u64::MAX);
-    let mut plan = CellPlan::new(cell, targets.collect());
-    let is_used = system.volumes.iter().all(|volume| volume.state.how != Written::Fresh);
-    plan.warm_up_events_max = is_used.then_some(CellPlan::WARM_UP_EVENTS_MAX);
+    let (length, options) = (length(&emulated.system), EmulationOptions::default());
+    let mut plan = emulated.experiment(name, spec, length, &options)?.warmed_up();
+    target.clone_into(&mut plan.cell.workload);
     let modelled = drive_model(&plan, &AtomicBool::new(false), &mut Unobserved)?;
+    let mut states = emulated.states(&plan.cell.spec);
     states.dedup();
-    Ok(account(&spec, &system, &modelled, name, states.join("; ")))
+    Ok(account(&plan.cell.spec, &modelled, name, states.join("; ")))
 }
 
 /// Combines the cells and the usage of all volumes.
-fn account(spec: &Spec, system: &System, m: &Modelled, name: &str, state: String) -> ExplainedCell {
-    let mut all = m.cells[0].clone();
-    for cell in &m.cells[1..] {
-        all.merge(cell);
-    }
+fn account(spec: &Spec, m: &Modelled, name: &str, state: String) -> ExplainedCell {
+    let (all, system) = (m.merged(), m.machine.system());
     let summary = Summary::of(&all);
     let (iops, bytes_per_s) = (summary.iops, summary.bytes_per_s);
-    let counts = m.usage.volumes.iter().filter_map(|v| v.counts).reduce(|a, b| a.plus(&b));
-    let read_cache = m.usage.volumes.iter().filter_map(|v| v.read_cache).reduce(|a, b| a + b);
     let shares = shares(system, &m.usage, iops);
     let offered_iops = match spec.arrivals() {
         ArrivalKind::Open { rate_iops, .. } => Some(rate_iops * m.cells.len() as f64),
@@ -157,8 +141,8 @@ fn account(spec: &Spec, system: &System, m: &Modelled, name: &str, state: String
         below: levels(&m.usage),
         shares,
         limit,
-        counts,
-        read_cache,
+        counts: m.flash_counts(),
+        read_cache: m.read_cache_counts(),
         events_per_io: m.usage.events as f64 / ios,
         ns_per_event: cpu_ns / m.machine.events().max(1) as f64,
         ios_per_cpu_s: m.completions as f64 * 1e9 / cpu_ns,

@@ -1,0 +1,158 @@
+//! Media: open storage in the form that engines use. Each owns its engine.
+
+use super::live::CompletionHandle;
+use super::nbd::NbdMedium;
+use super::{EngineKind, FileEngine, Seat};
+use crate::memory::Region;
+use iodyno_emulate::System;
+use iodyno_live::served::Live;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// An open target in the form that engines use. The crate `targets` opens it; engines never do.
+#[derive(Clone, Debug)]
+pub struct FileMedium {
+    /// Open descriptor.
+    pub fd: Arc<OwnedFd>,
+    /// Addressable length, bytes.
+    pub capacity_bytes: u64,
+    /// Whether it is a block device (trim and write-zeroes use other calls than on files).
+    pub is_block_device: bool,
+    /// Alignment of buffers in memory, bytes.
+    pub memory_align_bytes: u32,
+    /// Whether O_DIRECT is in effect.
+    pub direct: bool,
+    /// Whether reads and writes go through the page cache but leave nothing in it.
+    pub uncached: bool,
+    /// Whether it is also open for writing.
+    pub writable: bool,
+    /// The NVMe namespace to which commands bypass the block layer; `fd` is its block device. None without
+    /// passthrough.
+    pub passthrough: Option<NvmeNamespace>,
+    /// Engine that executes the operations; see [`Medium::set_engine`].
+    pub engine: FileEngine,
+}
+
+/// An NVMe namespace behind its character device.
+#[derive(Clone, Debug)]
+pub struct NvmeNamespace {
+    /// The character device.
+    pub fd: Arc<OwnedFd>,
+    /// Namespace number.
+    pub number: u32,
+    /// Size of a logical block, bytes.
+    pub block_bytes: u32,
+    /// Maximum transfer of one command, bytes.
+    pub transfer_bytes_max: u64,
+}
+
+impl FileMedium {
+    /// Flags of each read, and of each write in addition to its own.
+    pub(crate) const fn rw_flags(&self) -> i32 {
+        if self.uncached { libc::RWF_DONTCACHE } else { 0 }
+    }
+}
+
+/// Storage with the engine that works on it. Only a file has a choice of engines.
+#[derive(Clone, Debug)]
+pub enum Medium {
+    /// A file, a block device or a character device.
+    File(FileMedium),
+    /// Memory of this process.
+    Ram(Arc<Region>),
+    /// Nothing, with a nominal size in bytes.
+    Null(u64),
+    /// A volume of an emulated system. All targets of a cell are volumes of the same system: they affect each other
+    /// through shared parts, so one machine carries them all.
+    Model {
+        /// The system.
+        system: Arc<System>,
+        /// Number of the volume.
+        volume: u32,
+    },
+    /// A volume of a real-time machine, which carries all targets of the cell.
+    Live {
+        /// The machine.
+        live: Arc<Live<CompletionHandle>>,
+        /// Number of the volume.
+        volume: u32,
+        /// Number of the target's first worker in the machine.
+        first_worker: u32,
+    },
+    /// An export of an NBD server.
+    Nbd(NbdMedium),
+}
+
+impl Medium {
+    /// Addressable bytes.
+    pub fn capacity_bytes(&self) -> u64 {
+        match self {
+            Self::File(f) => f.capacity_bytes,
+            Self::Ram(r) => r.len() as u64,
+            Self::Null(bytes) => *bytes,
+            Self::Model { system, volume } => system.capacity_bytes(*volume),
+            Self::Live { live, volume, .. } => live.capacity_bytes(*volume),
+            Self::Nbd(export) => export.capacity_bytes,
+        }
+    }
+
+    /// The engine that works on it.
+    pub const fn engine(&self) -> EngineKind {
+        match self {
+            Self::File(file) => file.engine.kind(),
+            Self::Ram(_) => EngineKind::Ram,
+            Self::Null(_) => EngineKind::Null,
+            Self::Model { .. } => EngineKind::Model,
+            Self::Live { .. } => EngineKind::Live,
+            Self::Nbd(_) => EngineKind::Nbd,
+        }
+    }
+
+    /// Whether an engine works on it.
+    pub fn takes(&self, engine: EngineKind) -> bool {
+        match self {
+            Self::File(_) => engine.on_files().is_some(),
+            _ => engine == self.engine(),
+        }
+    }
+
+    /// Chooses the engine of a file. False, without any effect, if the engine does not work on this medium.
+    pub fn set_engine(&mut self, engine: EngineKind) -> bool {
+        if let (Self::File(file), Some(engine)) = (&mut *self, engine.on_files()) {
+            file.engine = engine;
+        }
+        self.engine() == engine
+    }
+
+    /// The file or device; None for other media.
+    pub fn file(&self) -> Option<&FileMedium> {
+        if let Self::File(file) = self { Some(file) } else { None }
+    }
+
+    /// Number of the volume of a system in virtual time; None for other media.
+    pub fn model_volume(&self) -> Option<u32> {
+        if let Self::Model { volume, .. } = self { Some(*volume) } else { None }
+    }
+
+    /// Whether bytes move through memory of this process. False in virtual time, and for the null engine.
+    pub fn moves_bytes(&self) -> bool {
+        !matches!(self, Self::Null(_) | Self::Model { .. })
+    }
+
+    /// Sets up the engine for a worker, and runs the worker.
+    pub(crate) fn run(&self, seat: impl Seat) -> io::Result<()> {
+        match self {
+            Self::File(file) => file.engine.run(file, seat),
+            Self::Ram(region) => super::ram::run(region, seat),
+            Self::Null(_) => super::null::run(seat),
+            Self::Live { live, volume, first_worker } => {
+                super::live::run(live, *volume, *first_worker, seat)
+            }
+            Self::Nbd(export) => super::nbd::run(export, seat),
+            Self::Model { .. } => {
+                Err(io::Error::other("emulated storage has no worker of its own"))
+            }
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Experiments: one workload on all volumes of an emulated system, as one cell on a machine of its own. Studies, sizing
+//! and explanations consist of them; a method's cell in virtual time has the same plan on the run's own targets.
+
+use super::Modelled;
+use crate::engine::Medium;
+use crate::plan::{CellPlan, TargetPlan};
+use iodyno_emulate::flash::Counts;
+use iodyno_emulate::spec::Written;
+use iodyno_emulate::{ReadCacheCounts, System};
+use iodyno_measure::Cell;
+use iodyno_workload::{CellSpec, Spec};
+use std::sync::Arc;
+
+/// Length of a cell in virtual time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Length {
+    /// Ramp before the window, ns.
+    pub ramp_ns: u64,
+    /// Measured window, ns.
+    pub window_ns: u64,
+}
+
+impl Length {
+    /// Limits a workload to this length.
+    ///
+    /// # Errors
+    /// The workload's violated rule.
+    pub fn limit(self, spec: Spec) -> Result<Spec, String> {
+        spec.with_ramp(self.ramp_ns)?.with_time(self.window_ns)
+    }
+}
+
+impl CellPlan {
+    /// A cell on all volumes of an emulated system, named by their number.
+    pub fn on_system(cell: CellSpec, system: &Arc<System>, name: impl Fn(u32) -> String) -> Self {
+        let volumes = 0..system.volumes.len() as u32;
+        let target = |volume| TargetPlan::model(name(volume), system, volume);
+        Self::new(cell, volumes.map(target).collect())
+    }
+
+    /// Adds a warm-up with the usual limit, unless a device is real or fresh: the cell then starts in the steady state of
+    /// its workload.
+    #[must_use]
+    pub fn warmed_up(self) -> Self {
+        let is_used = |target: &TargetPlan| match &target.medium {
+            Medium::Model { system, volume } => {
+                system.volumes[*volume as usize].state.how != Written::Fresh
+            }
+            _ => false,
+        };
+        let is_used = self.targets.iter().all(is_used);
+        Self { warm_up_events_max: is_used.then_some(Self::WARM_UP_EVENTS_MAX), ..self }
+    }
+}
+
+impl Modelled {
+    /// The cells of all volumes as one.
+    ///
+    /// # Panics
+    /// If there is no cell.
+    pub fn merged(&self) -> Cell {
+        let mut all = self.cells[0].clone();
+        self.cells[1..].iter().for_each(|cell| all.merge(cell));
+        all
+    }
+
+    /// Flash operations in the window, over all volumes; None without flash.
+    pub fn flash_counts(&self) -> Option<Counts> {
+        self.usage.volumes.iter().filter_map(|volume| volume.counts).reduce(|a, b| a.plus(&b))
+    }
+
+    /// Counters of the read caches in the window, over all volumes; None without any.
+    pub fn read_cache_counts(&self) -> Option<ReadCacheCounts> {
+        self.usage.volumes.iter().filter_map(|volume| volume.read_cache).reduce(|a, b| a + b)
+    }
+}

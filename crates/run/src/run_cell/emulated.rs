@@ -1,0 +1,100 @@
+//! A cell on an emulated system: in virtual time, on a machine of its own or on one that cells carry on, or in real
+//! time.
+
+use super::{Load, loads, planned, record_evidence};
+use crate::Emulated;
+use crate::cell_plan::volumes;
+use crate::outcome::RunError;
+use crate::over_ranks::StartOverRanks;
+use crate::parallel_cells::{self, Beside};
+use crate::persist::CellWriter;
+use crate::schedule::Task;
+use crate::step_context::StepContext;
+use crate::watch::Phase;
+use iodyno_drive::engine::live::CompletionHandle;
+use iodyno_drive::{CellPlan, drive_carried, drive_cell};
+use iodyno_emulate::System;
+use iodyno_live::served::Live;
+use iodyno_measure::Cell;
+use iodyno_units::human;
+use std::sync::Arc;
+
+/// Measures a cell in virtual time, with the cells that may run in parallel with it.
+pub(super) fn simulate(
+    mut on: StepContext<'_, '_>,
+    task: &Task,
+    start: Option<&Arc<StartOverRanks>>,
+    system: &Arc<System>,
+    beside: Vec<Beside>,
+) -> Result<Vec<Cell>, RunError> {
+    on.watch.phase(Phase::Preparing);
+    let media = volumes(system, task.targets.clone());
+    let (plan, _) = planned(&mut on, task, start, media)?;
+    let StepContext { run, schedule, writer, watch, first_index, .. } = &mut on;
+    let (writer, ranks) = (writer.as_deref_mut(), &run.process.ranks);
+    let mut writer = CellWriter::new(writer, *watch, ranks, *first_index, task.position);
+    let mut cells = match schedule.carried_for(task, &plan)? {
+        Some(carried) => drive_carried(&plan, carried, &run.process.stop, &mut writer)?,
+        None => parallel_cells::drive(run, task, &plan, beside, schedule, &mut writer)?,
+    };
+    record_states(on, task, &plan, &mut cells);
+    Ok(cells)
+}
+
+/// Measures a cell in real time, on a new machine.
+pub(super) fn serve(
+    mut on: StepContext<'_, '_>,
+    task: &Task,
+    start: Option<&Arc<StartOverRanks>>,
+    system: &System,
+) -> Result<Vec<Cell>, RunError> {
+    on.watch.phase(Phase::Preparing);
+    let (live, media) = Emulated::served(system, &task.cell).map_err(RunError::Impossible)?;
+    let media = media[task.targets.clone()].to_vec();
+    let (plan, _) = planned(&mut on, task, start, media)?;
+    let ranks = &on.run.process.ranks;
+    let writer = on.writer.as_deref_mut();
+    let mut writer = CellWriter::new(writer, on.watch, ranks, on.first_index, task.position);
+    let mut cells = drive_cell(&plan, &on.run.process.stop, &mut writer)?;
+    record_lateness(&live, &mut cells);
+    record_states(on, task, &plan, &mut cells);
+    Ok(cells)
+}
+
+/// Records the state in which each cell found its device, and the evidence that all cells have.
+fn record_states(on: StepContext<'_, '_>, task: &Task, plan: &CellPlan, cells: &mut [Cell]) {
+    let states = on.schedule.states(task).into_iter().enumerate().skip(task.targets.start);
+    for ((volume, state), done) in states.zip(&mut *cells) {
+        let is_skew_missing = |of: &Emulated| of.is_skew_missing(volume, &task.cell.spec);
+        done.evidence.skew_missing =
+            task.place.is_none() && on.run.emulated.as_ref().is_some_and(is_skew_missing);
+        done.facts.insert("state".to_owned(), state.clone());
+        done.evidence.device_state = Some(state);
+    }
+    let open_targets = &mut on.open_targets[task.targets.clone()];
+    let loads = loads(plan);
+    for (index, done) in cells.iter_mut().enumerate() {
+        let Load { target, .. } = loads[index];
+        record_evidence(&loads, index, &mut open_targets[target], done);
+    }
+}
+
+/// Records, for each volume, how late completions were compared with the model's times.
+fn record_lateness(live: &Live<CompletionHandle>, cells: &mut [Cell]) {
+    let counts = live.look(|_, _, counts| counts.to_vec());
+    for (counts, cell) in counts.iter().zip(cells) {
+        let lateness = &counts.lateness;
+        cell.evidence.emulated_live = true;
+        let share = |count: u64| Some(count as f64 / lateness.count().max(1) as f64);
+        cell.evidence.late_share = share(counts.late);
+        cell.evidence.late_away_share = share(counts.late_away);
+        let words = [("p50", 0.5), ("p99", 0.99)].into_iter().filter_map(|(name, q)| {
+            let ns = lateness.supported_quantile_ns(q)?;
+            Some(format!("{name} {}", human::time_ns(ns as f64)))
+        });
+        let words = words.collect::<Vec<_>>().join(", ");
+        if !words.is_empty() {
+            cell.facts.insert("late".to_owned(), format!("{words} after the model"));
+        }
+    }
+}
