@@ -7,9 +7,16 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// Files that were created, each with its device and inode number.
+/// Identity of a file, whatever its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Inode {
+    device: u64,
+    number: u64,
+}
+
+/// Files that were created.
 #[derive(Debug, Default)]
-pub(super) struct Made(Vec<(PathBuf, (u64, u64))>);
+pub(super) struct Made(Vec<(PathBuf, Inode)>);
 
 impl Made {
     /// Removes the files whose names still refer to them.
@@ -37,11 +44,11 @@ pub(crate) fn remove_made(path: &Path, file: &File) {
     }
 }
 
-fn inode(metadata: &Metadata) -> (u64, u64) {
-    (metadata.dev(), metadata.ino())
+fn inode(metadata: &Metadata) -> Inode {
+    Inode { device: metadata.dev(), number: metadata.ino() }
 }
 
-fn remove(path: &Path, made: (u64, u64)) {
+fn remove(path: &Path, made: Inode) {
     let found = std::fs::symlink_metadata(path);
     if found.is_ok_and(|found| inode(&found) == made) {
         let _ = std::fs::remove_file(path);
