@@ -178,24 +178,7 @@ pub enum Command {
     /// Continue an interrupted run of a method
     ///
     /// Finished steps are not measured again.
-    Resume {
-        /// Run to continue: an id, the start of an id, or `last`
-        run: String,
-        /// Overwrite the data on this target: NAME is its device name, path, serial number or URI; may be repeated
-        ///
-        /// Names that were given to the original run do not count.
-        #[arg(long, value_name = "NAME")]
-        destroy: Vec<String>,
-        /// Print one JSON document on standard output, and nothing else there
-        #[arg(long)]
-        json: bool,
-        /// Print no live progress on standard error
-        #[arg(long, short)]
-        quiet: bool,
-        /// Level of detail of the text.
-        #[command(flatten)]
-        shown: Shown,
-    },
+    Resume(Resume),
     /// Compare runs A and B: is B faster, slower, the same, or is the result inconclusive?
     Compare(Compare),
     /// Write an HTML report of one or more runs
@@ -252,6 +235,27 @@ pub struct Shown {
     /// over two axes.
     #[arg(long, short, conflicts_with = "json", help_heading = "Output")]
     pub verbose: bool,
+}
+
+/// Flags of `resume`.
+#[derive(Debug, Args)]
+pub struct Resume {
+    /// Run to continue: an id, the start of an id, or `last`
+    pub run: String,
+    /// Overwrite the data on this target: NAME is its device name, path, serial number or URI; may be repeated
+    ///
+    /// Names that were given to the original run do not count.
+    #[arg(long, value_name = "NAME")]
+    pub destroy: Vec<String>,
+    /// Print one JSON document on standard output, and nothing else there
+    #[arg(long)]
+    pub json: bool,
+    /// Print no live progress on standard error
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// Level of detail of the text.
+    #[command(flatten)]
+    pub shown: Shown,
 }
 
 /// Export formats.

@@ -118,10 +118,7 @@ fn dispatch(cli: &Cli, words: &[OsString]) -> Result<ExitCode, Failure> {
             let detail = style::detail(*shown);
             show::show(cli.notebook.as_deref(), run, require, json, detail, style)
         }
-        Command::Resume { run, destroy, json, quiet, shown } => {
-            let detail = style::detail(*shown);
-            resume::command(cli, run, destroy, (*json, *quiet), detail, style)
-        }
+        Command::Resume(flags) => resume::command(flags, cli, style),
         Command::Compare(flags) => compare::command(flags, cli.notebook.as_deref(), style),
         Command::Report(flags) => report::command(flags, cli.notebook.as_deref()),
         Command::Import(flags) => report::import(flags, cli.notebook.as_deref()),

@@ -1,13 +1,12 @@
 //! `resume`: continues an interrupted run of a method.
 
-use crate::args::Cli;
+use crate::args::{Cli, Resume as ResumeFlags};
 use crate::failure::Failure;
 use crate::request::process;
 use crate::run::{Output, carry_out};
-use crate::{ranks, show};
+use crate::{ranks, show, style};
 use iodyno_notebook::Notebook;
 use iodyno_page::terminal::Style;
-use iodyno_report::terminal::Detail;
 use iodyno_run::{Process, ResolvedRun, Resume, RunRequest, resume};
 use std::process::ExitCode;
 
@@ -23,21 +22,21 @@ fn find(cli: &Cli, selector: &str, destroy: &[String]) -> Result<Found, Failure>
 }
 
 /// Continues an interrupted run.
-pub(crate) fn command(
-    cli: &Cli,
-    selector: &str,
-    destroy: &[String],
-    (json, quiet): (bool, bool),
-    detail: Detail,
-    style: Style,
-) -> Result<ExitCode, Failure> {
+pub(crate) fn command(flags: &ResumeFlags, cli: &Cli, style: Style) -> Result<ExitCode, Failure> {
     let ranks = ranks::of_process();
     // Only the first rank has the notebook.
-    let (request, finished, command) = ranks::of_first(|| find(cli, selector, destroy))?;
+    let (request, finished, command) = ranks::of_first(|| find(cli, &flags.run, &flags.destroy))?;
     let finished = finished.on_rank(ranks.rank(), ranks.size())?;
     let path = ranks::agreed(ranks::notebook(cli.notebook.as_deref()))?;
     let process = Process { resume: Some(finished), ..process(command, Some(path)) };
     let run = ranks::agreed(ResolvedRun::new(request, process).map_err(Failure::from))?;
-    let output = Output { json, series: false, quiet, detail, report: None, metrics: None };
+    let output = Output {
+        json: flags.json,
+        series: false,
+        quiet: flags.quiet,
+        detail: style::detail(flags.shown),
+        report: None,
+        metrics: None,
+    };
     carry_out(&run, cli, &output, style)
 }

@@ -28,7 +28,7 @@ mod taken;
 mod volume_folder;
 
 pub use array_folder::{ArrayFolder, DescribedArray, volume_folders};
-pub use attached::{Attached, HangUp};
+pub use attached::{Attached, Client, HangUp};
 pub use volume_folder::VolumeFolder;
 
 use crate::counts::{Counts, Late, Looks, Taken};
@@ -242,14 +242,13 @@ impl<S: Sink> Live<S> {
 
     /// Submits an operation; returns the time on the clock at which the emulated host issued it.
     pub fn submit(&self, worker: u32, volume: u32, op: &Op, payload: Payload<'_>, sink: S) -> u64 {
-        self.submit_of((None, 0), worker, volume, op, payload, sink)
+        self.submit_of(Client::default(), worker, volume, op, payload, sink)
     }
 
-    /// Like [`Self::submit`], for a client: takes its attachment to the volume, and the time for which the operation
-    /// has already been waiting, ns of the clock.
+    /// Like [`Self::submit`], for a client.
     pub fn submit_of(
         &self,
-        (attached, before_ns): (Option<&Attached>, u64),
+        client: Client<'_>,
         worker: u32,
         volume: u32,
         op: &Op,
@@ -260,7 +259,7 @@ impl<S: Sink> Live<S> {
         let mut inner = self.lock();
         let now_ns = self.now_ns();
         self.advance(&mut inner, now_ns, Looks::default(), &mut completed);
-        let refused = attached.and_then(|attached| inner.losses.refuse(attached, op));
+        let refused = client.attached.and_then(|attached| inner.losses.refuse(attached, op));
         let refused = refused.or_else(|| self.refuses(&inner, volume, op));
         if let Some(error) = refused.or_else(|| inner.backing_refuses(volume, op)) {
             inner.counts[volume as usize].errors[op.kind.index()] += 1;
@@ -270,7 +269,8 @@ impl<S: Sink> Live<S> {
             deliver(completed);
             return now_ns;
         }
-        let at_ns = self.machine_ns(now_ns.saturating_sub(before_ns)).max(inner.submitted_ns);
+        let at_ns =
+            self.machine_ns(now_ns.saturating_sub(client.waited_ns)).max(inner.submitted_ns);
         inner.submitted_ns = at_ns;
         let issued_ns = inner.submit(at_ns, worker, volume, op, payload, sink);
         self.plan(&mut inner);

@@ -7,7 +7,7 @@ use iodyno_emulate::Machine;
 use iodyno_emulate::spec::{Attach, Kind, Written};
 use iodyno_live::poller::Lead;
 use iodyno_live::record::Recorder;
-use iodyno_live::served::{Live, Options, Payload, Sink};
+use iodyno_live::served::{Client, Live, Options, Payload, Sink};
 use iodyno_live::transport::Transport;
 use iodyno_units::{IoError, Op, OpKind};
 use std::cell::Cell;
@@ -58,7 +58,14 @@ fn the_transport_is_compensated() {
     let at = |transport: Option<Transport>, woken: bool| {
         let live = live(transport, 0);
         let before_ns = if woken { live.waking_ns() } else { 0 };
-        live.submit_of((None, before_ns), 0, 0, &READ, Payload::None, Discard);
+        live.submit_of(
+            Client { attached: None, waited_ns: before_ns },
+            0,
+            0,
+            &READ,
+            Payload::None,
+            Discard,
+        );
         let since_ns = NOW_NS.get();
         while reads(&live) == 0 {
             pass(100);
@@ -136,7 +143,14 @@ fn submissions_stay_in_order() {
     let live = live(Some(transport), 5_000);
     live.record(Recorder::create(&path, &serde_json::json!({})).unwrap());
     for before_ns in [8_000, 0, 8_000] {
-        live.submit_of((None, before_ns), 0, 0, &READ, Payload::None, Discard);
+        live.submit_of(
+            Client { attached: None, waited_ns: before_ns },
+            0,
+            0,
+            &READ,
+            Payload::None,
+            Discard,
+        );
         pass(1_000);
     }
     live.end(|_| 0).unwrap();

@@ -97,7 +97,8 @@ pub(crate) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<Value, String
         answer["no_effect"] = why.into();
     }
     if loses {
-        answer["taken"] = taken.iter().enumerate().map(losses_of_volume).collect();
+        let all = (0..).zip(&taken);
+        answer["taken"] = all.map(|(volume, taken)| losses_of_volume(volume, taken)).collect();
     }
     Ok(answer)
 }
@@ -168,7 +169,7 @@ fn carry_out(live: &Served, ask: &Ask, seed: u64, is_off: bool) -> Vec<Taken> {
 }
 
 /// The losses of a volume, for programs.
-fn losses_of_volume((volume, taken): (usize, &Taken)) -> Value {
+fn losses_of_volume(volume: u32, taken: &Taken) -> Value {
     json!({
         "volume": volume,
         "in_flight": taken.failed,

@@ -4,8 +4,7 @@ use crate::console::{print, print_json, remark};
 use crate::failure::{Failure, OPEN};
 use iodyno_catalog::input::Input;
 use iodyno_emulate::{Completion, Machine};
-use iodyno_live::record::Record;
-use iodyno_measure::Histogram;
+use iodyno_live::record::{Ended, Record};
 use iodyno_serving::{Access, enlarge, system};
 use iodyno_targets::TargetName;
 use iodyno_units::human;
@@ -32,7 +31,54 @@ pub(super) fn replay(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
         Record::open(BufReader::new(file)).map_err(wrong)
     };
     let record = open()?;
-    let head = &record.machine;
+    let mut machine = machine(&record.machine, &wrong)?;
+    open()?.check(&machine).map_err(wrong)?;
+    machine.follow_content();
+    let (mut changes, mut done, mut failed) = (Vec::new(), 0_u64, 0_u64);
+    let ended = record
+        .replay(&mut machine, &mut |_, completion: &Completion| {
+            done += 1;
+            failed += u64::from(completion.failure.is_some());
+        })
+        .map_err(wrong)?;
+    machine.changes(&mut changes);
+    let same = ended.is_same();
+    if ended.operations == 0 {
+        remark("note", &format!("{named}: the record holds no operations"));
+    }
+    if as_json {
+        print_json(&json!({
+            "operations": ended.operations,
+            "faults": ended.faults,
+            "completed": done,
+            "failed": failed,
+            "machine_ns": machine.now_ns(),
+            "events": machine.events(),
+            "hash": format!("{:016x}", ended.hashes.0),
+            "same": same,
+            "cut_off": same.is_none(),
+        }))?;
+    } else {
+        let verdict = verdict(&ended);
+        print(&format!(
+            "{}, {}, {} ({failed} failed) in {} of the machine's time\n{}, hash {:016x}: {verdict}\n",
+            human::counted(ended.operations, "operation"),
+            human::counted(ended.faults, "fault"),
+            human::counted(done, "completion"),
+            human::duration_ns(machine.now_ns()),
+            human::counted(machine.events(), "event"),
+            ended.hashes.0,
+        ))?;
+    }
+    Ok(match same {
+        Some(true) => ExitCode::SUCCESS,
+        Some(false) => ExitCode::from(DIFFERS),
+        None => ExitCode::from(OPEN),
+    })
+}
+
+/// The machine that a record describes, with its workers.
+fn machine(head: &Value, wrong: &dyn Fn(String) -> Failure) -> Result<Machine, Failure> {
     let field = |key: &str| wrong(format!("line 2 does not say its `{key}`"));
     let device = head["device"].as_str().ok_or_else(|| field("device"))?;
     let device = TargetName::parse(device).map_err(|e| wrong(format!("line 2: {e}")))?;
@@ -55,62 +101,21 @@ pub(super) fn replay(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
             machine.add_worker(volume);
         }
     }
-    open()?.check(&machine).map_err(wrong)?;
-    machine.follow_content();
-    let (mut changes, mut done, mut failed) = (Vec::new(), 0_u64, 0_u64);
-    let mut gaps = Histogram::new();
-    let mut last_ns = 0;
-    let ended = record
-        .replay(&mut machine, &mut |_, completion: &Completion| {
-            done += 1;
-            failed += u64::from(completion.failure.is_some());
-            gaps.record(completion.at_ns.saturating_sub(last_ns));
-            last_ns = completion.at_ns;
-        })
-        .map_err(wrong)?;
-    machine.changes(&mut changes);
-    let same = ended.is_same();
-    if ended.operations == 0 {
-        remark("note", &format!("{named}: the record holds no operations"));
+    Ok(machine)
+}
+
+/// How the events of a replay compare with the recorded ones.
+fn verdict(ended: &Ended) -> &'static str {
+    match ended.is_same() {
+        Some(true) => "the same events as were recorded",
+        Some(false) => {
+            "NOT the recorded events: the device's files or this program have changed since"
+        }
+        None if ended.is_torn => {
+            "the record was cut off within a line, as by a kill of its server, so the events can't be compared"
+        }
+        None => {
+            "the record was cut off, as by a kill of its server, so the events can't be compared"
+        }
     }
-    if as_json {
-        print_json(&json!({
-            "operations": ended.operations,
-            "faults": ended.faults,
-            "completed": done,
-            "failed": failed,
-            "machine_ns": machine.now_ns(),
-            "events": machine.events(),
-            "hash": format!("{:016x}", ended.hashes.0),
-            "same": same,
-            "cut_off": same.is_none(),
-        }))?;
-    } else {
-        let verdict = match same {
-            Some(true) => "the same events as were recorded",
-            Some(false) => {
-                "NOT the recorded events: the device's files or this program have changed since"
-            }
-            None if ended.is_torn => {
-                "the record was cut off within a line, as by a kill of its server, so the events can't be compared"
-            }
-            None => {
-                "the record was cut off, as by a kill of its server, so the events can't be compared"
-            }
-        };
-        print(&format!(
-            "{}, {}, {} ({failed} failed) in {} of the machine's time\n{}, hash {:016x}: {verdict}\n",
-            human::counted(ended.operations, "operation"),
-            human::counted(ended.faults, "fault"),
-            human::counted(done, "completion"),
-            human::duration_ns(machine.now_ns()),
-            human::counted(machine.events(), "event"),
-            ended.hashes.0,
-        ))?;
-    }
-    Ok(match same {
-        Some(true) => ExitCode::SUCCESS,
-        Some(false) => ExitCode::from(DIFFERS),
-        None => ExitCode::from(OPEN),
-    })
 }

@@ -86,13 +86,8 @@ const fn plain(verb: &'static str, help: &'static str, form: Form) -> Command {
     Command { verb, operand: None, help, form }
 }
 
-const fn with(
-    verb: &'static str,
-    (example, what): (&'static str, &'static str),
-    help: &'static str,
-    form: Form,
-) -> Command {
-    Command { verb, operand: Some(Operand { example, what }), help, form }
+const fn with(verb: &'static str, operand: Operand, help: &'static str, form: Form) -> Command {
+    Command { verb, operand: Some(operand), help, form }
 }
 
 #[allow(clippy::unnecessary_wraps, reason = "the type of commands whose operand may be wrong")]
@@ -122,7 +117,7 @@ pub const COMMANDS: &[Command] = &[
     ),
     with(
         "slow",
-        ("x10", "a factor"),
+        Operand { example: "x10", what: "a factor" },
         "make each operation ten times slower",
         Form::Device {
             ask: |of| fault(Fault::Slow { part: of.part(), factor: factor(of.operand)? }),
@@ -130,7 +125,7 @@ pub const COMMANDS: &[Command] = &[
     ),
     with(
         "delay",
-        ("5ms", "a time"),
+        Operand { example: "5ms", what: "a time" },
         "add 5 ms to each operation",
         Form::DeviceAndKind {
             ask: |of| {
@@ -141,7 +136,7 @@ pub const COMMANDS: &[Command] = &[
     ),
     with(
         "error",
-        ("1%", "a share"),
+        Operand { example: "1%", what: "a share" },
         "fail 1 % of the reads",
         Form::DeviceAndKind {
             ask: |of| {
@@ -174,7 +169,7 @@ pub const COMMANDS: &[Command] = &[
     ),
     with(
         "page",
-        ("1GiB", "an offset"),
+        Operand { example: "1GiB", what: "an offset" },
         "fail the flash page at this offset",
         Form::Device {
             ask: |of| fault(Fault::Page { part: of.part(), offset_bytes: range(of.operand)?.0 }),
@@ -182,7 +177,7 @@ pub const COMMANDS: &[Command] = &[
     ),
     with(
         "block",
-        ("1GiB", "an offset"),
+        Operand { example: "1GiB", what: "an offset" },
         "fail the flash block at this offset",
         Form::Device {
             ask: |of| fault(Fault::Block { part: of.part(), offset_bytes: range(of.operand)?.0 }),
@@ -195,7 +190,7 @@ pub const COMMANDS: &[Command] = &[
     ),
     with(
         "resize",
-        ("1GiB", "a size"),
+        Operand { example: "1GiB", what: "a size" },
         "change the size of the volume",
         Form::Volume {
             ask: |of| Ok(Ask::Resize { volume: of.on(), size_bytes: volume_size(of.operand)? }),
@@ -245,7 +240,7 @@ pub const COMMANDS: &[Command] = &[
 ];
 
 /// A range on a device.
-const PLACE: (&str, &str) = ("1GiB..+64KiB", "a place");
+const PLACE: Operand = Operand { example: "1GiB..+64KiB", what: "a place" };
 
 /// All examples, as the remedy of an error.
 pub(super) fn examples() -> String {

@@ -14,7 +14,7 @@ mod mount_point;
 
 use super::nbd::WORKERS;
 use super::{Served, Waiter};
-use crate::served::{Payload, Sink, store_of};
+use crate::served::{Client, Payload, Sink, store_of};
 use crate::status::{Status, observe};
 use crate::store::UNIT_BYTES;
 use fuser::{
@@ -220,7 +220,8 @@ impl Files {
 
     fn start(
         &self,
-        (from, handle): (&Request, FileHandle),
+        from: &Request,
+        handle: FileHandle,
         volume: u32,
         op: &Op,
         payload: Payload<'_>,
@@ -228,7 +229,7 @@ impl Files {
     ) {
         let worker = volume * WORKERS + from.pid() % WORKERS;
         let attached = self.open.get(handle);
-        let client = (attached.as_deref(), 0);
+        let client = Client { attached: attached.as_deref(), waited_ns: 0 };
         self.live.submit_of(client, worker, volume, op, payload, Waiter::Fuse(reply));
     }
 }
@@ -345,7 +346,7 @@ impl Filesystem for Files {
         }
         let op = Op { offset_bytes: offset, len_bytes, kind: OpKind::Read, fua: false };
         let reply = Reply::Read(reply, vec![0; len_bytes as usize]);
-        self.start((request, handle), volume, &op, Payload::ReadIntoSink, reply);
+        self.start(request, handle, volume, &op, Payload::ReadIntoSink, reply);
     }
 
     fn write(
@@ -371,7 +372,7 @@ impl Filesystem for Files {
                 let op = Op { offset_bytes: offset, len_bytes, kind: OpKind::Write, fua: false };
                 let payload = Payload::Write(&data[..len_bytes as usize]);
                 let reply = Reply::Written(reply, len_bytes);
-                self.start((request, handle), volume, &op, payload, reply);
+                self.start(request, handle, volume, &op, payload, reply);
             }
         }
     }
@@ -385,7 +386,7 @@ impl Filesystem for Files {
         match self.volume(ino) {
             Some(volume) => {
                 let reply = Reply::Done(reply);
-                self.start((from, handle), volume, &Op::FLUSH, Payload::None, reply);
+                self.start(from, handle, volume, &Op::FLUSH, Payload::None, reply);
             }
             None => reply.ok(),
         }
@@ -422,7 +423,7 @@ impl Filesystem for Files {
             let len_bytes = (offset + length - at).min(PIECE_BYTES) as u32;
             let op = Op { offset_bytes: at, len_bytes, kind, fua: false };
             let piece = Reply::Piece(Arc::clone(&pieces));
-            self.start((request, handle), volume, &op, Payload::None, piece);
+            self.start(request, handle, volume, &op, Payload::None, piece);
             at += u64::from(len_bytes);
         }
     }

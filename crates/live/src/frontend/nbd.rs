@@ -5,7 +5,7 @@
 use super::{Served, Waiter};
 use crate::counts::Looks;
 use crate::poller::Lead;
-use crate::served::{Attached, HangUp, Payload, Sink, store_of};
+use crate::served::{self, Attached, HangUp, Payload, Sink, store_of};
 use crate::store::Store;
 use iodyno_emulate::UNIT_BYTES;
 use iodyno_nbd::{Answer, Batch, DeferredReply, Export, Info, Io, Peer, Session};
@@ -167,9 +167,9 @@ struct Client {
 impl Client {
     fn start(&self, op: &Op, payload: Payload<'_>, reply: Reply) {
         // A request that had to wake the thread arrived earlier.
-        let before_ns = if self.woken { self.live.waking_ns() } else { 0 };
+        let waited_ns = if self.woken { self.live.waking_ns() } else { 0 };
         let waiter = Waiter::Nbd(reply);
-        let client = (Some(&self.attached), before_ns);
+        let client = served::Client { attached: Some(&self.attached), waited_ns };
         self.live.submit_of(client, self.worker, self.volume, op, payload, waiter);
     }
 }

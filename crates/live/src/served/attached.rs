@@ -25,6 +25,15 @@ pub struct Attached {
     _line: Option<Arc<dyn HangUp>>,
 }
 
+/// The client of an operation.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Client<'a> {
+    /// Its attachment to the volume; `None` for this process.
+    pub attached: Option<&'a Attached>,
+    /// Time for which the operation has already been waiting, ns of the clock.
+    pub waited_ns: u64,
+}
+
 /// Events that end attachments or fail their flushes.
 #[derive(Debug, Default)]
 pub(super) struct Losses {

@@ -67,17 +67,26 @@ pub(super) struct Branch<'a> {
     pub(super) members: Vec<Box<dyn Member + 'a>>,
 }
 
+/// Location of a unit of an array.
+struct Located {
+    stripe: u64,
+    /// Strip in the stripe.
+    strip: usize,
+    /// Offset in the strip, sectors.
+    offset: u64,
+}
+
 impl Branch<'_> {
-    /// Location of a unit: its stripe, its strip in the stripe, and its offset in the strip in sectors.
-    fn locate(&self, unit: u64) -> (u64, usize, u64) {
+    /// Location of a unit.
+    fn locate(&self, unit: u64) -> Located {
         let at = self.layout.locate(unit * UNIT_SECTORS);
         let Role::Data(strip) = at.role else { unreachable!("a unit of an array is data") };
-        (at.stripe, usize::from(strip), at.offset)
+        Located { stripe: at.stripe, strip: usize::from(strip), offset: at.offset }
     }
 
     /// Members that hold a unit, with its number on each: all copies that are not missing.
-    fn places(&self, unit: u64) -> Vec<(usize, u64)> {
-        let (stripe, strip, offset) = self.locate(unit);
+    fn places(&self, at: &Located) -> Vec<(usize, u64)> {
+        let Located { stripe, strip, offset } = *at;
         let of = self.layout.stripe(stripe);
         let places = (0..self.layout.copies()).map(|copy| of.data(strip, copy));
         let unit = |place: Place| (place.member, (place.sector + offset) / UNIT_SECTORS);
@@ -87,19 +96,20 @@ impl Branch<'_> {
 
 impl Member for Branch<'_> {
     fn read(&self, unit: u64) -> Result<Page, String> {
-        let places = self.places(unit);
+        let places = self.places(&self.locate(unit));
         let &(member, unit) = places.first().ok_or("a member is missing")?;
         self.members[member].read(unit)
     }
 
     fn write(&self, unit: u64, page: &Page) -> Result<(), String> {
-        for (member, place) in self.places(unit) {
-            self.members[member].write(place, page)?;
+        let at = self.locate(unit);
+        for (member, unit) in self.places(&at) {
+            self.members[member].write(unit, page)?;
         }
         if self.layout.level().parities() > 0 {
             let (layout, members) = (&self.layout, &self.members);
             let mut resync = Resync { layout, members, simd: Simd::best(), written_units: 0 };
-            let (stripe, _, offset) = self.locate(unit);
+            let Located { stripe, offset, .. } = at;
             resync.parity_of(stripe, (stripe * layout.strip_sectors() + offset) / UNIT_SECTORS)?;
         }
         Ok(())

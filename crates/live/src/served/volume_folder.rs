@@ -20,6 +20,13 @@ pub struct VolumeFolder {
     pub folders: Vec<(PartId, ArrayFolder)>,
 }
 
+/// What the files of a part are called in messages, and how they are opened.
+#[derive(Clone, Copy)]
+struct Files<'a> {
+    name: &'a str,
+    options: store::Options,
+}
+
 impl VolumeFolder {
     /// Opens the folder of a volume, or creates it.
     ///
@@ -34,7 +41,8 @@ impl VolumeFolder {
     ) -> Result<Self, String> {
         let of = &system.volumes[volume as usize];
         let mut opened = Self::default();
-        match opened.open_part(path, system, of.root, (&of.name, options)) {
+        let files = Files { name: &of.name, options };
+        match opened.open_part(path, system, of.root, files) {
             Ok(()) => Ok(opened),
             Err(why) => {
                 opened.abandon();
@@ -54,7 +62,7 @@ impl VolumeFolder {
         path: &Path,
         system: &System,
         part: PartId,
-        of: (&str, store::Options),
+        of: Files<'_>,
     ) -> Result<(), String> {
         let is_device = |part: PartId| matches!(system.parts[part.index()], Part::Device(_));
         match &system.parts[part.index()] {
@@ -63,12 +71,12 @@ impl VolumeFolder {
                 self.open_files(path, system, adapter_path.child, of, cached)
             }
             Part::Array(array) if !is_device(array.members[0]) => {
-                self.open_branches(path, system, (part, array), of)
+                self.open_branches(path, system, part, array, of)
             }
             Part::ReadCache(cache) => {
                 self.open_part(path, system, cache.backing, of)?;
                 let bytes = system.part_capacity_bytes(cache.fast);
-                let store = Store::in_file(&path.join("read-cache"), bytes, of.1);
+                let store = Store::in_file(&path.join("read-cache"), bytes, of.options);
                 self.stores.push((cache.fast, store.map_err(|e| e.to_string())?));
                 Ok(())
             }
@@ -82,7 +90,7 @@ impl VolumeFolder {
         path: &Path,
         system: &System,
         part: PartId,
-        (name, options): (&str, store::Options),
+        Files { name, options }: Files<'_>,
         cached: Option<(PartId, u64)>,
     ) -> Result<(), String> {
         let cached_bytes = cached.map(|cached| cached.1);
@@ -110,8 +118,9 @@ impl VolumeFolder {
         &mut self,
         path: &Path,
         system: &System,
-        (part, array): (PartId, &Array),
-        (name, options): (&str, store::Options),
+        part: PartId,
+        array: &Array,
+        Files { name, options }: Files<'_>,
     ) -> Result<(), String> {
         let is_there = |member: usize| member_file(path, member).join("array.json").exists();
         let folder = ArrayFolder::begin(path, name, &array.layout, is_there)?;
@@ -119,7 +128,8 @@ impl VolumeFolder {
         let mut members = array.members.iter().enumerate();
         let mut done = members.try_for_each(|(number, &member)| {
             let of = format!("member {number} of {name}");
-            opened.open_part(&member_file(path, number), system, member, (&of, options))
+            let files = Files { name: &of, options };
+            opened.open_part(&member_file(path, number), system, member, files)
         });
         opened.folders.push((part, folder));
         if done.is_ok() {

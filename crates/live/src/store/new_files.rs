@@ -7,6 +7,13 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+/// Identity of a file, whatever its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Inode {
+    device: u64,
+    number: u64,
+}
+
 /// Files that were created.
 #[derive(Debug, Default)]
 pub(super) struct Made(Vec<(PathBuf, Inode)>);
@@ -35,13 +42,6 @@ pub(crate) fn remove_made(path: &Path, file: &File) {
     if let Ok(metadata) = file.metadata() {
         remove(path, inode(&metadata));
     }
-}
-
-/// A file's identity, whatever its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Inode {
-    device: u64,
-    number: u64,
 }
 
 fn inode(metadata: &Metadata) -> Inode {

@@ -5,7 +5,7 @@ use super::super::{Served, Waiter};
 use super::Reply;
 use super::abi::{self, Request};
 use super::control::{DEPTH, Device};
-use crate::served::{Attached, Payload};
+use crate::served::{Attached, Client, Payload};
 use io_uring::{IoUring, opcode, squeue, types};
 use iodyno_units::{Op, OpKind};
 use rustix::event::{EventfdFlags, eventfd};
@@ -162,7 +162,7 @@ impl Queue {
             Waiter::Ublk(Reply { to, tag, bytes, len_bytes })
         };
         let submit = |op: &Op, payload: Payload<'_>, reply: Waiter| {
-            let client = (Some(&self.attached), 0);
+            let client = Client { attached: Some(&self.attached), waited_ns: 0 };
             self.live.submit_of(client, self.worker, self.volume, op, payload, reply);
         };
         match request.operation {
