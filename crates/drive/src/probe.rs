@@ -128,7 +128,10 @@ fn default_file_engine(file: &FileMedium, load: Load) -> (FileEngine, String) {
     }
     let other = if load.depth == 1 { FileEngine::Psync } else { FileEngine::Libaio };
     match hands_to_workers(file, load) {
-        Ok(false) => (FileEngine::Uring, "io_uring submits requests without worker threads on this target".to_owned()),
+        Ok(false) => (
+            FileEngine::Uring,
+            "io_uring submits requests without worker threads on this target".to_owned(),
+        ),
         Ok(true) => {
             let depth = match load.depth {
                 1 => "each worker has one I/O in flight".to_owned(),

@@ -39,7 +39,8 @@ fn request(flags: &LogBench) -> Result<RunRequest, Failure> {
 
 /// The workload, equal to one from a file with a table `[log]`.
 fn spec(flags: &LogBench, durability: LogDurability) -> Result<Spec, Failure> {
-    let LogBench { depth, chunk, time, ramp, size, publishers, commit, readers, replay, .. } = flags;
+    let LogBench { depth, chunk, time, ramp, size, publishers, commit, readers, replay, .. } =
+        flags;
     let optional = |key: &str, value: Option<String>| {
         value.map_or(String::new(), |value| format!("{key} = {value}\n"))
     };

@@ -100,7 +100,9 @@ pub fn parse(words: &[&str]) -> Result<Ask, String> {
         }
         Form::Access => access(rest).map(adapters),
         Form::Power(fault) => match argument_number(command, &[], rest, false)? {
-            Some(_) => Err(format!("all volumes share one power supply: use `{verb}` without a number")),
+            Some(_) => {
+                Err(format!("all volumes share one power supply: use `{verb}` without a number"))
+            }
             None => Ok(Ask::Fault(*fault)),
         },
         Form::Device { ask } | Form::DeviceAndKind { ask } | Form::Volume { ask } => {
@@ -172,7 +174,10 @@ fn argument_number(
             let number = number.parse::<u32>().map_err(wrong)?;
             match more {
                 [] => Ok(Some(number)),
-                [more, ..] => Err(format!("`{more}` is not expected after a complete fault: {}", table::examples())),
+                [more, ..] => Err(format!(
+                    "`{more}` is not expected after a complete fault: {}",
+                    table::examples()
+                )),
             }
         }
     }

@@ -54,7 +54,11 @@ const FAMILIES: &[(&str, &str, Samples)] = &[
             [("0.5", of.latency_p50_ns), ("0.99", of.latency_p99_ns), ("0.999", of.latency_p999_ns)]
         }),
     ),
-    ("latency_mean_seconds", "Mean of the model's time from submission to completion.", Kinds(|of| of.latency_mean_ns.map(|ns| ns * NS_PER_S))),
+    (
+        "latency_mean_seconds",
+        "Mean of the model's time from submission to completion.",
+        Kinds(|of| of.latency_mean_ns.map(|ns| ns * NS_PER_S)),
+    ),
     (
         "late_total",
         "Completions delivered more than 10 us later than the model's time.",
@@ -128,11 +132,7 @@ const FAMILIES: &[(&str, &str, Samples)] = &[
         "Acknowledged bytes lost by power cuts.",
         Volumes(|of| count(of.dropped_bytes)),
     ),
-    (
-        "torn_writes_total",
-        "Writes torn by power cuts.",
-        Volumes(|of| count(of.torn_writes)),
-    ),
+    ("torn_writes_total", "Writes torn by power cuts.", Volumes(|of| count(of.torn_writes))),
     (
         "busy_seconds_total",
         "Busy time in machine time, summed over all resources of a kind.",
