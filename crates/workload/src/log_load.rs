@@ -15,6 +15,13 @@ pub enum LogDurability {
 }
 
 impl LogDurability {
+    /// All levels, with their names.
+    pub const ALL: [(&'static str, Self); 3] = [
+        (Self::None.word(), Self::None),
+        (Self::Batch.word(), Self::Batch),
+        (Self::Each.word(), Self::Each),
+    ];
+
     /// Name of the level, as in files.
     pub fn name(self) -> &'static str {
         self.word()
