@@ -8,7 +8,7 @@ use crate::run::{Output, carry_out};
 use iodyno_catalog::FileError;
 use iodyno_page::terminal::Style;
 use iodyno_run::{ListedCell, ResolvedRun, RunRequest, Work};
-use iodyno_workload::{LogDurability, Spec};
+use iodyno_workload::{LogDurability, LogLoad, Spec, WhenFull};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -39,24 +39,23 @@ fn request(flags: &LogBench) -> Result<RunRequest, Failure> {
 
 /// The workload, equal to one from a file with a table `[log]`.
 fn spec(flags: &LogBench, durability: LogDurability) -> Result<Spec, Failure> {
-    let LogBench { depth, chunk, time, ramp, size, publishers, commit, readers, replay, .. } =
-        flags;
-    let optional = |key: &str, value: Option<String>| {
-        value.map_or(String::new(), |value| format!("{key} = {value}\n"))
+    let load = LogLoad {
+        message_bytes: u32::try_from(flags.size).unwrap_or(u32::MAX),
+        rate_per_s: flags.rate,
+        publishers: flags.publishers,
+        backlog: flags.backlog.or(flags.rate.map(|_| LogLoad::DEFAULT_BACKLOG)),
+        when_full: if flags.drop { WhenFull::Drop } else { WhenFull::Block },
+        durability,
+        fua: flags.fua && durability != LogDurability::None,
+        batch: flags.batch,
+        commit_chunks: flags.commit,
+        readers: flags.readers,
+        replay_chunks: flags.replay,
     };
-    let text = [
-        format!("schema = 1\nabout = \"A message log\"\ndepth = {depth}\nblock = \"{chunk}B\"\n"),
-        format!("[limits]\ntime = \"{time}ns\"\nramp = \"{ramp}ns\"\n[log]\nmessage = {size}\n"),
-        optional("rate", flags.rate.map(|rate| format!("\"{rate}/s\""))),
-        optional("backlog", flags.backlog.map(|messages| messages.to_string())),
-        optional("batch", flags.batch.map(|messages| messages.to_string())),
-        format!("when_full = \"{}\"\n", if flags.drop { "drop" } else { "block" }),
-        format!("durability = \"{}\"\n", durability.name()),
-        format!("fua = {}\n", flags.fua && durability != LogDurability::None),
-        format!("publishers = {publishers}\ncommit = {commit}\nreaders = {readers}\n"),
-        format!("replay = {replay}\n"),
-    ]
-    .concat();
+    let text = format!(
+        "schema = 1\nabout = \"A message log\"\ndepth = {}\nblock = \"{}B\"\n{load}\n[limits]\ntime = \"{}ns\"\nramp = \"{}ns\"\n",
+        flags.depth, flags.chunk, flags.time, flags.ramp
+    );
     Spec::from_toml(&text).map_err(|errors| {
         let all: Vec<String> = errors.iter().map(|e: &FileError| e.message.clone()).collect();
         Failure::input(all.join("; "))

@@ -518,3 +518,13 @@ fn write_rows(rows: &[Row], spec: &Spec, blank: &Spec, out: &mut impl Write) -> 
     }
     Ok(())
 }
+
+/// Writes the table `[log]` of a workload file, with every key.
+impl fmt::Display for LogLoad {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let blank = Spec::blank();
+        let spec = Spec { log: Some(*self), ..Spec::blank() };
+        f.write_str("[log]\n")?;
+        write_rows(&LOG, &spec, &blank, f)
+    }
+}
