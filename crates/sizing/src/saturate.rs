@@ -4,7 +4,8 @@
 use crate::candidate::Candidate;
 use crate::lab::together;
 use crate::simulate::{Arrays, Condition, Measured, run};
-use crate::terminal::{EMULATED, LABEL, level, rate};
+use crate::terminal::{EMULATED, LABEL};
+use crate::words::{level, rate};
 use iodyno_measure::statistics::knee::saturation;
 use iodyno_page::terminal::{Lines, Style};
 use iodyno_run::RunError;
