@@ -20,6 +20,8 @@ pub struct Table {
 pub struct Column {
     /// Head.
     pub title: String,
+    /// Shorter head for a terminal; may be empty.
+    pub short: String,
     /// Unit of the raw values, for data files: `ns`, `bytes/s`; may be empty.
     pub unit: String,
     /// The cells are numbers, aligned right.
@@ -138,6 +140,12 @@ impl Column {
     /// A column of numbers that are displayed in one unit.
     pub fn decimals(title: impl Into<String>, unit: impl Into<String>) -> Self {
         Self { is_decimal: true, ..Self::numbers(title, unit) }
+    }
+
+    /// Sets a shorter head for terminals.
+    #[must_use]
+    pub fn short(self, head: impl Into<String>) -> Self {
+        Self { short: head.into(), ..self }
     }
 
     /// Sets the rank.

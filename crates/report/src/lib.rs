@@ -24,6 +24,7 @@ mod neighbours;
 pub mod openmetrics;
 pub mod page;
 mod ranks;
+mod rate_search;
 mod repeats;
 pub mod run_verdict;
 pub mod sysbench_text;

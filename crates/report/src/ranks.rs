@@ -87,13 +87,13 @@ pub(crate) fn table<'a>(rows: impl Iterator<Item = (String, HostFigures<'a>)>) -
         Column::numbers("ranks", "").ranked(3),
         Column::numbers("IOPS", "1/s"),
         Column::numbers("throughput", "bytes/s").ranked(2),
-        Column::numbers("p99 max", "ns").ranked(1),
+        Column::numbers("largest p99", "ns").short("p99 max").ranked(1),
         Column::numbers("CPU", "").ranked(1),
-        Column::numbers("other programs' I/O", "").ranked(5),
-        Column::numbers("start late", "ns").ranked(4),
+        Column::numbers("other programs' I/O", "").short("others' I/O").ranked(5),
+        Column::numbers("started late", "ns").short("start late").ranked(4),
         Column::words("verdict"),
     ]);
-    table.caption = "Hosts".to_owned();
+    table.caption = "Hosts".into();
     for (cell, host) in rows {
         let share = |value: f64| Field::number(format!("{:.0} %", value * 100.0), value);
         let ns = |ns: Option<u64>| Field::of(Quantity::LatencyNs, ns.map(|ns| ns as f64));

@@ -4,9 +4,9 @@ use crate::row::{Row, Trial};
 use crate::sizing::Sizing;
 use crate::tables;
 use crate::terminal::{
-    EMULATED, advice, arrays, demand_in_words, log_in_words, name, nearest_in_words, rate, state,
-    systems, what_ifs,
+    EMULATED, advice, demand_in_words, log_in_words, name, nearest_in_words, state, what_ifs,
 };
+use crate::words::{arrays, rate, systems};
 use iodyno_page::document::{Headline, Verdict};
 use iodyno_page::{
     Axis, Block, Document, Figure, Mark, Panel, Plot, Point, Quantity, Section, Series, Shape,

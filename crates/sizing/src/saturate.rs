@@ -4,7 +4,8 @@
 use crate::candidate::Candidate;
 use crate::lab::together;
 use crate::simulate::{Arrays, Condition, Measured, State, run};
-use crate::terminal::{EMULATED, LABEL, level, rate};
+use crate::terminal::{EMULATED, LABEL};
+use crate::words::{level, rate};
 use iodyno_drive::Length;
 use iodyno_measure::statistics::knee::{AttachedRate, saturation};
 use iodyno_page::terminal::{Lines, Style};

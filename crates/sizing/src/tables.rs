@@ -3,7 +3,7 @@
 use crate::detail::Detail;
 use crate::row::Row;
 use crate::sizing::Sizing;
-use crate::terminal::{arrays, headroom, rate, systems as systems_in_words, tb, watts};
+use crate::words::{arrays, headroom, rate, systems as systems_in_words, tb, watts};
 use iodyno_page::{Cell, Column, Quantity, Table, Tone};
 use iodyno_run::explain::percent;
 use iodyno_units::human;
@@ -29,8 +29,7 @@ pub(crate) fn systems(sizing: &Sizing) -> Table {
         Column::numbers("power of devices", "W"),
     ]);
     let mut table = Table::new(columns);
-    table.caption =
-        "systems that meet it, the fewest devices first, or the lowest price".to_owned();
+    table.caption = "systems that meet it, the fewest devices first, or the lowest price".into();
     for (number, row) in sizing.rows.iter().enumerate() {
         table.push(system(sizing, row, number, currency));
     }
@@ -83,7 +82,7 @@ pub(crate) fn sequential(detail: &Detail) -> Table {
         Column::numbers("1 MiB reads", "bytes/s"),
         Column::numbers("1 MiB writes", "bytes/s"),
     ]);
-    table.caption = "in order, by depth of each array".to_owned();
+    table.caption = "in order, by depth of each array".into();
     for at in &detail.sequential {
         let rate = |bytes_per_s| Cell::number(human::throughput(bytes_per_s), bytes_per_s);
         let depth = Cell::number(at.depth.to_string(), f64::from(at.depth));

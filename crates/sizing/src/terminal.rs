@@ -4,13 +4,13 @@ use crate::candidate::Candidate;
 use crate::detail::{CacheAdvice, Detail, WhatIf};
 use crate::log_demand::LogDemand;
 use crate::row::Row;
-use crate::search::{Count, UNITS_MAX};
+use crate::search::UNITS_MAX;
 use crate::simulate::Condition;
 use crate::sizing::Sizing;
 use crate::tables;
 use crate::words::{
-    assumed_in_words, confirmed_in_words, life_in_words, limit_in_words, limits_in_words,
-    run_in_words,
+    arrays, assumed_in_words, confirmed_in_words, life_in_words, limit_in_words, limits_in_words,
+    rate, run_in_words, systems, tb, watts,
 };
 use iodyno_emulate::spec;
 use iodyno_page::terminal::text::{Role, pad, paint};
@@ -37,7 +37,9 @@ pub fn show(sizing: &Sizing, style: Style) -> String {
         nothing(&mut text, sizing);
         return text.end();
     }
-    table::in_parts(&tables::systems(sizing), style).iter().for_each(|line| text.line(line));
+    for line in table::in_parts(&tables::systems(sizing), style) {
+        text.line(&line);
+    }
     text.blank();
     if let (Some(row), Some(detail)) = (sizing.rows.first(), &sizing.detail) {
         recommended(&mut text, sizing, row, detail);
@@ -136,55 +138,6 @@ fn pauses(sizing: &Sizing) -> Vec<(&'static str, u64)> {
         all.push(("the takeover of a lost adapter's arrays", adapters.failover_ns));
     }
     all
-}
-
-/// A rate: `500 k/s`.
-pub(crate) fn rate(iops: f64) -> String {
-    format!("{}/s", human::count(iops))
-}
-
-/// Decimal capacity as drives are sold: `7.74 TB`.
-pub(crate) fn tb(bytes: u64) -> String {
-    let (value, unit) = match bytes as f64 {
-        large if large >= 1e12 => (large / 1e12, "TB"),
-        small => (small / 1e9, "GB"),
-    };
-    format!("{} {unit}", human::three_digits(value))
-}
-
-/// Number and name of systems: `2 × 57ce-gen3`.
-pub(crate) fn systems(candidate: &Candidate, count: Count) -> String {
-    if count.units == 1 {
-        candidate.host.clone()
-    } else {
-        format!("{} × {}", count.units, candidate.host)
-    }
-}
-
-/// Arrays in all systems: `11 × RAID 5 of 3`.
-pub(crate) fn arrays(candidate: &Candidate, count: Count) -> String {
-    let all = count.arrays * count.units;
-    format!("{all} × {} of {}", level(candidate), candidate.members)
-}
-
-/// Level in words: `RAID 5`.
-pub(crate) fn level(candidate: &Candidate) -> String {
-    let word = candidate.level_word();
-    word.strip_prefix("raid").map_or(word.to_owned(), |number| format!("RAID {number}"))
-}
-
-/// Headroom above the requested rate: `+8 %`, `× 360`.
-pub(crate) fn headroom(iops: f64, asked_iops: f64) -> String {
-    let times = iops / asked_iops;
-    if times >= 10.0 {
-        return format!("× {}", human::count(times));
-    }
-    format!("+{:.0} %", ((times - 1.0) * 100.0).max(0.0))
-}
-
-/// Power: `247 W`.
-pub(crate) fn watts(w: f64) -> String {
-    format!("{} W", human::three_digits(w))
 }
 
 /// A row in words.

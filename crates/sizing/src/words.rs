@@ -1,8 +1,10 @@
 //! Evidence for the recommended system, in words: its confirmation, limits, lifetime, and assumed parameters.
 
+use crate::candidate::Candidate;
 use crate::decisive;
 use crate::demand::{Demand, Limit};
 use crate::row::Row;
+use crate::search::Count;
 use crate::simulate::Measured;
 use crate::sizing::Sizing;
 use iodyno_emulate::spec;
@@ -127,4 +129,53 @@ fn of_words(limit: &Limit) -> &'static str {
         Some(_) => " of writes",
         None => "",
     }
+}
+
+/// A rate: `500 k/s`.
+pub(crate) fn rate(iops: f64) -> String {
+    format!("{}/s", human::count(iops))
+}
+
+/// Decimal capacity as drives are sold: `7.74 TB`.
+pub(crate) fn tb(bytes: u64) -> String {
+    let (value, unit) = match bytes as f64 {
+        large if large >= 1e12 => (large / 1e12, "TB"),
+        small => (small / 1e9, "GB"),
+    };
+    format!("{} {unit}", human::three_digits(value))
+}
+
+/// Number and name of systems: `2 × 57ce-gen3`.
+pub(crate) fn systems(candidate: &Candidate, count: Count) -> String {
+    if count.units == 1 {
+        candidate.host.clone()
+    } else {
+        format!("{} × {}", count.units, candidate.host)
+    }
+}
+
+/// Arrays in all systems: `11 × RAID 5 of 3`.
+pub(crate) fn arrays(candidate: &Candidate, count: Count) -> String {
+    let all = count.arrays * count.units;
+    format!("{all} × {} of {}", level(candidate), candidate.members)
+}
+
+/// Level in words: `RAID 5`.
+pub(crate) fn level(candidate: &Candidate) -> String {
+    let word = candidate.level_word();
+    word.strip_prefix("raid").map_or(word.to_owned(), |number| format!("RAID {number}"))
+}
+
+/// Headroom above the requested rate: `+8 %`, `× 360`.
+pub(crate) fn headroom(iops: f64, asked_iops: f64) -> String {
+    let times = iops / asked_iops;
+    if times >= 10.0 {
+        return format!("× {}", human::count(times));
+    }
+    format!("+{:.0} %", ((times - 1.0) * 100.0).max(0.0))
+}
+
+/// Power: `247 W`.
+pub(crate) fn watts(w: f64) -> String {
+    format!("{} W", human::three_digits(w))
 }

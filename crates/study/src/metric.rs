@@ -354,7 +354,8 @@ impl Metric {
     pub fn recipe(
         self,
         cell: CellKey,
-        (depths, threads): (&[u32], &[u32]),
+        depths: &[u32],
+        threads: &[u32],
         smallest: u32,
     ) -> Option<Recipe> {
         let all = |cell: CellKey| depths.iter().map(|&depth| CellKey { depth, ..cell }).collect();

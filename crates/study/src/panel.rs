@@ -290,7 +290,7 @@ impl Source<'_> {
                 let messages = cell.block_bytes / self.workloads[workload].message_bytes?;
                 return Some(Recipe::Messages(messages, cell));
             }
-            return metric.recipe(cell, (depths, threads), smallest);
+            return metric.recipe(cell, depths, threads, smallest);
         };
         let at_depths =
             |threads: u32| depths.iter().map(move |&depth| CellKey { threads, depth, ..cell });

@@ -152,11 +152,11 @@ impl Figure {
 /// The first line that can't be read, at the field that is wrong.
 pub fn read(file: &File) -> Result<Vec<Figure>, Problem> {
     let mut lines = lines(&file.text);
-    let header = lines.next().unwrap_or((0, ""));
-    let names = split(file, header)?;
+    let header = lines.next().unwrap_or(Line { start: 0, text: "" });
+    let names = split(file, &header)?;
     if !names.iter().map(|f| f.text.as_str()).eq(COLUMNS) {
         let wrong = names.iter().zip(COLUMNS).find(|(field, name)| field.text != *name);
-        let span = wrong.map_or(header.0..header.0 + header.1.len(), |(f, _)| f.span.clone());
+        let span = wrong.map_or(header.span(), |(f, _)| f.span.clone());
         return Err(Problem::at(
             file,
             span,
@@ -166,8 +166,8 @@ pub fn read(file: &File) -> Result<Vec<Figure>, Problem> {
     }
     let mut figures = Vec::new();
     let mut seen: BTreeMap<Key, Range<usize>> = BTreeMap::new();
-    for line in lines.filter(|(_, text)| !text.is_empty()) {
-        let figure = figure(file, line)?;
+    for line in lines.filter(|line| !line.text.is_empty()) {
+        let figure = figure(file, &line)?;
         if let Some(first) = seen.insert(figure.key.clone(), figure.span.clone()) {
             let message = "this figure is printed twice";
             let help = "two lines may not agree in all columns from figure to metric".to_owned();
@@ -184,13 +184,25 @@ pub fn read(file: &File) -> Result<Vec<Figure>, Problem> {
     Ok(figures)
 }
 
-/// Each line without its line end, and its byte offset in the text.
-fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+/// A line without its line end.
+struct Line<'a> {
+    /// Byte offset in the text.
+    start: usize,
+    text: &'a str,
+}
+
+impl Line<'_> {
+    fn span(&self) -> Range<usize> {
+        self.start..self.start + self.text.len()
+    }
+}
+
+fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
     let mut start = 0;
     text.split('\n').map(move |line| {
-        let at = start;
+        let of = Line { start, text: line.strip_suffix('\r').unwrap_or(line) };
         start += line.len() + 1;
-        (at, line.strip_suffix('\r').unwrap_or(line))
+        of
     })
 }
 
@@ -201,7 +213,8 @@ struct Field {
 }
 
 /// The fields of a line. A field in double quotes may hold commas, and quotes that are doubled.
-fn split(file: &File, (start, line): (usize, &str)) -> Result<Vec<Field>, Problem> {
+fn split(file: &File, line: &Line<'_>) -> Result<Vec<Field>, Problem> {
+    let (start, line) = (line.start, line.text);
     let mut fields = Vec::new();
     let mut at = 0;
     loop {
@@ -253,9 +266,9 @@ fn quoted(rest: &str) -> Option<(String, usize)> {
 }
 
 /// Reads the figure of one line.
-fn figure(file: &File, line: (usize, &str)) -> Result<Figure, Problem> {
+fn figure(file: &File, line: &Line<'_>) -> Result<Figure, Problem> {
     let fields = split(file, line)?;
-    let span = line.0..line.0 + line.1.len();
+    let span = line.span();
     let fields: [Field; COLUMNS.len()] = fields.try_into().map_err(|fields: Vec<Field>| {
         let help = "a field that holds a comma stands in double quotes".to_owned();
         let message = format!("the line has {} fields, not {}", fields.len(), COLUMNS.len());

@@ -18,7 +18,7 @@ pub(crate) fn table(strata: &[Stratum]) -> Table {
         share("null"),
         Column::words("nearer"),
     ]);
-    table.caption = "Errors by strata, in %".to_owned();
+    table.caption = "Errors by strata, in %".into();
     table.notes = vec!["n: one device, or several; in: figures within the print; mean, median, max: sizes of errors; outside: mean of the part outside the print; null: that of the null model; nearer: figures that the model is nearer to than the null model".to_owned()];
     let mut basis = None;
     for s in strata {

@@ -180,7 +180,7 @@ pub(super) fn write(out: &mut String, matrix: &Matrix, frame: &Frame, top: f64) 
     let _ = writeln!(out, r#"<g class="marks" clip-path="url(#{}-p0)"><g class="zoom">"#, frame.id);
     for row in 0..at.rows {
         for column in 0..at.columns {
-            cell(out, matrix, &at, (ramp.as_ref(), &writing), row, column);
+            cell(out, matrix, &at, ramp.as_ref(), &writing, row, column);
         }
     }
     out.push_str("</g></g>\n<g class=\"labels\">");
@@ -260,7 +260,8 @@ fn cell(
     out: &mut String,
     matrix: &Matrix,
     at: &Grid,
-    (ramp, writing): (Option<&Ramp>, &Writing),
+    ramp: Option<&Ramp>,
+    writing: &Writing,
     row: usize,
     column: usize,
 ) {

@@ -112,11 +112,11 @@ impl<'a> Names<'a> {
     pub(super) fn write(&self, out: &mut String, ruler: &Ruler, edge: f64) {
         for (i, (name, lines)) in self.all.iter().enumerate().step_by(self.every) {
             let Some(place) = ruler.place(i as f64) else { continue };
-            self.write_one(out, (name, lines), place, edge);
+            self.write_one(out, name, lines, place, edge);
         }
     }
 
-    fn write_one(&self, out: &mut String, (name, lines): (&str, &[String]), at: f64, edge: f64) {
+    fn write_one(&self, out: &mut String, name: &str, lines: &[String], at: f64, edge: f64) {
         let is_cut = is_cut(name, lines);
         if is_cut {
             let _ = write!(out, "<g><title>{}</title>", escape(&isolated(name)));

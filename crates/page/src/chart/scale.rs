@@ -115,7 +115,7 @@ impl Ruler {
         let kind = Kind::of(&axis.scale);
         // Horizontal axes run to the right, vertical ones upwards; labels side by side need more space.
         let wanted = steps::wanted((to - from).abs(), from < to);
-        let (low, high) = ends(axis, kind, extent, (wanted, from < to), is_tight);
+        let (low, high) = ends(axis, kind, extent, wanted, from < to, is_tight);
         let mut ruler = Self { kind, quantity: axis.quantity, low, high, from, to };
         // On a vertical axis, categories run from top to bottom, but the axis from bottom to top.
         if matches!(kind, Kind::Categories(_)) && to < from {
@@ -168,7 +168,8 @@ fn ends(
     axis: &Axis,
     kind: Kind,
     extent: Extent,
-    (wanted, is_wide): (f64, bool),
+    wanted: f64,
+    is_wide: bool,
     is_tight: bool,
 ) -> (f64, f64) {
     if let Kind::Categories(n) = kind {

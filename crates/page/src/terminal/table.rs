@@ -127,7 +127,11 @@ enum Field {
 fn laid(table: &Table, style: Style) -> Vec<Laid> {
     let is_grouped = table.rows.iter().any(|row| row.is_heading);
     let column = |(i, column): (usize, &Column)| Laid {
-        head: clean(&column.title, HEAD_COLUMNS_MAX, style),
+        head: clean(
+            if column.short.is_empty() { &column.title } else { &column.short },
+            HEAD_COLUMNS_MAX,
+            style,
+        ),
         is_label: column.is_label,
         is_number: column.is_number,
         is_decimal: column.is_decimal,
@@ -312,7 +316,7 @@ mod tests {
     fn sample() -> Table {
         let columns = [
             Column::label("cell"),
-            Column::numbers("rate", "1/s"),
+            Column::numbers("completed", "1/s").short("rate"),
             Column::decimals("error", "").ranked(2),
             Column::words("binds first").ranked(1),
         ];

@@ -33,17 +33,18 @@ impl Exposition {
         help: &str,
         samples: &[Sample],
     ) {
-        self.plain(name, ("counter", "_total"), unit, help, samples);
+        self.plain(name, "counter", "_total", unit, help, samples);
     }
 
     pub(super) fn gauge(&mut self, name: &str, unit: Option<&str>, help: &str, samples: &[Sample]) {
-        self.plain(name, ("gauge", ""), unit, help, samples);
+        self.plain(name, "gauge", "", unit, help, samples);
     }
 
     fn plain(
         &mut self,
         name: &str,
-        (kind, suffix): (&str, &str),
+        kind: &str,
+        suffix: &str,
         unit: Option<&str>,
         help: &str,
         samples: &[Sample],

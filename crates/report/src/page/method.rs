@@ -21,7 +21,7 @@ pub(super) fn sections(run: &Run, findings: &Findings, columns: bool) -> Vec<Sec
     for (subject_number, subject) in findings.subjects.iter().enumerate() {
         let of = if several { format!(", {}", subject.target) } else { String::new() };
         let course =
-            series::one_after_the_other(run, findings.level(), (subject_number, subject), &of);
+            series::one_after_the_other(run, findings.level(), subject_number, subject, &of);
         all.extend(course.map(|section| (1, section)));
         for (number, finding) in subject.stages.iter().enumerate() {
             let stage = Stage {

@@ -19,7 +19,7 @@ mod messages;
 mod method;
 mod points;
 mod ranks;
-pub(crate) mod rate_search;
+mod rate_search;
 mod rounds;
 mod series;
 mod stage;

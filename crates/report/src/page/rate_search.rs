@@ -2,15 +2,11 @@
 //! and a table.
 
 use super::first_screen::sentence;
-use super::labels;
 use super::stage::Stage;
 use crate::kinds::{plural, together};
+use crate::rate_search::table;
 use iodyno_method::findings::RateSearchFinding;
-use iodyno_page::{
-    Axis, Block, Cell, Column, Figure, Mark, Panel, Plot, Point, Quantity, Series, Shape, Table,
-    Tone,
-};
-use iodyno_units::human;
+use iodyno_page::{Axis, Block, Figure, Mark, Panel, Plot, Point, Quantity, Series, Shape, Tone};
 
 pub(super) fn blocks(stage: &Stage<'_>, found: &RateSearchFinding) -> Vec<Block> {
     let mut blocks = vec![Block::Text(format!("{}.", found.sentence()))];
@@ -59,42 +55,4 @@ pub(super) fn blocks(stage: &Stage<'_>, found: &RateSearchFinding) -> Vec<Block>
     }
     blocks.push(Block::Table(table(found)));
     blocks
-}
-
-/// The rates that were tried.
-pub(crate) fn table(found: &RateSearchFinding) -> Table {
-    let apart = if found.covers.len() > 1 { found.covers.as_slice() } else { &[] };
-    let name = found.limit.split(' ').next().unwrap_or_default();
-    let mut table = Table::new([
-        Column::numbers("offered", "1/s"),
-        Column::numbers("completed", "1/s").ranked(3),
-        Column::numbers(name, "ns"),
-        Column::numbers("95 % from", "ns").ranked(2),
-        Column::numbers("95 % to", "ns").ranked(2),
-        Column::words(format!("holds {}", found.limit)),
-    ]);
-    table.caption = "The rates".to_owned();
-    let of_kinds = apart.iter().map(|kind| format!("{} {}", kind.name(), found.metric.quantity));
-    table.columns.extend(of_kinds.map(|name| Column::numbers(name, "ns").ranked(1)));
-    for probe in &found.probes {
-        let rate = |per_s: f64| Cell::number(format!("{}/s", human::count(per_s)), per_s);
-        let offered = probe.offered_iops.map_or_else(|| Cell::words("closed loop"), rate);
-        let end = |ns: Option<u64>| labels::time(ns.map(|ns| ns as f64)).toned(Tone::Dim);
-        let holds = match probe.holds {
-            Some(true) => Cell::words("yes").toned(Tone::Good),
-            Some(false) => Cell::words("no").toned(Tone::Warning),
-            None => Cell::none(),
-        };
-        let mut cells = vec![
-            offered.toned(Tone::Strong),
-            rate(probe.iops),
-            labels::time(probe.latency_ns),
-            end(probe.within.and_then(|w| w.low_ns)),
-            end(probe.within.and_then(|w| w.high_ns)),
-            holds,
-        ];
-        cells.extend(apart.iter().map(|kind| labels::time(found.of_kind(probe, *kind))));
-        table.push(cells);
-    }
-    table
 }

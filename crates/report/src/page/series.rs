@@ -64,7 +64,8 @@ pub(super) fn blocks(stage: &Stage<'_>, series: &SeriesFinding) -> Vec<Block> {
 pub(super) fn one_after_the_other(
     run: &Run,
     run_level: Option<Level>,
-    (number, subject): (usize, &Subject),
+    number: usize,
+    subject: &Subject,
     of: &str,
 ) -> Option<Section> {
     let stages: Vec<(&str, &SeriesFinding)> = subject
@@ -225,13 +226,15 @@ fn course(stage: &Stage<'_>, series: &SeriesFinding) -> Option<Figure> {
     })
 }
 
-/// The lines of latency: of all I/Os, or of each kind of operation. `line` makes one from a name, a colour, and the
-/// values of the samples.
+/// Makes a line from a name, a colour, and the values of the samples.
+type MakeLine<'a> = dyn Fn(&str, usize, &dyn Fn(usize) -> Option<f64>) -> Series + 'a;
+
+/// The lines of latency: of all I/Os, or of each kind of operation.
 fn latencies(
     stage: &Stage<'_>,
     series: &SeriesFinding,
     histograms: &[Histogram],
-    line: &dyn Fn(&str, usize, &dyn Fn(usize) -> Option<f64>) -> Series,
+    line: &MakeLine<'_>,
 ) -> Vec<Series> {
     let samples = &series.samples;
     let has_all = histograms.len() == samples.len();

@@ -106,7 +106,7 @@ pub(super) fn figures(name: &str, rows: &[(String, &Row)], style: Style) -> Vec<
         .extend(nines.map(|((_, label), rank)| Column::numbers(*label, "ns").ranked(rank)));
     table.columns.push(Column::numbers("max", "ns").ranked(7));
     for (name, row) in rows {
-        lines_of(name, row, are_apart).into_iter().for_each(|cells| table.push(cells));
+        table.rows.extend(lines_of(name, row, are_apart).into_iter().map(Into::into));
     }
     let (table, hidden) = table::fit(&table.without_blank_columns(), style.columns(), style);
     let mut lines = table::lines(&table, style);

@@ -2,7 +2,7 @@
 //! each rate.
 
 use crate::kinds;
-use crate::page::rate_search::table;
+use crate::rate_search::table;
 use iodyno_method::findings::RateSearchFinding;
 use iodyno_page::terminal::text::{Role, clean, paragraph};
 use iodyno_page::terminal::{Style, table};
