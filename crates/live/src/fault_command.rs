@@ -95,9 +95,7 @@ pub fn parse(words: &[&str]) -> Result<Ask, String> {
         .or_else(|| of_verb().next())
         .ok_or_else(|| format!("there is no fault `{verb}`: {}", table::examples()))?;
     match &command.form {
-        Form::Adapters { of, fault } => {
-            numbered(command, of, rest).map(|on| fault(on)).map(adapters)
-        }
+        Form::Adapters { of, fault } => numbered(command, of, rest).map(fault).map(adapters),
         Form::Access => access(rest).map(adapters),
         Form::Power(fault) => match argument_number(command, &[], rest, false)? {
             Some(_) => {

@@ -15,6 +15,9 @@ use std::sync::Arc;
 /// Media type of the metrics.
 const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
+/// Quantiles by name, ns.
+type QuantilesNs = [(&'static str, Option<u64>); 3];
+
 /// What a family of metrics has samples of, and how each is read from the status.
 enum Samples {
     /// Each volume.
@@ -22,7 +25,7 @@ enum Samples {
     /// Each kind of operation of each volume.
     Kinds(fn(&KindStatus) -> Option<f64>),
     /// Each quantile of each kind of operation of each volume.
-    Quantiles(fn(&KindStatus) -> [(&'static str, Option<u64>); 3]),
+    Quantiles(fn(&KindStatus) -> QuantilesNs),
     /// Each resource of each volume.
     Resources(fn(u64) -> f64),
     /// Each RAID adapter.

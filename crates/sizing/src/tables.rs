@@ -3,7 +3,7 @@
 use crate::detail::Detail;
 use crate::row::Row;
 use crate::sizing::Sizing;
-use crate::words::{arrays, headroom, rate, systems as systems_in_words, tb, watts};
+use crate::words::{arrays, headroom, rate, systems as places, tb, watts};
 use iodyno_page::{Cell, Column, Quantity, Table, Tone};
 use iodyno_run::explain::percent;
 use iodyno_units::human;
@@ -26,7 +26,7 @@ pub(crate) fn systems(sizing: &Sizing) -> Table {
         Column::numbers("headroom", ""),
         Column::words("binds first"),
         Column::numbers("next step", "IOPS"),
-        Column::numbers("power of devices", "W"),
+        Column::numbers("power of devices", "W").short("power"),
     ]);
     let mut table = Table::new(columns);
     table.caption = "systems that meet it, the fewest devices first, or the lowest price".into();
@@ -34,6 +34,18 @@ pub(crate) fn systems(sizing: &Sizing) -> Table {
         table.push(system(sizing, row, number, currency));
     }
     table
+}
+
+/// [`systems`] with the number of devices before their name, which takes less room.
+pub(crate) fn systems_in_words(sizing: &Sizing) -> Table {
+    let mut table = systems(sizing);
+    for row in &mut table.rows {
+        let [_, count, device, ..] = row.cells.as_mut_slice() else { continue };
+        device.text = format!("{} × {}", count.text, device.text);
+    }
+    let [number, _, device, ..] = table.columns.as_mut_slice() else { return table };
+    (number.title, device.title) = (String::new(), "devices".to_owned());
+    table.selected(|at, _| at != 1)
 }
 
 fn system(sizing: &Sizing, row: &Row, number: usize, currency: Option<&str>) -> Vec<Cell> {
@@ -50,7 +62,7 @@ fn system(sizing: &Sizing, row: &Row, number: usize, currency: Option<&str>) -> 
         Cell::words((number + 1).to_string()),
         Cell::number(devices.to_string(), f64::from(devices)).toned(tone),
         Cell::words(of.device_name.as_str()).toned(tone),
-        Cell::words(systems_in_words(of, row.count)),
+        Cell::words(places(of, row.count)),
         Cell::words(arrays(of, row.count)),
         Cell::number(tb(bytes), bytes as f64),
     ];

@@ -13,8 +13,9 @@ use crate::words::{
     rate, run_in_words, systems, tb, watts,
 };
 use iodyno_emulate::spec;
+use iodyno_page::terminal::table::{self, PartRows};
 use iodyno_page::terminal::text::{Role, pad, paint};
-use iodyno_page::terminal::{Lines, Style, table};
+use iodyno_page::terminal::{Lines, Style};
 use iodyno_run::explain::percent;
 use iodyno_units::human;
 
@@ -37,7 +38,7 @@ pub fn show(sizing: &Sizing, style: Style) -> String {
         nothing(&mut text, sizing);
         return text.end();
     }
-    for line in table::in_parts(&tables::systems(sizing), style) {
+    for line in table::in_parts(&tables::systems_in_words(sizing), PartRows::All, style) {
         text.line(&line);
     }
     text.blank();

@@ -145,7 +145,10 @@ impl Medium {
         match self {
             Self::File(file) => file.engine.run(file, seat),
             Self::Ram(region) => super::ram::run(region, seat),
-            Self::Null(_) => super::null::run(seat),
+            Self::Null(_) => {
+                super::null::run(seat);
+                Ok(())
+            }
             Self::Live { live, volume, first_worker } => {
                 super::live::run(live, *volume, *first_worker, seat)
             }

@@ -50,7 +50,7 @@ type Rows = Vec<(String, String)>;
 fn text(named: &str, file: &TraceFile) -> String {
     let of = file.trace.summary();
     let mut text = String::new();
-    let all = [operations(named, file, &of), places(&of), remarks(file, &of)];
+    let all = [operations(named, file, of), places(of), remarks(file, of)];
     for (name, words) in all.iter().flatten() {
         let _ = writeln!(text, "  {name:<16}{}", clean(words));
     }

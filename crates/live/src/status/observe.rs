@@ -36,7 +36,6 @@ pub fn observe<S: Sink>(live: &Live<S>) -> ModelStatus {
 }
 
 /// The status of a volume without its latencies.
-
 fn volume<S: Sink>(
     live: &Live<S>,
     machine: &Machine,

@@ -125,7 +125,7 @@ const CASE_OF: [u8; COMBINATIONS] = {
     while bits < COMBINATIONS {
         let (mut matching, mut case) = (0, 0);
         while case < CASES.len() {
-            if matches(&CASES[case].when, bits) {
+            if matches(CASES[case].when, bits) {
                 matching += 1;
                 case_of[bits] = case as u8;
             }
@@ -137,7 +137,7 @@ const CASE_OF: [u8; COMBINATIONS] = {
     case_of
 };
 
-const fn matches(when: &[Option<bool>; CONDITIONS], bits: usize) -> bool {
+const fn matches(when: [Option<bool>; CONDITIONS], bits: usize) -> bool {
     let mut i = 0;
     while i < CONDITIONS {
         if let Some(required) = when[i]

@@ -55,9 +55,17 @@ pub fn lines(table: &Table, style: Style) -> Vec<String> {
     lines
 }
 
+/// Rows that [`in_parts`] shows in a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PartRows {
+    /// All rows.
+    All,
+    /// Rows with a known value in the part, and headings with such rows.
+    Known,
+}
+
 /// Formats a table as a line of heads and one per row, repeated with the labels for the columns that did not fit.
-/// Omits rows without known values, and headings without rows.
-pub fn in_parts(table: &Table, style: Style) -> Vec<String> {
+pub fn in_parts(table: &Table, rows: PartRows, style: Style) -> Vec<String> {
     let all = laid(table, style);
     let (labels, values): (Vec<&Laid>, Vec<&Laid>) = all.iter().partition(|it| it.is_label);
     let taken: usize = labels.iter().map(|it| it.width() + GAP).sum();
@@ -75,7 +83,9 @@ pub fn in_parts(table: &Table, style: Style) -> Vec<String> {
             if of.is_heading {
                 title = Some(heading(&of.cells, style));
                 before = None;
-            } else if !part.iter().all(|it| matches!(it.fields[row], Field::Unknown)) {
+            } else if rows == PartRows::All
+                || !part.iter().all(|it| matches!(it.fields[row], Field::Unknown))
+            {
                 lines.extend(title.take());
                 lines.push(line(&shown, row, before, style));
                 before = Some(row);
@@ -354,7 +364,9 @@ reads
             text.ends_with("columns hidden (terminal too narrow): error; --json has all"),
             "{text}"
         );
-        let parts = in_parts(&table, STYLE);
+        let all = in_parts(&table, PartRows::All, STYLE);
+        let parts = in_parts(&table, PartRows::Known, STYLE);
+        assert!(all.len() > parts.len());
         assert!(parts.iter().all(|line| width(line) <= 40), "{parts:#?}");
         // Rows without known values are left out.
         assert_eq!(parts.iter().filter(|line| line.starts_with("  a")).count(), 2, "{parts:#?}");

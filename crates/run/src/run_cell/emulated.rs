@@ -37,7 +37,7 @@ pub(super) fn simulate(
         Some(carried) => drive_carried(&plan, carried, &run.process.stop, &mut writer)?,
         None => parallel_cells::drive(run, task, &plan, beside, schedule, &mut writer)?,
     };
-    record_states(on, task, &plan, &mut cells);
+    record_states(&mut on, task, &plan, &mut cells);
     Ok(cells)
 }
 
@@ -57,12 +57,12 @@ pub(super) fn serve(
     let mut writer = CellWriter::new(writer, on.watch, ranks, on.first_index, task.position);
     let mut cells = drive_cell(&plan, &on.run.process.stop, &mut writer)?;
     record_lateness(&live, &mut cells);
-    record_states(on, task, &plan, &mut cells);
+    record_states(&mut on, task, &plan, &mut cells);
     Ok(cells)
 }
 
 /// Records the state in which each cell found its device, and the evidence that all cells have.
-fn record_states(on: StepContext<'_, '_>, task: &Task, plan: &CellPlan, cells: &mut [Cell]) {
+fn record_states(on: &mut StepContext<'_, '_>, task: &Task, plan: &CellPlan, cells: &mut [Cell]) {
     let states = on.schedule.states(task).into_iter().enumerate().skip(task.targets.start);
     for ((volume, state), done) in states.zip(&mut *cells) {
         let is_skew_missing = |of: &Emulated| of.is_skew_missing(volume, &task.cell.spec);

@@ -13,8 +13,9 @@ use crate::series::{Axis, Series, series};
 use crate::strata_table;
 use crate::wanted::Wanted;
 use iodyno_emulate::describe::Source;
+use iodyno_page::terminal::Style;
+use iodyno_page::terminal::table::{self, PartRows};
 use iodyno_page::terminal::text::{self, Role, hanging, pad, paint, paragraph, wrap};
-use iodyno_page::terminal::{Style, table};
 use iodyno_page::{Cell, Column, Table, Tone};
 use iodyno_units::human;
 use number::Scale;
@@ -56,7 +57,7 @@ pub fn show(outcome: &Outcome<'_>, style: Style) -> String {
     lines.push(String::new());
     let strata = strata_table::table(&outcome.strata);
     lines.push(paint(&strata.caption, Role::Bold, style));
-    lines.extend(table::in_parts(&strata, style));
+    lines.extend(table::in_parts(&strata, PartRows::Known, style));
     lines.extend(strata.notes.iter().flat_map(|note| paragraph(note, Role::Dim, style)));
     lines.push(String::new());
     let simulated = format!(
@@ -230,7 +231,7 @@ fn metric(outcome: &Outcome<'_>, table: &[Series], style: Style) -> Vec<String> 
         }
     }
     let mut lines = paragraph(&title, Role::Dim, style);
-    lines.extend(table::in_parts(&shown, style));
+    lines.extend(table::in_parts(&shown, PartRows::Known, style));
     lines
 }
 
@@ -296,7 +297,7 @@ fn points(
     let common = clean(&common.join(" "), style);
     let title = if common.is_empty() { title.to_owned() } else { format!("{title}: {common}") };
     let mut lines = paragraph(&title, Role::Dim, style);
-    lines.extend(table::in_parts(&shown, style));
+    lines.extend(table::in_parts(&shown, PartRows::Known, style));
     lines
 }
 

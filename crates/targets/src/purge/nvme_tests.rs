@@ -239,7 +239,7 @@ fn format_keeps_the_layout_and_names_one_namespace() {
         fake.refuses = Some((0x80, NvmeFailure::Status(0x4000 | status)));
         match carry_out(&mut fake, Method::NvmeFormat, &found, &mut go_on) {
             Err(Setback::Failed(why)) => {
-                assert!(why.contains("part of the namespace may be erased"), "{why}")
+                assert!(why.contains("part of the namespace may be erased"), "{why}");
             }
             other => panic!("{other:?}"),
         }

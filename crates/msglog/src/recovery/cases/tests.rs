@@ -1,5 +1,7 @@
 //! Each combination of conditions has one case, and each case is reached by the bytes of a log.
 
+#![expect(clippy::single_range_in_vec_init, reason = "a list of damaged ranges may have one")]
+
 use super::{CASES, COMBINATIONS, CONDITIONS, matches};
 use crate::chunk::{CHUNK_HEADER_BYTES, ChunkHeader};
 use crate::layout::{DESCRIPTION_BYTES, DESCRIPTION_OFFSETS, EpochStart, Layout};
@@ -22,7 +24,7 @@ pub(super) fn note(case: u8) {
 fn exactly_one_case_matches_each_combination() {
     for bits in 0..COMBINATIONS {
         let matching: Vec<usize> =
-            (0..CASES.len()).filter(|case| matches(&CASES[*case].when, bits)).collect();
+            (0..CASES.len()).filter(|case| matches(CASES[*case].when, bits)).collect();
         assert_eq!(matching.len(), 1, "{bits:0CONDITIONS$b}: {matching:?}");
     }
 }

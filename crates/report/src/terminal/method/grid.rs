@@ -6,8 +6,9 @@ use crate::verdict_groups::tone_of_point;
 use iodyno_measure::summary::is_about_bandwidth;
 use iodyno_measure::{Latency, Quantity};
 use iodyno_method::findings::{NINES, Row, Table as Grid};
+use iodyno_page::terminal::Style;
+use iodyno_page::terminal::table::{self, PartRows};
 use iodyno_page::terminal::text::{Role, paint, paragraph};
-use iodyno_page::terminal::{Style, table};
 use iodyno_page::{Cell, Column, Quantity as Unit, Table, Tone};
 use iodyno_units::{OpKind, parse_size};
 
@@ -84,7 +85,7 @@ fn matrix(
         table.push(cells);
     }
     let mut lines = vec![paint(what, Role::Dim, style)];
-    lines.extend(table::in_parts(&table, style));
+    lines.extend(table::in_parts(&table, PartRows::Known, style));
     lines
 }
 
