@@ -1,5 +1,5 @@
 //! Status of served storage. The same figures are the JSON document of the control socket, the text of `iodyno status`
-//! ([`text`]) and the metrics ([`crate::metrics`]).
+//! (`text`) and the metrics ([`crate::metrics`]).
 //!
 //! The names of the fields are the keys of the document. Fields with `skip` are for the metrics alone.
 
