@@ -136,7 +136,7 @@ pub const COMMANDS: &[Command] = &[
     ),
     with(
         "error",
-        Operand { example: "1%", what: "a share" },
+        Operand { example: "1%", what: "a percentage" },
         "fail 1 % of the reads",
         Form::DeviceAndKind {
             ask: |of| {
@@ -147,7 +147,7 @@ pub const COMMANDS: &[Command] = &[
     ),
     with(
         "latent",
-        PLACE,
+        RANGE,
         "make a range unreadable until it is rewritten",
         Form::Device {
             ask: |of| {
@@ -158,7 +158,7 @@ pub const COMMANDS: &[Command] = &[
     ),
     with(
         "corrupt",
-        PLACE,
+        RANGE,
         "flip bits in a range",
         Form::Device {
             ask: |of| {
@@ -240,7 +240,7 @@ pub const COMMANDS: &[Command] = &[
 ];
 
 /// A range on a device.
-const PLACE: Operand = Operand { example: "1GiB..+64KiB", what: "a place" };
+const RANGE: Operand = Operand { example: "1GiB..+64KiB", what: "a range" };
 
 /// All examples, as the remedy of an error.
 pub(super) fn examples() -> String {
