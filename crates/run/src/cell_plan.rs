@@ -8,10 +8,8 @@ use crate::schedule::Task;
 use crate::verified;
 use iodyno_drive::probe::{Load, default_engine};
 use iodyno_drive::{CellPlan, EngineKind, Medium, TargetPlan, TraceEvents, Walks};
-use iodyno_emulate::System;
 use iodyno_units::{OpKind, Precondition};
 use iodyno_workload::{ArrivalKind, Content, Spec};
-use std::ops::Range;
 use std::sync::Arc;
 
 /// Builds the plan of a task.
@@ -36,12 +34,6 @@ pub(crate) fn cell_plan(
         Precondition::Carried => plan,
         _ => plan.warmed_up(),
     }
-}
-
-/// The volumes of a system in virtual time, as media.
-pub(crate) fn volumes(system: &Arc<System>, volumes: Range<usize>) -> Vec<Medium> {
-    let medium = |volume| Medium::Model { system: Arc::clone(system), volume: volume as u32 };
-    volumes.map(medium).collect()
 }
 
 /// The plans of a cell's targets on these media, one for each of the workloads that run on them, and the reason for

@@ -5,7 +5,6 @@
 //! State Storage Performance Test Specification. It follows from the cell's writes, or from its reads where it
 //! writes nothing. If at least half of these operations are plainly sequential, the state is sequential, too.
 
-use crate::cell_plan::volumes;
 use crate::outcome::RunError;
 use iodyno_drive::clock::Clock;
 use iodyno_drive::engine::live::CompletionHandle;
@@ -17,6 +16,7 @@ use iodyno_targets::TargetName;
 use iodyno_units::{OpKind, Precondition};
 use iodyno_workload::{CellSpec, Content, EmulationOptions, Pattern, Spec};
 use serde_json::{Value, json};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Default block size of random writes: the unit of most mapping tables.
@@ -248,6 +248,12 @@ fn block_bytes(spec: &Spec) -> u32 {
     let largest = own.reduce(|a, b| if b.share > a.share { b } else { a });
     let any = || blocks(spec).first().map(|block| block.0);
     largest.map(|block| block.bytes).or_else(any).unwrap_or(BLOCK_BYTES_DEFAULT)
+}
+
+/// The volumes of a system in virtual time, as media.
+pub(crate) fn volumes(system: &Arc<System>, volumes: Range<usize>) -> Vec<Medium> {
+    let medium = |volume| Medium::Model { system: Arc::clone(system), volume: volume as u32 };
+    volumes.map(medium).collect()
 }
 
 #[cfg(test)]

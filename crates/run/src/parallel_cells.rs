@@ -5,7 +5,8 @@
 //! wait for their turn to be stored. So the notebook stores whole cells in order, and all figures equal those of
 //! sequential execution. A run that is killed loses its unfinished cells.
 
-use crate::cell_plan::{cell_plan, targets_of, volumes};
+use crate::cell_plan::{cell_plan, targets_of};
+use crate::emulated::volumes;
 use crate::open_targets::OpenTarget;
 use crate::outcome::RunError;
 use crate::persist::CellWriter;

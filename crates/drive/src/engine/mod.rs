@@ -189,7 +189,7 @@ pub enum FileEngine {
 }
 
 impl FileEngine {
-    /// The same engine among all.
+    /// This engine among those of all targets.
     pub const fn kind(self) -> EngineKind {
         match self {
             Self::Uring => EngineKind::Uring,
@@ -207,7 +207,10 @@ impl FileEngine {
             ));
         }
         match self {
-            Self::Uring => uring::run(file, seat),
+            Self::Uring => match &file.passthrough {
+                Some(namespace) => nvme_passthrough::run(file, namespace, seat),
+                None => uring::run(file, seat),
+            },
             Self::Libaio => libaio::run(file, seat),
             Self::Psync => psync::run(file, seat),
             Self::Mmap => mmap::run(file, seat),
@@ -243,7 +246,7 @@ impl EngineKind {
         }
     }
 
-    /// The same engine among those of files. None if it belongs to one kind of target, on which no other works.
+    /// This engine among those of files. None if it belongs to one kind of target, on which no other works.
     pub const fn on_files(self) -> Option<FileEngine> {
         match self {
             Self::Uring => Some(FileEngine::Uring),

@@ -2,7 +2,7 @@
 //! system, a scheduler, or splitting and merging between the worker and the driver. Requires Linux 5.19.
 
 use super::uring::{NoRequest, Requests, UringEngine, register_buffers, set_up, yes_no};
-use super::{EngineOptions, NvmeNamespace, Seat};
+use super::{EngineOptions, FileMedium, NvmeNamespace, Seat};
 use crate::memory::Buffers;
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use iodyno_units::{Op, OpKind};
@@ -73,11 +73,12 @@ struct Range {
 }
 
 /// Runs a worker on a namespace.
-pub(super) fn run(namespace: &NvmeNamespace, buffers: &Buffers, seat: impl Seat) -> io::Result<()> {
+pub(super) fn run(file: &FileMedium, namespace: &NvmeNamespace, seat: impl Seat) -> io::Result<()> {
+    let buffers = seat.buffers(file.memory_align_bytes as usize)?;
     let block_bytes = seat.block_bytes_max();
-    let mut set_up = NvmeSetup::new(namespace.clone(), block_bytes, buffers, seat.options())?;
+    let mut set_up = NvmeSetup::new(namespace.clone(), block_bytes, &buffers, seat.options())?;
     let (mut engine, facts) = set_up.engine();
-    seat.run(&mut engine, Some(buffers), facts);
+    seat.run(&mut engine, Some(&buffers), facts);
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 //! deferred task work, one system call that both submits and waits). Each optional part is dropped
 //! individually if the kernel refuses it; the facts record those in effect.
 
-use super::{About, Engine, EngineOptions, FileMedium, Seat, Wait, nvme_passthrough, range_ops};
+use super::{About, Engine, EngineOptions, FileMedium, Seat, Wait, range_ops};
 use crate::memory::{Buffers, Region};
 use io_uring::squeue::EntryMarker as _;
 use io_uring::{EnterFlags, IoUring, cqueue, opcode, squeue, types};
@@ -36,9 +36,6 @@ pub(super) const ABOUT: About = About {
 /// Runs a worker on a file, or on an NVMe namespace.
 pub(super) fn run(file: &FileMedium, seat: impl Seat) -> io::Result<()> {
     let buffers = seat.buffers(file.memory_align_bytes as usize)?;
-    if let Some(namespace) = &file.passthrough {
-        return nvme_passthrough::run(namespace, &buffers, seat);
-    }
     let mut set_up = UringSetup::new(file.clone(), &buffers, seat.options())?;
     let (mut engine, facts) = set_up.engine();
     seat.run(&mut engine, Some(&buffers), facts);

@@ -3,7 +3,7 @@
 
 use super::{Load, loads, planned, record_evidence};
 use crate::Emulated;
-use crate::cell_plan::volumes;
+use crate::emulated::volumes;
 use crate::outcome::RunError;
 use crate::over_ranks::StartOverRanks;
 use crate::parallel_cells::{self, Beside};
