@@ -249,7 +249,12 @@ fn the_description_has_the_keys_of_the_table() {
             }
         }
     }
-    for row in text.lines().filter(|row| row.starts_with("| `") && !row.starts_with("| `\"")) {
+    let mut is_of_keys = false;
+    for row in text.lines() {
+        is_of_keys = row.starts_with("| key |") || is_of_keys && row.starts_with('|');
+        if !is_of_keys || !row.starts_with("| `") {
+            continue;
+        }
         let cell = row.split('|').nth(1).unwrap();
         for key in cell.split(',').map(|key| key.trim().trim_matches('`')) {
             assert!(known.contains(&key), "`{key}` is not a key");

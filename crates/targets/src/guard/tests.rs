@@ -157,7 +157,7 @@ fn encryption_on_a_raid_set_on_two_disks() {
         let codes: Vec<_> = found.iter().map(|(code, _)| *code).collect();
         assert_eq!(codes, [RefusalCode::Swap, RefusalCode::Member, RefusalCode::Member], "{disk}");
         assert!(found[0].1.contains("the encrypted volume luks (dm-3) (on md127)"), "{found:?}");
-        assert!(found[1].1.contains("below the RAID set md127 (raid1)"), "{found:?}");
+        assert!(found[1].1.contains("in use by the RAID set md127 (raid1)"), "{found:?}");
     }
     // Downwards: the bottom of the encrypted volume is both disks.
     let device = BlockNode::by_number(&tree.root(), "252:3".parse().unwrap()).unwrap();
@@ -183,7 +183,7 @@ fn multipath_paths_are_members_and_its_partitions_count() {
     tree.stack("virtual/block/dm-6", "virtual/block/dm-5");
     let found = refusals(&tree, "8:32");
     assert!(found.iter().all(|(code, _)| *code == RefusalCode::Member), "{found:?}");
-    assert!(found[0].1.contains("below the multipath device mpatha (dm-5)"), "{found:?}");
+    assert!(found[0].1.contains("in use by the multipath device mpatha (dm-5)"), "{found:?}");
     assert!(found[1].1.contains("the mapped partition mpatha-part1 (dm-6)"), "{found:?}");
     tree.mounts(&[("252:6", "/data", "ext4", "/dev/mapper/mpatha-part1")]);
     assert_eq!(codes(&tree, "252:5"), [RefusalCode::Mounted, RefusalCode::Member]);

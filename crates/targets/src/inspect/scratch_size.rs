@@ -131,8 +131,8 @@ mod tests {
             );
         }
         for (fs_type, free, memory, said) in [
-            ("ext4", 438 * MIB, gib, "a tenth of the free space, which is 43 MiB of 438 MiB here"),
-            ("tmpfs", 100 * gib, 255 * MIB, "a quarter of the available memory, which is 63 MiB"),
+            ("ext4", 438 * MIB, gib, "a tenth of the free space, here 43 MiB of 438 MiB"),
+            ("tmpfs", 100 * gib, 255 * MIB, "a quarter of the available memory, here 63 MiB"),
         ] {
             let error = size(&on(fs_type, free), None, Some(memory)).unwrap_err().to_string();
             assert!(error.contains(said) && error.contains("scratch:64MiB@"), "{error}");

@@ -39,7 +39,11 @@ fn a_blank_device_is_allowed_and_claimed() {
     // The written content is iodyno's own: it is remarked on, and allowed.
     let again = inspected(&disk.node);
     assert_eq!(check_writable(&again, &SysRoot::real()), []);
-    assert!(again.notes.iter().any(|note| note.contains("iodyno's only")), "{:?}", again.notes);
+    assert!(
+        again.notes.iter().any(|note| note.contains("iodyno's own test data")),
+        "{:?}",
+        again.notes
+    );
     // Part of it, and more than there is.
     assert_eq!(inspected(&format!("{}?size=1MiB", disk.node)).size_bytes, Some(MIB));
     let beyond = inspect(&name(&format!("{}?size=65MiB", disk.node)));
