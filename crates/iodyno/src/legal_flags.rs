@@ -143,7 +143,9 @@ pub(crate) fn no_effect(flag: &str, method: &str, how: &str, or: &str) -> String
 mod tests {
     use super::*;
     use crate::args::{Cli, Command};
+    use crate::run::request_for;
     use clap::CommandFactory as _;
+    use iodyno_run::RunRequest;
     use std::collections::{BTreeMap, BTreeSet};
 
     /// Words of a command line for each work, by its letter.
@@ -155,24 +157,42 @@ mod tests {
         ('V', "--verify-only"),
     ];
 
-    fn said(work: &str, flag: &str) -> Option<String> {
+    fn parsed(work: &str, flag: &str) -> Result<Box<Run>, String> {
         let words = ["iodyno", "run"].into_iter().chain(work.split(' '));
         let words = words.map(|word| match word {
-            "fio-line" => "fio --name=a --rw=randread --filename=a",
+            "fio-line" => "fio --name=a --rw=randread --filename=a --stonewall --name=b --rw=read --filename=a",
             word => word,
         });
-        let words = words.chain(["--on", "null:1GiB"]).chain(flag.split(' '));
+        let words =
+            words.chain(["--on", "null:1GiB"]).chain(flag.split(' ').filter(|w| !w.is_empty()));
         let words: Vec<std::ffi::OsString> = words.map(Into::into).collect();
-        let cli = match Cli::of_words(&words) {
-            Ok(cli) => cli,
-            Err(e) => return Some(e.to_string()),
-        };
-        let Command::Run(flags) = &cli.command else { unreachable!() };
-        let work = NamedWork::read(flags).unwrap();
-        check(flags, &work).err().map(|failure| failure.render(false))
+        let cli = Cli::of_words(&words).map_err(|e| e.to_string())?;
+        let Command::Run(flags) = cli.command else { unreachable!() };
+        Ok(flags)
     }
 
-    /// Every flag has a row, and is refused with exactly the works that its row excludes.
+    fn said(work: &str, flag: &str) -> Option<String> {
+        let flags = match parsed(work, flag) {
+            Ok(flags) => flags,
+            Err(text) => return Some(text),
+        };
+        let work = NamedWork::read(&flags).unwrap();
+        check(&flags, &work).err().map(|failure| failure.render(false))
+    }
+
+    /// The request, whether or not the flags are legal; None if they make none.
+    fn requested(work: &str, flag: &str) -> Option<RunRequest> {
+        let flags = parsed(work, flag).ok()?;
+        request_for(NamedWork::read(&flags).ok()?, &flags).ok()
+    }
+
+    /// The mistake of a row: a flag has to change the request of exactly the works that its row names.
+    fn mistake(letter: char, work: &str, words: &str, works: &str) -> Option<String> {
+        let has_effect = requested(work, words)? != requested(work, "")?;
+        (has_effect != works.contains(letter)).then(|| format!("{work} {words}: {has_effect}"))
+    }
+
+    /// Every flag has a row, is refused with exactly the works that its row excludes, and changes the request of the others.
     #[test]
     fn each_flag_is_refused_where_it_has_no_effect() {
         let mut cli = Cli::command();
@@ -183,9 +203,9 @@ mod tests {
         assert_eq!(there, known, "each flag of `run` has a row in FLAGS");
         let values = BTreeMap::from([
             ("active", "0%..50%"),
-            ("block", "4KiB"),
+            ("block", "8KiB"),
             ("read", "70%"),
-            ("pattern", "random"),
+            ("pattern", "sequential"),
             ("zipf", "1.1"),
             ("hot", "80/20"),
             ("fsync", "8"),
@@ -195,9 +215,9 @@ mod tests {
             ("find-rate", "p99<1ms"),
             ("rate", "1k/s"),
             ("content", "zeroes"),
-            ("time", "1s"),
-            ("ramp", "1s"),
-            ("interval", "1s"),
+            ("time", "3s"),
+            ("ramp", "2s"),
+            ("interval", "500ms"),
             ("ops", "2"),
             ("repeat", "2"),
             ("seed", "2"),
@@ -231,6 +251,21 @@ mod tests {
             "color",
             "verify-only",
         ];
+        // A trace is of one cell; a sweep prepares nothing that it could reuse.
+        let refused_on_purpose = [('M', &"record-trace"), ('S', &"reuse")];
+        let mut mistakes = Vec::new();
+        // These are not in the request.
+        let of_output = [
+            "json",
+            "series",
+            "quiet",
+            "notes",
+            "verbose",
+            "report",
+            "notebook",
+            "no-notebook",
+            "metrics",
+        ];
         for (flag, works) in FLAGS.iter().filter(|(flag, _)| !skipped.contains(flag)) {
             let words = format!("--{flag} {}", values.get(flag).unwrap_or(&""));
             for (letter, work) in WORKS {
@@ -248,8 +283,12 @@ mod tests {
                     "{work} {words}: {refused:?}"
                 );
                 assert!(refused.is_none_or(|text| text.contains(&format!("--{flag}"))), "{words}");
+                if !of_output.contains(flag) && !refused_on_purpose.contains(&(letter, flag)) {
+                    mistakes.extend(mistake(letter, work, words.trim(), works));
+                }
             }
         }
+        assert!(mistakes.is_empty(), "{mistakes:#?}");
         assert_eq!(said("fio-line --vary threads=1,2", "--section a"), None);
         assert_eq!(said("pts-lat", "--repeat 1"), None, "the default has no effect");
     }

@@ -189,6 +189,11 @@ fn request(flags: &Run) -> Result<RunRequest, Failure> {
     flags.on.iter().try_for_each(hints::check_target)?;
     let work = NamedWork::read(flags)?;
     legal_flags::check(flags, &work)?;
+    request_for(work, flags)
+}
+
+/// The request for a work, with the settings of its flags.
+pub(crate) fn request_for(work: NamedWork, flags: &Run) -> Result<RunRequest, Failure> {
     match work {
         NamedWork::Verification => verify_only(flags),
         NamedWork::Method(file) => {
