@@ -3,7 +3,7 @@
 //!
 //! | compiler | command, in the root of the repository | what it does |
 //! |---|---|---|
-//! | nightly, with cargo-fuzz | `cargo +nightly fuzz run log_recovery fuzz/corpus/log_recovery fuzz/seeds/log_recovery` | libFuzzer, guided by coverage |
+//! | nightly, with cargo-fuzz | `cargo +nightly fuzz run log_recovery fuzz/corpus/log_recovery fuzz/seeds/log_recovery`, after `mkdir -p fuzz/corpus/log_recovery` | libFuzzer, guided by coverage |
 //! | stable | `cargo run -p iodyno-fuzz --bin log_recovery -- --seconds 60 --seed 1` | random mutations of the seeds, without coverage |
 
 pub mod exchange;

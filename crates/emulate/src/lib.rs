@@ -1,5 +1,5 @@
 //! Emulated storage systems: hosts, links, flash devices, disks and RAM disks as one machine that
-//! that the caller advances.
+//! the caller advances.
 //!
 //! **Invariants:** reads no clock, spawns no thread, does no I/O. The same seed gives the same events on every
 //! machine: logarithms and powers come from `libm` in pure Rust, random numbers from the named

@@ -1,8 +1,8 @@
 //! The command: arguments in, exit code out. Results go to standard output; progress, remarks and
 //! errors go to standard error.
 //!
-//! **Invariant:** only `explain` has logic worth a unit test. Commands translate words into requests
-//! to the crates below, and pass the results to `report`.
+//! **Invariant:** a command translates words into requests to the crates below, and passes the results
+//! to `report`; it measures and judges nothing.
 
 pub mod args;
 mod beside;

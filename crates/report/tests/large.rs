@@ -1,5 +1,5 @@
-//! A large run as a page. With `IODYNO_LARGE=1000x3600 cargo test --release -p iodyno-report --test
-//! large -- --ignored --nocapture` it has a thousand cells of an hour each, in one-second intervals;
+//! A large run as a page. With `IODYNO_LARGE=1000x3600 cargo test --release -p iodyno-report --test it
+//! large:: -- --ignored --nocapture` it has a thousand cells of an hour each, in one-second intervals;
 //! otherwise a smaller run. The duration of each part is printed, but not judged.
 
 use iodyno_measure::{Cell, CellKey, Histogram, Interval, verdict};

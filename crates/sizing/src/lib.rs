@@ -4,8 +4,7 @@
 //! | module | contents |
 //! |---|---|
 //! | `demand` | requirements on a system |
-//! | `log_demand` | the demand of a message log: its rate of messages as writes and reads, and its publishers' buffers
-//! |
+//! | `log_demand` | the demand of a message log: its messages as writes and reads, and its publishers' buffers |
 //! | `candidate` | the kinds of systems to search |
 //! | `search` | the next trial: the fewest arrays, the highest rate. Pure |
 //! | `simulate` | a trial: one cell |
@@ -18,6 +17,7 @@
 //! | `price` | prices |
 //! | `saturate` | number of devices that a system can use fully |
 //! | `words` | confirmation, limits, life and assumptions in words |
+//! | `tables` | the tables of the answer, for `terminal` and `page` |
 //! | `terminal`, `json`, `page` | the answer as text, as a document for programs, and as a page |
 //!
 //! **Invariants:** every answer was simulated, and follows from the files and the demand alone. Nothing is printed or
