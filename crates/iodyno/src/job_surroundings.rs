@@ -1,4 +1,4 @@
-//! What a job of another tool finds around it: files, variables, and the flags of the command line.
+//! Environment of jobs of another tool: files, variables, and the flags of the command line.
 
 use crate::args::Run;
 use iodyno_exchange::fio::{Process, Surroundings};

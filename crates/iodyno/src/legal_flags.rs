@@ -56,7 +56,7 @@ const FLAGS: [(&str, &str); 61] = [
     ("require",         "WJSM."),
     ("reuse",           "...M."),
     ("scale",           "..SM."),
-    // Of sweeps, those over jobs of another tool.
+    // In a sweep, only over jobs of another tool.
     ("section",         ".J..."),
     ("seed",            "WJSMV"),
     ("series",          "WJSMV"),
@@ -110,7 +110,7 @@ fn refusal(flag: &str, flags: &Run, work: &NamedWork, is_sweep: bool) -> String 
             "--{flag} has no effect on --verify-only, which reads all of each target and writes nothing: leave one of them out"
         ),
         (NamedWork::Method(_), "vary" | "find-rate") => format!(
-            "`{name}` is a method and says itself what varies: take --{flag} out, or name a workload"
+            "`{name}` is a method whose file defines the variations: take --{flag} out, or name a workload"
         ),
         (NamedWork::Method(_), "record-trace") => {
             format!(
@@ -135,7 +135,7 @@ fn refusal(flag: &str, flags: &Run, work: &NamedWork, is_sweep: bool) -> String 
 /// The text for a flag whose value a method's file determines.
 pub(crate) fn no_effect(flag: &str, method: &str, how: &str, or: &str) -> String {
     format!(
-        "--{flag} has no effect on a method, and `{method}` says it {how}: copy its file (`iodyno catalog {method}`) and change it there{or}"
+        "--{flag} has no effect on a method, and `{method}` sets it {how}: copy its file (`iodyno catalog {method}`) and change it there{or}"
     )
 }
 
@@ -269,7 +269,7 @@ mod tests {
         for (flag, works) in FLAGS.iter().filter(|(flag, _)| !skipped.contains(flag)) {
             let words = format!("--{flag} {}", values.get(flag).unwrap_or(&""));
             for (letter, work) in WORKS {
-                // What makes a sweep is no flag of the workload; and some exclude each other.
+                // Flags that make a sweep are not flags of the workload, and some flags exclude each other.
                 let makes_sweep = "WJ".contains(letter) && ["vary", "find-rate"].contains(flag);
                 let excluded =
                     letter == 'S' && ["find-rate", "ops", "bytes", "with"].contains(flag);

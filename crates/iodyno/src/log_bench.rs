@@ -43,7 +43,7 @@ fn spec(flags: &LogBench, durability: LogDurability) -> Result<Spec, Failure> {
         message_bytes: u32::try_from(flags.size).unwrap_or(u32::MAX),
         rate_per_s: flags.rate,
         publishers: flags.publishers,
-        backlog: flags.backlog.or(flags.rate.map(|_| LogLoad::DEFAULT_BACKLOG)),
+        backlog: flags.backlog,
         when_full: if flags.drop { WhenFull::Drop } else { WhenFull::Block },
         durability,
         fua: flags.fua && durability != LogDurability::None,

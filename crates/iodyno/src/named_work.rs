@@ -1,4 +1,4 @@
-//! The meaning of `<workload>` in `run`: resolved once, before anything else is decided by it.
+//! Resolves `<workload>` of `run`, once, before anything else depends on it.
 
 use crate::args::Run;
 use crate::failure::Failure;

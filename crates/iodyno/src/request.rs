@@ -1,4 +1,4 @@
-//! The request of a run, from the flags of every command that measures; and its resolved form.
+//! The request of a run, from the flags that all measuring commands share, and the properties of this process.
 
 use crate::args::{Cli, Measuring};
 use crate::failure::Failure;
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 pub(crate) const MAX_ERRORS: u64 = 100;
 
 impl Measuring {
-    /// The request for a work, with defaults for what other flags set.
+    /// The request for a work, with defaults for all fields without a shared flag.
     pub(crate) fn request(&self, targets: &[TargetName], name: String, work: Work) -> RunRequest {
         RunRequest {
             name,

@@ -88,7 +88,7 @@ pub fn parse(words: &[&str]) -> Result<Ask, String> {
         return Err(format!("the fault is missing: {}", table::examples()));
     };
     let of_verb = || COMMANDS.iter().filter(|command| command.verb == verb);
-    // `lose` is of a device, and `lose adapter` of an adapter.
+    // `lose` applies to a device, `lose adapter` to an adapter.
     let command = of_verb()
         .find(|command| command.names_adapters().is_some_and(|of| rest.first() == Some(&of)))
         .or_else(|| of_verb().find(|command| command.names_adapters().is_none()))

@@ -18,7 +18,7 @@ const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// Quantiles by name, ns.
 type QuantilesNs = [(&'static str, Option<u64>); 3];
 
-/// What a family of metrics has samples of, and how each is read from the status.
+/// Subject of a family's samples, with the function that reads a sample from the status.
 enum Samples {
     /// Each volume.
     Volumes(fn(&VolumeStatus) -> Option<f64>),

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Status of a server, by what it serves.
+/// Status of a server, by the kind of its storage.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Status {
     /// Emulated storage at the model's times.
@@ -138,7 +138,7 @@ pub struct VolumeStatus {
     pub full: bool,
     /// Factor by which operations take longer; 1: no fault.
     pub slow_factor: f64,
-    /// Whether no operation completes.
+    /// Whether the device hangs: no operation completes.
     pub hung: bool,
     /// Whether the device is lost.
     pub lost: bool,
@@ -162,7 +162,7 @@ pub struct VolumeStatus {
     pub worn: Option<f64>,
     /// Completions more than [`LATE_NS`](crate::counts::LATE_NS) late.
     pub late: u64,
-    /// Late completions whose spinning thread had lost its core.
+    /// Late completions whose polling thread had lost its core.
     pub late_away: u64,
     /// Median delay of completions after the model's time, ns.
     pub lateness_p50_ns: Option<u64>,
@@ -180,7 +180,7 @@ pub struct VolumeStatus {
     pub dropped_writes: u64,
     /// Acknowledged bytes lost in power cuts.
     pub dropped_bytes: u64,
-    /// Writes of which power cuts left parts.
+    /// Writes torn by power cuts.
     pub torn_writes: u64,
     /// The volume's array; `None` for a single device.
     pub array: Option<ArrayStatus>,

@@ -69,7 +69,10 @@ pub struct Damage {
 impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { position, offset_bytes, length_bytes, messages, what } = self;
-        write!(f, "at byte {offset_bytes} of the target (place {position} of the log) {what}; ")?;
+        write!(
+            f,
+            "at byte {offset_bytes} of the target (position {position} of the log) {what}; "
+        )?;
         write!(f, "{length_bytes} bytes are skipped, ")?;
         match messages.map(|(first, end)| (first, end.saturating_sub(first))) {
             None => f.write_str("and the number of missing messages is not known"),

@@ -85,7 +85,7 @@ fn planned(
     Ok((plan, choices))
 }
 
-/// A workload on one target: each has a cell.
+/// A workload on one target, which yields one cell.
 #[derive(Clone, Copy)]
 struct Load<'a> {
     /// Number of the target in the task.
@@ -117,7 +117,7 @@ fn record_evidence(
     open_target.verified.note(done);
 }
 
-/// Records the facts of a replay: which trace it issued.
+/// Records the trace that a replay issued.
 fn record_replay(cell: &mut Cell) {
     let words = cell.evidence.trace.clone();
     cell.facts.extend(words.map(|words| ("trace".to_owned(), words)));

@@ -195,8 +195,8 @@ fn array_in_words(live: &Served, device: PartId) -> Option<String> {
             let (layout, state) = (array.layout, machine.array_state_of(part)?);
             let (missing, all) = (state.missing.len(), state.members.len());
             let what = match (missing, state.rebuilt) {
-                (0, _) if !machine.serves(part) => "a member is gone, without which it can't do: what it held can't be read".to_owned(),
-                (0, _) => "all members are there".to_owned(),
+                (0, _) if !machine.serves(part) => "a member that it requires is gone: its data can't be read".to_owned(),
+                (0, _) => "all members are present".to_owned(),
                 _ if !layout.survives(state.missing) => {
                     format!("{missing} of {all} members are missing, more than it survives: what they held can't be read")
                 }

@@ -1,8 +1,8 @@
-//! Why storage can't be served.
+//! Errors of serving storage.
 
 use iodyno_run::RunError;
 
-/// Why storage can't be served.
+/// Error of serving storage.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The request is invalid.

@@ -1,5 +1,5 @@
-//! Whether a fault can have an effect where it is injected. Checked before it is applied, so that no test passes
-//! because its fault hit nothing.
+//! The effect of a fault where it is injected. Determined before it is applied, so that no test passes because its
+//! fault hit nothing.
 
 use iodyno_emulate::spec::Part;
 use iodyno_emulate::{Fault, Held, Machine, PartId};
@@ -47,7 +47,7 @@ pub(crate) fn of(live: &Served, ask: &Ask) -> Effect {
     })
 }
 
-/// The effect of damage to stored bytes, at native speed.
+/// The effect of damage to stored bytes, if nothing rebuilds them.
 pub(crate) fn of_corruption(store: &Store, range_bytes: &Range<u64>) -> Effect {
     match store.held(range_bytes) {
         Held::OnMedium => Effect::Usual,
@@ -101,7 +101,7 @@ fn of_medium(machine: &Machine, part: PartId, offset_bytes: u64, len_bytes: u64)
     }
 }
 
-/// The part that rebuilds data that a device can't read.
+/// The effect of unreadable data on a device: an array or the device itself may rebuild it.
 fn rebuilt(machine: &Machine, device: PartId, offset_bytes: u64, len_bytes: u64) -> Effect {
     let system = machine.system();
     for array in system.arrays_above(device) {

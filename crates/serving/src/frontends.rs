@@ -22,7 +22,7 @@ impl Frontends {
     /// Opens the frontends in a request.
     #[cfg_attr(
         not(all(feature = "fuse", feature = "ublk")),
-        allow(unused_variables, unused_mut, reason = "what only frontends need that are not here")
+        allow(unused_variables, unused_mut, reason = "used by optional frontends only")
     )]
     pub(crate) fn open(
         request: &ServeRequest,

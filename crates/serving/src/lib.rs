@@ -6,9 +6,9 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | `request` | what to serve, and how |
+//! | `request` | the request |
 //! | `model`, `native`, `plain` | the servers |
-//! | `setup`, `volumes`, `frontends`, `transport_calibration` | what they are assembled from |
+//! | `setup`, `volumes`, `frontends`, `transport_calibration` | parts of the servers |
 //! | `apply_fault`, `fault_effect`, `adapters`, `scenario` | fault commands: answers, effects, and plans |
 
 #![forbid(unsafe_code)]

@@ -37,7 +37,8 @@ pub(crate) fn serve(setup: &Setup<'_>, opened: Opened, plan: Plan) -> Result<(),
         insert(&exports, name, volume == 0, Arc::new(export));
     }
     let poller = Poller::start(&live)
-        .map_err(|e| ServeError::target(format!("the poller's thread: {e}")))?;
+        .map_err(|e| ServeError::target(format!("the poller's thread: {e}")))
+        .inspect_err(clean_up)?;
     let answers = apply_fault::answers(&live, request.seed, stop);
     let control = control(request, answers).inspect_err(clean_up)?;
     let metrics = serve_metrics(request, &live).inspect_err(clean_up)?;
@@ -94,7 +95,14 @@ fn machine(
             "sizes_bytes": setup.volumes.sizes_bytes,
         });
         let recorder = Recorder::create(path, &head).map_err(ServeError::input);
-        live.record(recorder.inspect_err(|_| live.abandon())?);
+        let clean_up = |_: &ServeError| {
+            live.abandon();
+            // The machine does not have the folders yet.
+            for (_, folder) in &folders {
+                folder.remove_made();
+            }
+        };
+        live.record(recorder.inspect_err(clean_up)?);
     }
     live.keep_arrays(folders);
     Ok(live)
@@ -120,7 +128,7 @@ fn clean_up(request: &ServeRequest, live: &Served) {
     }
 }
 
-/// What times clients measure.
+/// Describes the times that clients measure.
 fn time_in_words(request: &ServeRequest, transport: Option<Transport>) -> String {
     let mut words = "the model's times".to_owned();
     if let Some(k) = request.dilate {

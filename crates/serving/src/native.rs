@@ -37,7 +37,7 @@ pub(crate) fn serve(setup: &Setup<'_>, stores: Vec<Store>) -> Result<(), ServeEr
         insert(&exports, name, volume == 0, export);
     }
     let remove_files = |_: &ServeError| stores.iter().for_each(|store| store.remove_made());
-    let answer = Arc::new(answer(&stores, setup.stop));
+    let answer = answer(&stores, setup.stop);
     let control = control(request, answer).inspect_err(remove_files)?;
     let server = start(request, &exports).inspect_err(remove_files)?;
     setup.announce(&server, "", "native speed: as fast as this machine can");
@@ -108,9 +108,9 @@ impl Session for Client {
 }
 
 /// The control socket's answers at native speed.
-fn answer(stores: &[Arc<Store>], stop: &Arc<AtomicBool>) -> Box<ControlAnswer> {
+fn answer(stores: &[Arc<Store>], stop: &Arc<AtomicBool>) -> Arc<ControlAnswer> {
     let (stores, stop) = (stores.to_vec(), Arc::clone(stop));
-    Box::new(move |line: &str| {
+    Arc::new(move |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words.as_slice() {
             ["stop"] => {

@@ -42,7 +42,7 @@ pub(crate) fn serve(
     Ok(())
 }
 
-/// The number of requests that the server has received so far, as JSON.
+/// The status as JSON. Before the server starts, all counts are 0.
 fn status(size_bytes: u64, server: Option<&Weak<Server>>) -> Value {
     let server = server.and_then(Weak::upgrade);
     let seen = server.map(|server| server.counters()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What to serve, and how.
+//! The request to serve storage: what, how fast and at which addresses.
 
 use iodyno_nbd::tls::ServerTls;
 use iodyno_nbd::{Endpoint, ServerConfig};
@@ -15,7 +15,7 @@ pub enum Speed {
     Native,
 }
 
-/// What to serve, and how.
+/// A request to serve storage.
 #[derive(Clone)]
 #[allow(clippy::struct_excessive_bools)]
 pub struct ServeRequest {
@@ -69,7 +69,7 @@ impl ServeRequest {
     }
 }
 
-/// Where a server says things to people.
+/// Output of a server for people.
 #[derive(Clone, Copy, Debug)]
 pub struct Console {
     /// Prints a text with line ends.

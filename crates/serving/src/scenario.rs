@@ -39,7 +39,7 @@ pub(crate) fn read(path: &Path) -> Result<Plan, ServeError> {
         if line.is_empty() {
             continue;
         }
-        let wrong = |why: String| ServeError::input(format!("{}:{number}: {why}", path.display()));
+        let wrong = |why: String| wrong(path, number, &why);
         if line.len() > LINE_BYTES_MAX {
             return Err(wrong(format!(
                 "the line has {} bytes; a fault takes at most {LINE_BYTES_MAX}",

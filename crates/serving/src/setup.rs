@@ -1,4 +1,4 @@
-//! What servers are assembled from: the system and its volumes, exports, sockets and announcements.
+//! Parts of all servers: the system and its volumes, exports, sockets and announcements.
 
 use crate::error::ServeError;
 use crate::request::{Console, ServeRequest, Speed};
@@ -24,7 +24,7 @@ pub(crate) const READY: &str = "ready\n";
 /// record.
 const CHECKS_PER_WARNING: u32 = 10;
 
-/// What a server of emulated storage is assembled from.
+/// A server of emulated storage before it is started.
 pub(crate) struct Setup<'a> {
     pub(crate) request: &'a ServeRequest,
     pub(crate) console: Console,
@@ -57,7 +57,7 @@ impl<'a> Setup<'a> {
         Ok((Self { request, console, stop, system, names, volumes }, opened))
     }
 
-    /// Prints what is served, and where.
+    /// Prints the volumes and their addresses.
     pub(crate) fn announce(&self, server: &Server, frontends: &str, time: &str) {
         let mut text = String::new();
         for (name, &size) in self.names.iter().zip(&self.volumes.sizes_bytes) {

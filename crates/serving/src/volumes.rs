@@ -216,7 +216,9 @@ fn one_for_each(system: &System, flag: &str, given: usize) -> Result<(), ServeEr
         return Ok(());
     }
     Err(ServeError::input(format!(
-        "{volumes} volumes and {given} files in {flag}: name one for each volume"
+        "{} and {} in {flag}: name one for each volume",
+        counted(volumes as u64, "volume"),
+        counted(given as u64, "file")
     )))
 }
 

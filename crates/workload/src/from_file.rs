@@ -66,7 +66,7 @@ fn spec(reader: &mut Reader, record: &Record) -> Spec {
     if let Some(log) = &mut spec.log {
         if log.fua && log.durability == LogDurability::None {
             let help = "leave `fua` out, or write `durability = \"batch\"`";
-            let message = "writes with FUA are durable, and the log is not to be";
+            let message = "FUA makes writes durable, contrary to `durability = \"none\"`";
             reader.refuse(record.place("log.fua"), message, help);
         }
         log.backlog = log.backlog.or(log.rate_per_s.map(|_| LogLoad::DEFAULT_BACKLOG));

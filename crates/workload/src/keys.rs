@@ -1,7 +1,7 @@
-//! The keys of a workload file: one table, from which the schema, the reader ([`read`]) and the writer of the stored form
-//! ([`write`]) come. A row names a key, the form of its value, and its field of [`Spec`]; the order of rows is that of the
-//! stored form. `docs/formats/workload.md` defines the meaning of the keys, `rules.rs` has the limits, which apply to flags,
-//! too. The defaults that depend on other keys are in `from_file.rs`.
+//! The keys of a workload file: one table, the source of the schema, the reader ([`read`]) and the writer of the stored
+//! form ([`write`]). A row names a key, the form of its value, and its field of [`Spec`]; the order of rows is that of
+//! the stored form. `docs/formats/workload.md` defines the meaning of the keys, `rules.rs` has the limits, which apply to
+//! flags, too. The defaults that depend on other keys are in `from_file.rs`.
 
 mod addresses;
 mod field;
@@ -25,9 +25,9 @@ struct Row {
     key: Key,
     /// The value as TOML; None if the specification has none. For a table: whether it is written.
     get: fn(&Spec) -> Option<String>,
-    /// Sets the field to the record's value at the key's path, which exists. A table: makes it.
+    /// Sets the field to the record's value at the key's path, which exists. For a table: creates it.
     set: fn(&mut Spec, &mut Reader, &Record),
-    /// Whether the stored form lacks a value that is the default, as stored forms of earlier versions do.
+    /// Whether the stored form omits the default, as stored forms of earlier versions do.
     is_sparse: bool,
     /// Keys of the table.
     rows: &'static [Row],
@@ -244,6 +244,7 @@ const LOG: [Row; 11] = [
     key!(
         "log.message",
         ValueType::Bytes,
+        // Stored as a number, without a unit.
         |spec| spec.log.map(|log| log.message_bytes.to_string()),
         |spec, _, record| {
             if let (Some(log), Some(bytes)) = (&mut spec.log, Field::read(record, "log.message")) {
@@ -501,7 +502,7 @@ fn read_rows(rows: &[Row], spec: &mut Spec, reader: &mut Reader, record: &Record
 /// Writes the stored form of a specification: a workload file.
 ///
 /// # Errors
-/// Those of the writer.
+/// Errors of the writer.
 pub(crate) fn write(spec: &Spec, out: &mut impl Write) -> fmt::Result {
     write_rows(&ROWS, spec, &Spec::blank(), out)
 }

@@ -37,7 +37,7 @@ const CASES: &[(&str, &str)] = &[
         "log = { message = \"64KiB\", commit = 0, fua = true, durability = \"none\", when_full = \"drop\" }",
         "2:19 [\"64KiB\"] a chunk of 65536 bytes does not hold one message (make `block` larger or `message` smaller)\n\
          2:37 [0] the number of chunks is a whole number from 1 to 65536\n\
-         2:46 [true] writes with FUA are durable, and the log is not to be (leave `fua` out, or write `durability = \"batch\"`)\n\
+         2:46 [true] FUA makes writes durable, contrary to `durability = \"none\"` (leave `fua` out, or write `durability = \"batch\"`)\n\
          2:85 [\"drop\"] without a rate no message is dropped (give a `rate`, or leave `when_full` out)",
     ),
     (

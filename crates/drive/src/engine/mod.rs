@@ -189,7 +189,7 @@ pub enum FileEngine {
 }
 
 impl FileEngine {
-    /// This engine among those of all targets.
+    /// The corresponding [`EngineKind`].
     pub const fn kind(self) -> EngineKind {
         match self {
             Self::Uring => EngineKind::Uring,
@@ -246,7 +246,7 @@ impl EngineKind {
         }
     }
 
-    /// This engine among those of files. None if it belongs to one kind of target, on which no other works.
+    /// The corresponding [`FileEngine`]; None if it belongs to one kind of target, on which no other works.
     pub const fn on_files(self) -> Option<FileEngine> {
         match self {
             Self::Uring => Some(FileEngine::Uring),

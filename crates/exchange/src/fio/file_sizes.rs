@@ -14,7 +14,7 @@ const MAX_SPOTS: usize = 64;
 const MAX_PLACED_BYTES: u64 = 1 << 20;
 /// fio's default of `randseed`.
 const DEFAULT_SEED: u64 = 0x89;
-/// Number of the sizes among fio's streams of random numbers (`FIO_RAND_FILE_SIZE_OFF`).
+/// Index of the file sizes among fio's streams of random numbers (`FIO_RAND_FILE_SIZE_OFF`).
 const STREAM: u64 = 7;
 
 /// fio's Tausworthe generators: of 32 bits, and of 64 bits (`random_generator=tausworthe64`).

@@ -68,7 +68,8 @@ pub(super) fn describe(text: &mut String, found: &Found) {
         counted(recovered.state.publishers().count() as u64, "publisher")
     );
     let at = recovered.layout.offset_bytes(tail.position);
-    let _ = write!(text, "end     at byte {at} of the target (place {} of the log)", tail.position);
+    let _ =
+        write!(text, "end     at byte {at} of the target (position {} of the log)", tail.position);
     match &recovered.cut {
         Some(why) => {
             let _ = writeln!(text, ": {why}; it was never acknowledged, and is cut off");

@@ -93,7 +93,7 @@ fn an_array_serves_what_lost_members_held() {
     // (The rebuild may end before the answer.)
     let said = server.fault("replace device 3");
     assert!(
-        ["member 3 is rebuilt", "all members are there"].iter().any(|s| said.contains(s)),
+        ["member 3 is rebuilt", "all members are present"].iter().any(|s| said.contains(s)),
         "{said}"
     );
     // While it is rebuilt, too.

@@ -224,7 +224,7 @@ fn what_can_not_be_served_is_refused() {
             2,
             &["would cut off a part of disk.img, which has 41943552"],
         ),
-        ("--image disk.img --image disk.img", 2, &["1 volumes and 2 files in --image"]),
+        ("--image disk.img --image disk.img", 2, &["1 volume and 2 files in --image"]),
         ("--image disk.img --backing other.img", 2, &["cannot be used with"]),
         ("--image disk.img --write-image --size 64MiB", 2, &["cannot be used with"]),
         ("--write-image", 2, &["--image"]),

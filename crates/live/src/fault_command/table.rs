@@ -10,11 +10,11 @@ use std::fmt::Write as _;
 pub struct Command {
     /// First word.
     pub(super) verb: &'static str,
-    /// The word after it, if it takes one.
+    /// The value after the verb; `None` if it takes none.
     pub(super) operand: Option<Operand>,
     /// The effect of the example, as a verb phrase.
     help: &'static str,
-    /// The words after these, and the request.
+    /// The remaining words, and the request.
     pub(super) form: Form,
 }
 
@@ -23,7 +23,7 @@ pub struct Command {
 pub(super) struct Operand {
     /// Example, such as `x10`.
     pub(super) example: &'static str,
-    /// What the value is, such as `a factor`.
+    /// Noun for the value, such as `a factor`.
     pub(super) what: &'static str,
 }
 
@@ -213,7 +213,7 @@ pub const COMMANDS: &[Command] = &[
     ),
     plain(
         "replace",
-        "replace it with one whose cache is empty",
+        "replace a RAID adapter with one whose cache is empty",
         Form::Adapters { of: "adapter", fault: |adapter| AdapterFault::Replace { adapter } },
     ),
     plain(
@@ -223,7 +223,7 @@ pub const COMMANDS: &[Command] = &[
     ),
     plain(
         "cache-battery-fail",
-        "fail the battery of its cache",
+        "fail the battery of an adapter's cache",
         Form::Adapters { of: "adapter", fault: |adapter| AdapterFault::BatteryFails { adapter } },
     ),
     plain(
@@ -233,7 +233,7 @@ pub const COMMANDS: &[Command] = &[
     ),
     plain(
         "clear",
-        "restore the link",
+        "restore a link between the adapters",
         Form::Adapters { of: "aa", fault: |link| AdapterFault::LinkUp { link } },
     ),
     plain("access", "move a volume to an adapter; `cleared`: to the primary", Form::Access),

@@ -6,9 +6,6 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::marker::PhantomData;
 
-/// Keys of the kinds of operations.
-const KINDS: [&str; OpKind::COUNT] = ["read", "write", "flush", "trim", "write_zeroes"];
-
 /// A value for each kind of operation. The document leaves out defaults.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ByKind<T>(pub [T; OpKind::COUNT]);
@@ -16,7 +13,7 @@ pub struct ByKind<T>(pub [T; OpKind::COUNT]);
 impl<T> ByKind<T> {
     /// All values with the keys of their kinds.
     pub(crate) fn all(&self) -> impl Iterator<Item = (&'static str, &T)> {
-        KINDS.into_iter().zip(&self.0)
+        OpKind::ALL.into_iter().map(OpKind::name).zip(&self.0)
     }
 }
 
@@ -37,7 +34,7 @@ impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for ByKind<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let mut all = <[T; OpKind::COUNT]>::default();
         for (key, value) in Named::<T>::deserialize(from)?.0 {
-            if let Some(kind) = KINDS.iter().position(|kind| *kind == key) {
+            if let Some(kind) = OpKind::ALL.iter().position(|kind| kind.name() == key) {
                 all[kind] = value;
             }
         }

@@ -4,8 +4,8 @@
 //! A *gap* is a range without an accepted chunk. At the end of a log it is the torn tail, which was never
 //! acknowledged. With an accepted chunk after it, it is damage, since a chunk is acknowledged only after all before it.
 
-/// Conditions at one position of a scan. Without a valid chunk all others are false; so are those about a gap outside
-/// of one.
+/// Conditions at one position of a scan. Without a valid chunk all are false; those about a gap are false unless the
+/// position is after one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Conditions {
     /// A whole chunk with the right checksum, of this log and position, is here.
@@ -21,7 +21,7 @@ pub(super) struct Conditions {
     pub saw_gap_durable: bool,
     /// The log's last chunk, which a scan ahead has found, is at this position or later.
     pub is_before_last: bool,
-    /// The chunk's epoch is not older than the one that stated the highest durable position.
+    /// The chunk's epoch is not older than that of the chunk that states the highest durable position.
     pub is_epoch_current: bool,
 }
 
@@ -110,7 +110,7 @@ const CASES: [Case; 10] = {
         // The gap was durable in an earlier epoch, and a later one has made other chunks durable since. These were
         // lost here, and an old chunk shows again.
         case([Y, Y, Y, N, Y, O, N], Gap),
-        // The same; the old chunk was written together with the gap's.
+        // As above, but the old chunk was written together with the gap's, before these were durable.
         case([Y, Y, Y, N, N, Y, N], Gap),
         // A torn tail: several chunks were in flight when the power failed, and the disk has persisted this one
         // before an earlier one. None of them was acknowledged.

@@ -24,7 +24,7 @@ pub(super) struct Scanned {
 }
 
 impl Scanned {
-    /// Conditions at a position, with the header of the valid chunk there, if one is. `after_last` is an upper bound
+    /// Conditions at a position, with the header of the valid chunk there, if any. `after_last` is an upper bound
     /// of the last chunk's position, or 0.
     fn conditions(&self, at: u64, header: Option<&ChunkHeader>, after_last: u64) -> Conditions {
         let Some(header) = header else { return Conditions::default() };
@@ -42,6 +42,7 @@ impl Scanned {
     }
 }
 
+/// The durable position that a chunk states, with its epoch.
 pub(super) fn proven(header: &ChunkHeader) -> (u64, u32) {
     (header.durable_position, header.epoch)
 }
@@ -87,7 +88,7 @@ pub(super) fn scan(
                 let invalid = chunk.map_or_else(|invalid| invalid, |_| Invalid::Stale);
                 found.gap.get_or_insert((position, invalid));
                 if let Some(evidence) = evidence.take() {
-                    let ahead = look_behind_gap(reader, position, &range, &found, evidence);
+                    let ahead = look_beyond_gap(reader, position, &range, &found, evidence);
                     found.durable = found.durable.max(ahead.durable);
                     found.epoch_max = found.epoch_max.max(ahead.epoch_max);
                     after_last = ahead.last.map_or(0, |last| last.position + 1);
@@ -123,7 +124,7 @@ pub(super) fn scan(
 
 /// Looks beyond a scan's first gap: finds the durable position stated by chunks of the last segments, and the last
 /// chunk.
-fn look_behind_gap(
+fn look_beyond_gap(
     reader: &mut SegmentReader<'_>,
     gap: u64,
     range: &core::ops::Range<u64>,

@@ -1,5 +1,5 @@
-//! A cell on an emulated system: in virtual time, on a machine of its own or on one that cells carry on, or in real
-//! time.
+//! A cell on an emulated system: in virtual time, on a machine of its own or on one carried over from earlier cells, or
+//! in real time.
 
 use super::{Load, loads, planned, record_evidence};
 use crate::Emulated;

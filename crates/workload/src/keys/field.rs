@@ -142,7 +142,7 @@ impl FlushBursts {
 }
 
 impl LogLoad {
-    /// The table without keys.
+    /// The table before its keys are read.
     pub(super) const DEFAULT: Self = Self {
         message_bytes: Self::DEFAULT_MESSAGE_BYTES,
         rate_per_s: None,
