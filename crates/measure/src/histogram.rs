@@ -21,7 +21,7 @@ const SUB: usize = 1 << SUB_BITS;
 const VALUE_BITS: u32 = 42;
 const BUCKETS: usize = (VALUE_BITS - SUB_BITS + 1) as usize * SUB;
 
-/// Fewest samples beyond a supported percentile (`methodology`: ten exceedances give the estimate a relative standard
+/// Fewest samples beyond a supported percentile (ten exceedances give the estimate a relative standard
 /// error of about a third).
 pub const EXCEEDANCES_MIN: f64 = 10.0;
 

@@ -18,8 +18,8 @@ use iodyno_workload::{Issue, Next, Outcome, Source};
 use std::io;
 use std::sync::atomic::Ordering;
 
-/// Lateness of sleeps at their worst percent, ns; the rest of a wait is spun (`baselines`: timers are 14 to 32 µs
-/// late at the median, 20 to 70 µs at p99).
+/// Lateness of sleeps at their worst percent, ns; the rest of a wait is spun. Timers were measured to be 14 to 32 µs
+/// late at the median, and 20 to 70 µs at p99.
 const SPIN_BEFORE_NS: u64 = 60_000;
 /// Timeout for a target that completes nothing after the end, ns: operations in flight then count as hung.
 const GIVE_UP_NS: u64 = 4_000_000_000;

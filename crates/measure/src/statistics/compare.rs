@@ -5,7 +5,7 @@
 //! noise floor of an A/A comparison). Equality is claimed if the whole interval of the shift lies within the
 //! threshold: two one-sided tests at the level α are the interval of confidence 1 − 2α (Schuirmann 1987). Anything
 //! else is inconclusive, with the shift that the runs could have shown. "No significant difference" is never taken
-//! for "the same". (`methodology` 3.3 and 9.)
+//! for "the same".
 //!
 //! Runs of A and B must be interleaved in time, or the comparison includes changes over time.
 

@@ -151,7 +151,7 @@ mod tests {
         }
     }
 
-    /// Published ranks of the median (also in `methodology` 3.1), and ranks of extremes.
+    /// Published ranks of the median, and ranks of extremes.
     #[test]
     fn ranks_agree_with_published_ones() {
         let ranks = |n| {
@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(upper(299_572), 299_572);
     }
 
-    /// Ranks from the top for few exceedances, as computed in `methodology` 3.2 by Poisson's law.
+    /// Ranks from the top for few exceedances, as computed by Poisson's law.
     #[test]
     fn tail_ranks_agree_with_poissons_law() {
         let n = 100_000_000;

@@ -1,5 +1,4 @@
 //! Our own verdict on a series of intervals: whether the target is steady *now*, and how much it loses per hour.
-//! (`methodology` 9, `own_steady`.)
 //!
 //! The series is cut at its breaks ([`super::change`]); the last segment counts. Its slope ([`super::slope`]) must be
 //! shown to be small: the whole confidence interval within ± 1 % per hour. It is not enough that the interval

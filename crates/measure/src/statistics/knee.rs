@@ -1,5 +1,5 @@
 //! The operating point on a load curve: the optimal number of outstanding I/Os under ceilings of response time,
-//! the outside curve, and points between the ends. (`methodology` 2 and 9; the points are those of the SNIA
+//! the outside curve, and points between the ends. (The points are those of the SNIA
 //! specification's demand intensity test.)
 //!
 //! Results are indices into the given points, so that the caller can find its own cells.

@@ -1,5 +1,5 @@
 //! Little's law as a test of a result, ours or a published one: operations in flight = throughput ×
-//! time in flight, summed over the kinds of operation. (Little 1961; the bounds are `methodology` 9.)
+//! time in flight, summed over the kinds of operation. (Little 1961; the bounds are our choice.)
 //!
 //! [`crate::verdict`] is stricter with our own cells, whose operations in flight were counted: there the law is an
 //! identity. Here the *nominal* number of outstanding I/Os is used (threads × queue depth), which a starved or
@@ -89,7 +89,7 @@ mod tests {
         let flows = [Flow { iops: 7e4, mean_ns: 8e4 }, Flow { iops: 3e4, mean_ns: 4e4 }];
         let l = little(&flows, 7.0).unwrap();
         assert!((l.in_flight - 6.8).abs() < 1e-9 && l.kept == Kept::Well);
-        // A published figure with confused units (`methodology` 3.7): 497/s of 13.84 ms at 8.
+        // KDiskMark's README, a figure with confused units: 497/s of 13.84 ms at 8.
         let l = little(&[Flow { iops: 497.0, mean_ns: 13.84e6 }], 8.0).unwrap();
         assert!((l.in_flight - 6.878).abs() < 1e-3 && l.kept == Kept::Broken);
         assert!(

@@ -18,7 +18,7 @@ pub const EXCEEDANCES_HINT: f64 = 5.0;
 /// Exceedances from which a percentile is publishable: the probability of its tail is known to about a fifth.
 pub const EXCEEDANCES_PUBLISH: f64 = 100.0;
 
-/// Support of a percentile by the samples beyond it (`methodology` 3.2 and 9).
+/// Support of a percentile by the samples beyond it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Support {

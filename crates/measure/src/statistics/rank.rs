@@ -188,7 +188,7 @@ mod tests {
         assert_eq!((critical(3, 3), critical(4, 4)), (None, Some(0)));
     }
 
-    /// The table in `methodology` 3.3, and its binomial coefficients.
+    /// The smallest p is 2 divided by a binomial coefficient.
     #[test]
     fn the_smallest_p_of_few_runs() {
         for (n, p) in

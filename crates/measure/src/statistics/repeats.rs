@@ -131,7 +131,7 @@ mod tests {
         assert!(median(&runs[..6], 0.95).unwrap().interval.is_some());
     }
 
-    /// Compares with the fewest runs; `methodology` 3.1 has 7, 20, 7, 30, 20, rounded up.
+    /// The fewest runs whose interval is as narrow as required.
     #[test]
     fn runs_needed_are_the_fewest() {
         let table = [(0.02, 0.02, 7), (0.02, 0.01, 18), (0.05, 0.05, 7), (0.05, 0.02, 27)];

@@ -3,8 +3,8 @@
 use super::describe;
 use core::ops::Range;
 
-/// Share of the median rate below which an interval is a stall (`methodology`: a user perceives a hang, not a slow
-/// second).
+/// Share of the median rate below which an interval is a stall: a user perceives a hang, not a slow
+/// second.
 pub const STALL_SHARE: f64 = 0.1;
 
 /// Returns runs of neighbouring rates below [`STALL_SHARE`] of the median, as ranges of indices. An empty series has

@@ -250,7 +250,7 @@ mod tests {
         s.report()
     }
 
-    /// Examples of `methodology` 9, each also at the scale of seconds and of nanoseconds: an implementation that
+    /// Worked examples, each also at the scale of seconds and of nanoseconds: an implementation that
     /// rounds to a fixed number of decimals accepts any small values.
     #[test]
     fn worked_examples() {
@@ -332,7 +332,7 @@ mod tests {
         assert!(SteadyState::new(cloud, Vec::new()).is_err());
     }
 
-    /// The criterion's weakness, as found by simulation in `methodology` 1.0.
+    /// The criterion's weakness, as found by simulation.
     #[test]
     fn the_criterion_is_as_weak_as_known() {
         assert_eq!(search((0..25).map(|i| 0.976_f64.powi(i))).windows_tried, 1);
