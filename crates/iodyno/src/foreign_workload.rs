@@ -229,7 +229,8 @@ fn at_once(
     Some(ListedCell { beside: members.collect(), ..first })
 }
 
-/// The job that reads back what another one wrote with `spec`; None if it has none, or can't.
+/// The job that reads back the content written by another one with `spec`. None if there is none, if no target keeps
+/// content, or if flags changed the workload.
 fn check_of<'a>(job: &'a Job, spec: &Spec, flags: &Run) -> Option<&'a Job> {
     let check = job.check.as_deref().filter(|_| flags.on.iter().any(keeps_content))?;
     if job.spec == *spec && flags.with.is_empty() {

@@ -321,7 +321,7 @@ pub(crate) fn not_renewed(run: &ResolvedRun, open_targets: &[OpenTarget]) -> Vec
     let others = open_targets.iter().filter(|open_target| !open_target.is_made_here());
     let words = |open_target: &OpenTarget| {
         format!(
-            "{}: `{}` begins with a new file, and this target was there before: its writes overwrite; use scratch: for a new one",
+            "{}: `{}` begins with a new file, but this target existed before, and is overwritten in place: use scratch: for a new file",
             open_target.name, cell.name
         )
     };
