@@ -348,7 +348,7 @@ pub(crate) fn on_targets(
             _ => {
                 return Err(differ(
                     "values of direct",
-                    "give `?direct=yes` or `?direct=no` behind the target",
+                    "append `?direct=yes` or `?direct=no` to the target",
                 ));
             }
         }
