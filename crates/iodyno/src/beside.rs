@@ -82,7 +82,7 @@ impl Neighbour {
         let limits = other.limits();
         let timed = spec.with_ramp(limits.ramp_ns).and_then(|spec| match limits.time_ns {
             Some(time_ns) => spec.with_time(time_ns),
-            None => Err("the workload beside it ends by no time: give --time".to_owned()),
+            None => Err("the other workload has no time limit: give --time".to_owned()),
         });
         let spec = timed.map_err(|why| Failure::input(format!("--with {name}: {why}")))?;
         Ok((ListedCell::new(name, spec), words.join(", ")))

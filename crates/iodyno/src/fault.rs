@@ -36,7 +36,7 @@ pub(crate) fn status(flags: &StatusFlags) -> Result<ExitCode, Failure> {
     }
     let status = Status::from_json(said).map_err(|why| {
         Failure::target(format!(
-            "{}: the status can't be read: {why}: the server is of another version; --json prints what it said",
+            "{}: the status can't be read ({why}): the server has another version; --json prints its answer",
             path.display()
         ))
     })?;
@@ -83,8 +83,8 @@ fn no_answer(path: &Path, line: &str, e: &std::io::Error) -> Failure {
     let at = path.display();
     Failure::target(match e.kind() {
         ErrorKind::TimedOut => format!(
-            "{at}: the server has not answered for {SAY_TIMEOUT_S} s: it is there, and busy; it may carry out `{line}` \
-                 yet, which `iodyno status` shows"
+            "{at}: the server has not answered for {SAY_TIMEOUT_S} s: it is busy, and may still carry out `{line}`: check \
+                 with `iodyno status`"
         ),
         ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
             format!("{at}: the server ended before it answered `{line}`")

@@ -229,7 +229,8 @@ fn at_once(
     Some(ListedCell { beside: members.collect(), ..first })
 }
 
-/// The job that reads back what another one wrote with `spec`; None if it has none, or can't.
+/// The job that reads back the content written by another one with `spec`. None if there is none, if no target keeps
+/// content, or if flags changed the workload.
 fn check_of<'a>(job: &'a Job, spec: &Spec, flags: &Run) -> Option<&'a Job> {
     let check = job.check.as_deref().filter(|_| flags.on.iter().any(keeps_content))?;
     if job.spec == *spec && flags.with.is_empty() {
@@ -347,7 +348,7 @@ pub(crate) fn on_targets(
             _ => {
                 return Err(differ(
                     "values of direct",
-                    "give `?direct=yes` or `?direct=no` behind the target",
+                    "append `?direct=yes` or `?direct=no` to the target",
                 ));
             }
         }

@@ -65,7 +65,7 @@ const FLAGS: [(&[&str], &str); 25] = [
         &["direct", "buffered"],
         "direct I/O is used wherever the target has it, and the verdict says where it has not",
     ),
-    (&["uncached"], "write it behind the target: `--on 'data.bin?uncached=yes'`"),
+    (&["uncached"], "append it to the target: `--on 'data.bin?uncached=yes'`"),
     (
         &["rate_iops", "rate-iops", "iops"],
         "use --rate, such as `--rate 50k/s`, of each target over all its workers",

@@ -95,7 +95,7 @@ pub(crate) fn sweep(named: Workloads, flags: &Run) -> Result<Asked, Failure> {
         let name = axis.kind.name();
         if flags.given.has(name) {
             return Err(Failure::input(format!(
-                "--{name} has no effect beside --vary {vary}, which sets it in each cell: leave one of them out"
+                "--{name} has no effect with --vary {vary}, which sets it in each cell: leave one of them out"
             )));
         }
         if axes.iter().any(|other| other.kind == axis.kind) {

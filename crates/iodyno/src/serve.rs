@@ -25,7 +25,7 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Refuses flags that have no effect on what is served.
+/// Refuses flags that have no effect on the served storage.
 fn check_flags(flags: &Serve) -> Result<(), Failure> {
     let is_memory = matches!(flags.device, TargetName::Ram { .. });
     let of_a_device = flags.given.first_of(&OF_A_DEVICE);
@@ -72,7 +72,7 @@ fn request(flags: &Serve) -> Result<ServeRequest, Failure> {
 /// Addresses of NBD, each `unix:PATH` or `HOST:PORT`.
 fn endpoints(flags: &Serve) -> Result<Vec<Endpoint>, Failure> {
     let read = |text: &String| match text.strip_prefix("unix:") {
-        Some("") => Err(Failure::input("--nbd unix: needs the path of a socket behind it")),
+        Some("") => Err(Failure::input("--nbd unix: lacks the path of a socket")),
         Some(path) => Ok(Endpoint::Unix(PathBuf::from(path))),
         None => text.parse().map(Endpoint::Tcp).map_err(|_| {
             let why =

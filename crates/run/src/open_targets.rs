@@ -248,7 +248,7 @@ pub(crate) fn set(run: &ResolvedRun, by: OpenedBy) -> Result<Vec<OpenTarget>, Ru
     let named = Confirm(run.request.destroy.clone());
     if let Some(emulated) = &run.emulated {
         check_confirmed(&[], &named)?;
-        return emulated_props(emulated);
+        return emulated_targets(emulated);
     }
     let writes = run.loads().any(|c| c.spec.changes_content());
     if run.request.read_only && writes {
@@ -284,7 +284,7 @@ pub(crate) fn set(run: &ResolvedRun, by: OpenedBy) -> Result<Vec<OpenTarget>, Ru
 }
 
 /// The volumes of an emulated system. They are not inspected, guarded or opened.
-fn emulated_props(emulated: &Emulated) -> Result<Vec<OpenTarget>, RunError> {
+fn emulated_targets(emulated: &Emulated) -> Result<Vec<OpenTarget>, RunError> {
     let mut open_targets = Vec::new();
     for (i, (volume, medium)) in emulated.volumes.iter().zip(emulated.media()).enumerate() {
         let mut inspection = inspect(&volume.asked)?;
@@ -321,7 +321,7 @@ pub(crate) fn not_renewed(run: &ResolvedRun, open_targets: &[OpenTarget]) -> Vec
     let others = open_targets.iter().filter(|open_target| !open_target.is_made_here());
     let words = |open_target: &OpenTarget| {
         format!(
-            "{}: `{}` begins with a new file, and this target was there before: its writes overwrite; use scratch: for a new one",
+            "{}: `{}` begins with a new file, but this target existed before, and is overwritten in place: use scratch: for a new file",
             open_target.name, cell.name
         )
     };

@@ -71,7 +71,7 @@ impl Shards {
             let places: Vec<String> =
                 notebooks.iter().map(|n| n.path().display().to_string()).collect();
             return Err(ShardError::Wrong(format!(
-                "{}: no run with --shard is there",
+                "{}: no run with --shard found",
                 places.join(", ")
             )));
         };

@@ -77,7 +77,7 @@ fn lasts(name: &TargetName, inspection: &Inspection) -> Result<(), RunError> {
         return Ok(());
     }
     Err(RunError::Impossible(format!(
-        "`{name}` holds nothing that was written before: --verify-only reads a file, a block device or an NBD export that is there"
+        "`{name}` has no earlier content: --verify-only requires an existing file, a block device or an NBD export"
     )))
 }
 

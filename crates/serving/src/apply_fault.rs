@@ -121,7 +121,7 @@ fn refuse(live: &Served, ask: &Ask, is_off: bool, device: &str) -> Result<(), St
             machine.adapters().and_then(|state| state.access_is_fixed(from))
         }
         Ask::Full { volume } if !machine.system().is_device(volume) => Some(format!(
-            "volume {volume} is an array, or behind adapters: full is for a single device"
+            "volume {volume} is an array, or behind adapters: `full` requires a single device"
         )),
         _ => None,
     });

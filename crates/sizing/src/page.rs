@@ -95,7 +95,7 @@ fn curves(sizing: &Sizing) -> Option<Section> {
     })
 }
 
-/// Latency by completed rate, with as many arrays as the table says.
+/// Latency by completed rate, with the number of arrays in the table.
 fn over_load(sizing: &Sizing, best: &Row) -> Block {
     let series = both(sizing, &|row, trial| {
         let units = f64::from(row.count.units);

@@ -101,7 +101,7 @@ impl Axes {
     }
 }
 
-/// The entry of a panel, and what its rows refer to.
+/// The entry of a panel, with the systems and workloads that its rows refer to.
 struct Source<'a> {
     file: &'a File,
     raw: &'a Record,

@@ -170,7 +170,7 @@ fn bench(
     let host = host(file, raw.said("host"), raw.place("host"), all)?;
     let (array, device) = match TargetName::parse(&format!("model:{volume}")) {
         Ok(TargetName::Model(name)) if name.arrays.len() > 1 => {
-            let message = "a study's arrays are of devices";
+            let message = "the members of a study's arrays are devices";
             return Err(Problem::at(file, place, message, None));
         }
         Ok(TargetName::Model(ModelName { arrays, what, .. })) if !arrays.is_empty() => {

@@ -139,7 +139,7 @@ fn the_disks_replays_come_from_the_cache() {
     assert!((0.8..0.98).contains(&(median / alone)), "{median} {alone}");
 }
 
-/// What the study says of the paper's conclusions. Those that do not hold are in `catalog/studies/README.md`.
+/// The study's verdicts on the paper's conclusions. `catalog/studies/README.md` has those that do not hold.
 #[test]
 fn the_conclusions() {
     let verdicts: Vec<&str> =

@@ -1,6 +1,6 @@
-//! The stored form of a specification: a workload file in which every key is written out (`mix_order` and `[flush]`
-//! only if used: stored forms of earlier versions lack them). This version and later ones can read it, and apply the
-//! rules again.
+//! The stored form of a specification: a workload file in which every key is written out, except sparse ones with
+//! their default (`keys.rs`), which stored forms of earlier versions lack. This version and later ones can read it, and
+//! apply the rules again.
 //!
 //! With serde, a [`Spec`] is the same file as a structure of its keys. A format that rounds numbers (JSON, read by
 //! serde_json without its `float_roundtrip`) would change shares.

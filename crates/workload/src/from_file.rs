@@ -77,7 +77,9 @@ fn spec(reader: &mut Reader, record: &Record) -> Spec {
 /// Fills in the defaults that depend on other keys.
 fn with_defaults(mut spec: Spec, record: &Record) -> Spec {
     if let Some(log) = &spec.log {
-        spec.threads = record.whole("threads").map_or_else(|| log.threads(), |_| spec.threads);
+        if record.whole("threads").is_none() {
+            spec.threads = log.threads();
+        }
         spec.align_bytes = spec.align_bytes.or(Some(4096));
         if record.get("mix").is_none() {
             spec.mix = log.mix();

@@ -154,7 +154,7 @@ impl<'a> Reading<'a> {
                 pauses.push_str("think_shifts = true\n");
                 "the schedule of the rate stops while a worker thinks"
             } else {
-                "what the rate has due while a worker thinks is issued behind it, as in fio: response times count from when it was due"
+                "operations that become due while a worker thinks are issued afterwards, as in fio: response times count from the time when they were due"
             };
             self.note(opt, words);
         } else if depth > 1 && iotime_ns.is_none() {

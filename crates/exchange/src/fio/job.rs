@@ -380,7 +380,7 @@ impl Reading<'_> {
         let at_end = ["end_fsync", "fsync_on_close"].into_iter().find(|name| self.flag(name));
         if let (Some(opt), true) = (at_end.and_then(|name| self.opt(name)), writes) {
             let _ = writeln!(out, "flush_at_end = {files}");
-            self.note(opt, "a flush of each file behind the last operation, within the measured time, as in fio");
+            self.note(opt, "a flush of each file after the last operation, within the measured time, as in fio");
         }
         let backlog = self.count("verify_backlog").unwrap_or(0);
         if backlog > 0 && writes && self.verifies() && self.section.value("do_verify") != Some("0")
@@ -438,10 +438,13 @@ impl Reading<'_> {
         let burst = region.files.saturating_mul(region.threads).saturating_mul(closes);
         let every = each.unwrap_or(0).saturating_mul(region.threads);
         if !is_plain || !(1..=1_000_000_000).contains(&every) || burst > 1_000_000 {
-            self.note(opt, "behind the last pass alone, where fio also flushes each file behind each pass before");
+            self.note(
+                opt,
+                "after the last pass only; fio also flushes each file after each earlier pass",
+            );
             return String::new();
         }
-        self.note(opt, "also behind each pass before the last one, as in fio");
+        self.note(opt, "also after each earlier pass, as in fio");
         format!("\n[flush]\nevery = {every}\nburst = {burst}\n")
     }
 
@@ -464,7 +467,7 @@ impl Reading<'_> {
                 self.refuse(opt, words, "use verify=crc32c");
             }
             let all = if self.writes_all() {
-                "`iodyno run` of this file reads all of it back behind the job, and `--verify-only` later"
+                "`iodyno run` of this file reads all of it back after the job, and `--verify-only` later"
             } else {
                 "`iodyno run --verify-only` all of it"
             };

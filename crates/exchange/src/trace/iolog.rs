@@ -56,7 +56,7 @@ impl Lines for Iolog {
             (Some(offset), Some(len), None) => (number(offset, "offset")?, number(len, "length")?),
             _ => {
                 return Err(
-                    "behind the action there is an offset and a length, or nothing".to_owned()
+                    "an action is followed by an offset and a length, or nothing".to_owned()
                 );
             }
         };

@@ -90,7 +90,7 @@ fn small(text: &str, what: &str) -> Result<u32, String> {
 impl Lines for Own {
     fn line(&mut self, text: &str, to: &mut Sink<'_>) -> Result<(), String> {
         if self.end.is_some() {
-            return Err("there is a line behind `end`".to_owned());
+            return Err("there is a line after `end`".to_owned());
         }
         let mut words = text.split(' ');
         let what = words.next().unwrap_or_default();

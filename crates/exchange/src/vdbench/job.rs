@@ -368,7 +368,7 @@ impl Reading<'_, '_> {
         }
         if is_raw {
             let words =
-                "vdbench never touches the first block of a raw device; the range begins behind it";
+                "vdbench never touches the first block of a raw device; the range begins after it";
             self.found.note(&storage.span, words);
         }
         if !direct {

@@ -52,7 +52,7 @@ pub(super) fn command(flags: &LogPublish) -> Result<ExitCode, Failure> {
         } else if flags.keyed {
             let tab = line.iter().position(|byte| *byte == b'\t').ok_or_else(|| {
                 let line = String::from_utf8_lossy(&line[..line.len().min(60)]).into_owned();
-                Failure::input(format!("--keyed: there is no tab behind a key in `{line}`"))
+                Failure::input(format!("--keyed: no tab after the key in `{line}`"))
             })?;
             (MessageKind::Publish, &line[..tab], &line[tab + 1..])
         } else {

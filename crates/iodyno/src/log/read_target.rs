@@ -22,7 +22,7 @@ pub(super) fn replay(
 ) -> Result<ExitCode, Failure> {
     let from = match start {
         Start::Now => {
-            return Err(Failure::input("--from now: there is nothing behind it without a server"));
+            return Err(Failure::input("--from now: no new messages arrive without a server"));
         }
         Start::Oldest => ReplayFrom::Message(0),
         Start::Message(number) => ReplayFrom::Message(number),

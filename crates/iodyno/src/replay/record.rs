@@ -79,14 +79,14 @@ pub(super) fn replay(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
 
 /// The machine that a record describes, with its workers.
 fn machine(head: &Value, wrong: &dyn Fn(String) -> Failure) -> Result<Machine, Failure> {
-    let field = |key: &str| wrong(format!("line 2 does not say its `{key}`"));
+    let field = |key: &str| wrong(format!("line 2 lacks `{key}`"));
     let device = head["device"].as_str().ok_or_else(|| field("device"))?;
     let device = TargetName::parse(device).map_err(|e| wrong(format!("line 2: {e}")))?;
     let seed = head["seed"].as_u64().ok_or_else(|| field("seed"))?;
     let workers = head["workers"].as_u64().ok_or_else(|| field("workers"))?;
     if !(1..=WORKERS_MAX).contains(&workers) {
         return Err(wrong(format!(
-            "line 2 says `workers` is {workers}, and a server has 1 to {WORKERS_MAX}"
+            "line 2: `workers` is {workers}, but a server has 1 to {WORKERS_MAX}"
         )));
     }
     let mut system = system(&device, Access::Any)?;
@@ -104,7 +104,7 @@ fn machine(head: &Value, wrong: &dyn Fn(String) -> Failure) -> Result<Machine, F
     Ok(machine)
 }
 
-/// How the events of a replay compare with the recorded ones.
+/// Compares the events of a replay with the recorded ones.
 fn verdict(ended: &Ended) -> &'static str {
     match ended.is_same() {
         Some(true) => "the same events as were recorded",

@@ -142,7 +142,7 @@ fn places(of: &TraceSummary) -> Rows {
     rows
 }
 
-/// What was left out and changed, and notes.
+/// Omissions and changes in the trace, and notes.
 fn remarks(file: &TraceFile, of: &TraceSummary) -> Rows {
     let left_out = file.left_out.iter();
     let mut rows: Rows = left_out

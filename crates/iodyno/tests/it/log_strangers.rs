@@ -62,8 +62,8 @@ fn open_files(pid: u32) -> usize {
     std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()
 }
 
-/// This thread runs only where a processor has nothing else to do, as if it were on another machine: measured is what the server
-/// does to honest clients, and not the strangers' own work. (At nice 19, 200 busy threads together outweigh the server.)
+/// Lets this thread run only on idle processors, as if it were on another machine, so that the strangers' own work does
+/// not slow the honest clients down. (At nice 19, 200 busy threads together outweigh the server.)
 fn yield_to_others() {
     let param = libc::sched_param { sched_priority: 0 };
     // SAFETY: sets the policy of this thread alone; `param` outlives the call.

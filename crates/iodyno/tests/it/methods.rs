@@ -68,7 +68,7 @@ fn a_sweep_over_flushes() {
     assert!(shown.contains("p99 of writes ") && shown.contains(", of flushes "), "{shown}");
     place.iodyno("run random-read --vary fsync=1,8").exits(2).says(&["writes nothing"]);
     let both = place.iodyno("run random-write --fsync 1 --vary fsync=1,8");
-    both.exits(2).says(&["--fsync has no effect beside --vary"]);
+    both.exits(2).says(&["--fsync has no effect with --vary"]);
     // A list and a comparison count them apart, too.
     for seed in [1, 2] {
         let words =

@@ -162,7 +162,7 @@ fn unverified_content_is_reported() {
     assert_eq!((whole(&found["current"]), whole(&found["checked"])), (2000, 2000), "{found}");
     for words in ["", "--on null:", "--on scratch:4MiB", "--on ram:4MiB"] {
         let output = place.iodyno(&format!("run --verify-only {words}"));
-        output.fails(2, &["holds nothing that was written before"]);
+        output.fails(2, &["has no earlier content"]);
     }
     place.iodyno("run --verify-only random-read --on ./f").fails(2, &["cannot be used with"]);
 }

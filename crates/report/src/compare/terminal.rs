@@ -172,7 +172,7 @@ fn cell_line(row: &Row, compared: &Compared, style: Style) -> String {
     painted.collect::<Vec<_>>().join("  ")
 }
 
-/// The figures, one per row; first their cells, if these are beside them.
+/// The figures, one per row. In the layout [`Layout::Beside`], the first columns name their cell.
 fn figures(compared: &Compared, layout: Layout, style: Style) -> Table {
     let mut table = Table::new([
         Column::words(""),

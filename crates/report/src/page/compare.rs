@@ -199,7 +199,7 @@ fn remarks(compared: &Compared<'_>) -> Vec<Verdict> {
             code: "NOT_COMPARED".to_owned(),
             tone: labels::tone(Level::Warning),
             text: format!(
-                "{lost} figures could not be compared; the table of all figures says why"
+                "{lost} figures could not be compared; the table of all figures has the reasons"
             ),
             of: Vec::new(),
         });
