@@ -323,6 +323,13 @@ fn workloads_at_once_have_figures_of_their_own() {
             assert_eq!(whole(&cell["threads"]), threads, "{target} {at}");
             let merged = cell["target"].as_str().unwrap().starts_with("all");
             assert_eq!(merged, targets == 2, "{target} {at}");
+            // Its state, and how late its completions came, are those of its own volume.
+            let evidence = &cell["evidence"];
+            if target.starts_with("live:") && !merged {
+                assert_eq!(evidence["emulated_live"], true, "{at}");
+                assert!(evidence["late_share"].is_number(), "{at}");
+                assert!(evidence["device_state"].is_string(), "{at}");
+            }
         }
         let rate: f64 = beside.iter().filter_map(|cell| cell["offered_iops"].as_f64()).sum();
         assert!((rate - 4.0 * 500.0).abs() < 1e-6, "of each target, and their sum: {rate}");

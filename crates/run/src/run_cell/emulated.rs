@@ -56,33 +56,38 @@ pub(super) fn serve(
     let writer = on.writer.as_deref_mut();
     let mut writer = CellWriter::new(writer, on.watch, ranks, on.first_index, task.position);
     let mut cells = drive_cell(&plan, &on.run.process.stop, &mut writer)?;
-    record_lateness(&live, &mut cells);
+    record_lateness(&live, task, &plan, &mut cells);
     record_states(&mut on, task, &plan, &mut cells);
     Ok(cells)
 }
 
 /// Records the state in which each cell found its device, and the evidence that all cells have.
 fn record_states(on: &mut StepContext<'_, '_>, task: &Task, plan: &CellPlan, cells: &mut [Cell]) {
-    let states = on.schedule.states(task).into_iter().enumerate().skip(task.targets.start);
-    for ((volume, state), done) in states.zip(&mut *cells) {
-        let is_skew_missing = |of: &Emulated| of.is_skew_missing(volume, &task.cell.spec);
-        done.evidence.skew_missing =
-            task.place.is_none() && on.run.emulated.as_ref().is_some_and(is_skew_missing);
-        done.facts.insert("state".to_owned(), state.clone());
-        done.evidence.device_state = Some(state);
-    }
+    let states = on.schedule.states(task);
     let open_targets = &mut on.open_targets[task.targets.clone()];
     let loads = loads(plan);
     for (index, done) in cells.iter_mut().enumerate() {
-        let Load { target, .. } = loads[index];
+        let Load { target, cell } = loads[index];
+        let volume = task.targets.start + target;
+        let is_skew_missing = |of: &Emulated| of.is_skew_missing(volume, &cell.spec);
+        done.evidence.skew_missing =
+            task.place.is_none() && on.run.emulated.as_ref().is_some_and(is_skew_missing);
+        done.facts.insert("state".to_owned(), states[volume].clone());
+        done.evidence.device_state = Some(states[volume].clone());
         record_evidence(&loads, index, &mut open_targets[target], done);
     }
 }
 
-/// Records, for each volume, how late completions were compared with the model's times.
-fn record_lateness(live: &Live<CompletionHandle>, cells: &mut [Cell]) {
+/// Records, for each cell, how late its volume's completions were compared with the model's times.
+fn record_lateness(
+    live: &Live<CompletionHandle>,
+    task: &Task,
+    plan: &CellPlan,
+    cells: &mut [Cell],
+) {
     let counts = live.look(|_, _, counts| counts.to_vec());
-    for (counts, cell) in counts.iter().zip(cells) {
+    for (Load { target, .. }, cell) in loads(plan).into_iter().zip(cells) {
+        let counts = &counts[task.targets.start + target];
         let lateness = &counts.lateness;
         cell.evidence.emulated_live = true;
         let share = |count: u64| Some(count as f64 / lateness.count().max(1) as f64);
