@@ -126,6 +126,9 @@ fn refusal(flag: &str, flags: &Run, work: &NamedWork, is_sweep: bool) -> String 
         _ if is_sweep => format!(
             "--{flag} has no effect on a sweep: it is for methods of the catalog or of a file; take it out"
         ),
+        (_, "scale" | "each") => format!(
+            "--{flag} is for methods and for sweeps by --vary, and `{name}` is a workload: take it out"
+        ),
         _ => format!(
             "--{flag} is for methods, and `{name}` is a workload: `iodyno catalog` lists both"
         ),

@@ -35,7 +35,7 @@ fn check_flags(flags: &Serve) -> Result<(), Failure> {
             flags.device
         ))),
         (_, Some(flag)) if flags.speed == Some(Speed::Native) => Err(Failure::input(format!(
-            "--{flag} concerns the model's times, and --speed native has none: leave one of them out"
+            "--{flag} is not available with --speed native: leave one of them out"
         ))),
         _ => Ok(()),
     }

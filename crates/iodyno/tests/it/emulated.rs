@@ -151,6 +151,26 @@ fn an_interruption_keeps_the_simulated_results() {
     assert!(codes(cell).contains(&"INTERRUPTED") && whole(&cell["read"]["ops"]) > 0);
 }
 
+/// Two workloads at once on two targets: each of the four cells starts from the state of its own target.
+#[test]
+fn cells_of_workloads_at_once_have_the_states_of_their_targets() {
+    let place = Place::new();
+    let on = "--on model:exflash-400g?state=fresh --on model:exflash-400g";
+    let document =
+        place.document(&format!("run random-read --with seq-write {on} --time 5ms --ramp 1ms"));
+    let mut seen = 0;
+    for cell in cells(&document).iter().filter(|cell| cell["evidence"]["beside"][0].is_string()) {
+        let Some(state) = cell["evidence"]["device_state"].as_str() else {
+            assert!(cell["target"].as_str().unwrap().starts_with("all"), "{cell}");
+            continue;
+        };
+        let is_fresh = cell["target"].as_str().unwrap().ends_with("state=fresh");
+        assert_eq!(state == "fresh", is_fresh, "{state} {}", cell["target"]);
+        seen += 1;
+    }
+    assert_eq!(seen, 4);
+}
+
 #[test]
 fn arrays_are_volumes_of_several_devices() {
     let place = Place::new();
