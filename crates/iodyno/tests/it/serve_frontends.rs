@@ -70,14 +70,14 @@ fn files_are_not_mistaken_for_stale_sockets() {
     assert!(place.path("theirs").exists());
     drop(alive);
     for (words, says) in [
-        ("--nbd unix:", "needs the path of a socket"),
+        ("--nbd unix:", "lacks the path of a socket"),
         ("--nbd nbd.sock", "write unix:/run/flash.sock, or an address with a port"),
         ("--nbd localhost", "write unix:"),
         ("--tls one.pem", "cert.pem,key.pem,ca.pem"),
         ("--tls a,b,c", "No such file"),
         ("--dilate 2", "--speed native has none"),
         ("--record r", "--speed native has none"),
-        ("--metrics 127.0.0.1:0", "--speed native has none"),
+        ("--metrics 127.0.0.1:0", "not available with --speed native"),
         ("--backing a --backing b", "name one for each volume"),
     ] {
         place.iodyno(&format!("serve {NATIVE} {words}")).fails(2, &[says]);
