@@ -25,6 +25,14 @@ pub(crate) fn command(
 
 fn request(flags: &LogBench) -> Result<RunRequest, Failure> {
     flags.on.iter().try_for_each(hints::check_target)?;
+    // Of several levels, `none` alone is without FUA.
+    if flags.fua
+        && flags.durability.iter().all(|it| LogDurability::from(*it) == LogDurability::None)
+    {
+        return Err(Failure::input(
+            "--fua makes writes durable, contrary to --durability none: leave one of them out",
+        ));
+    }
     let mut cells = Vec::new();
     for word in &flags.durability {
         let durability = LogDurability::from(*word);

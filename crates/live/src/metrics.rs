@@ -161,7 +161,7 @@ impl Samples {
             }
             Volumes(_) | Kinds(_) | Quantiles(_) | Resources(_) => {
                 for (number, volume) in status.volumes.iter().enumerate() {
-                    let device = volume.device.replace('\\', "\\\\").replace('"', "\\\"");
+                    let device = escaped(&volume.device);
                     let labels = format!("volume=\"{number}\",device=\"{device}\"");
                     self.of_volume(volume, &labels, &mut all);
                 }
@@ -190,12 +190,18 @@ impl Samples {
             }
             Resources(value) => {
                 for (name, busy_ns) in &volume.busy_ns.0 {
+                    let name = escaped(name);
                     all.push((format!("{labels},resource=\"{name}\""), value(*busy_ns)));
                 }
             }
             Adapters(_) | Caches(_) => {}
         }
     }
+}
+
+/// The value of a label, escaped as the format requires.
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 /// Builds the metrics as text. Families without samples are absent.
@@ -222,4 +228,14 @@ pub fn prometheus(status: &ModelStatus) -> String {
 pub fn serve<S: Sink + 'static>(live: &Arc<Live<S>>, at: SocketAddr) -> io::Result<SocketAddr> {
     let live = Arc::clone(live);
     scrape::serve(at, CONTENT_TYPE, move || prometheus(&observe(&live)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_stays_on_its_line() {
+        assert_eq!(escaped("a\\b \"c\"\nd"), r#"a\\b \"c\"\nd"#);
+    }
 }

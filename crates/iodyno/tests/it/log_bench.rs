@@ -96,6 +96,9 @@ fn stalls_of_a_controller_are_a_cause() {
 #[test]
 fn the_price_of_durability_is_printed() {
     let place = Place::new();
+    place
+        .iodyno("log bench --on null: --durability none --fua")
+        .fails(2, &["contrary to --durability none"]);
     let run = place.iodyno(
         "log bench --on model:hdd-10k-300g --durability none,batch,each --time 500ms --ramp 100ms",
     );

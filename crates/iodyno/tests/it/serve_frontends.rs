@@ -75,8 +75,8 @@ fn files_are_not_mistaken_for_stale_sockets() {
         ("--nbd localhost", "write unix:"),
         ("--tls one.pem", "cert.pem,key.pem,ca.pem"),
         ("--tls a,b,c", "No such file"),
-        ("--dilate 2", "--speed native has none"),
-        ("--record r", "--speed native has none"),
+        ("--dilate 2", "not available with --speed native"),
+        ("--record r", "not available with --speed native"),
         ("--metrics 127.0.0.1:0", "not available with --speed native"),
         ("--backing a --backing b", "name one for each volume"),
     ] {
