@@ -75,6 +75,10 @@ fn traps_are_seen_and_honest_set_ups_are_not_accused() {
     all.extend(programs::all());
     let names: BTreeSet<&str> = all.iter().map(|set_up| set_up.name).collect();
     assert_eq!(names.len(), all.len(), "a set-up is counted once");
+    let listed = all.iter().filter(|set_up| set_up.expected.is_some()).count();
+    let readme = include_str!("../../../../README.md");
+    let words = format!("{listed} set-ups that mislead and {} honest ones", all.len() - listed);
+    assert!(readme.contains(&words), "the README lacks \"{words}\"");
     let (mut traps, mut honest) = ((0, Vec::new()), (0, Vec::new()));
     for SetUp { name, expected, make } in &all {
         let Some(found) = make() else {
