@@ -178,8 +178,8 @@ proptest! {
         prop_assert!(beside <= 8 + BACKUPS.len() + 3, "{beside}");
     }
 
-    /// A share f of windows with data is missed by n windows with (1 − f)ⁿ: for 2 % in 1 GiB and 256
-    /// windows or more, less than 1 in 150.
+    /// If a share f of all windows holds data, n sampled windows miss it with a probability of (1 − f)ⁿ: for 2 % in 1
+    /// GiB and 256 windows or more, less than 1 in 150.
     #[test]
     fn scattered_data_is_found(seed: u64) {
         let mut missed = 0;

@@ -25,8 +25,8 @@ enum Stop {
     ByCaller(u64),
 }
 
-/// Writes the range of [`Opened::lay_out`]. `fill` makes the content of a piece from its offset. `progress` receives
-/// the bytes done and the total after each piece, and may stop the work.
+/// Writes the range of [`Opened::lay_out`]. `fill` fills a buffer with the content for an offset. `progress` receives
+/// the bytes done and the total after each write, and may stop the work.
 ///
 /// # Errors
 /// [`TargetError::NoSpace`] when the file does not fit, [`TargetError::Interrupted`] when `progress` stopped the work,

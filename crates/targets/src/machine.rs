@@ -27,7 +27,7 @@ pub struct CgroupLimits {
 /// The facts about a machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MachineFacts {
-    /// Host name.
+    /// Host name, which reports leave out.
     #[serde(default)]
     pub host_name: Option<String>,
     /// Kernel release, such as `6.18.0`.
@@ -230,7 +230,7 @@ impl MachineFacts {
         Self::gather_in(&SysRoot::real())
     }
 
-    /// Gathers the facts from a tree. Limits of this process are always the real ones.
+    /// Gathers the facts below another root, for tests. The limits of this process are always the real ones.
     pub fn gather_in(root: &SysRoot) -> Self {
         let cpu = root.read("proc/cpuinfo").unwrap_or_default();
         let flags: BTreeSet<&str> =

@@ -34,7 +34,7 @@ use crate::error::TargetError;
 pub use array::{ARRAY_DEPTH_MAX, ArrayName};
 pub use model::ModelName;
 
-/// Nominal size of `null:` without a size: 1 TiB.
+/// Size of `null:` if its name gives none: 1 TiB.
 pub const NULL_DEFAULT_BYTES: u64 = 1 << 40;
 
 /// Maximum number of devices in one emulated target.
@@ -43,7 +43,7 @@ pub const MODEL_COUNT_MAX: u32 = 1024;
 /// Every size must be a multiple of this, the smallest sector size.
 pub const SIZE_STEP_BYTES: u64 = 512;
 
-/// Schemes reserved for later versions, so that no file takes them by accident.
+/// Schemes reserved for later versions: a name with one is refused, not taken as a path.
 const RESERVED_SCHEMES: [&str; 1] = ["pcie"];
 /// NBD schemes; their names are URIs as in libnbd and QEMU.
 const NBD_SCHEMES: [&str; 4] = ["nbd", "nbds", "nbd+unix", "nbds+unix"];
@@ -92,7 +92,7 @@ pub enum TargetName {
     },
     /// A file that iodyno creates for one run and removes.
     Scratch {
-        /// Size, bytes; `None`: chosen by the free space.
+        /// Size, bytes; `None`: 1 GiB, or less if space is short.
         size_bytes: Option<u64>,
         /// Directory; `None`: the current one.
         dir: Option<PathBuf>,
@@ -200,7 +200,7 @@ fn split_options<'a>(name: &str, text: &'a str) -> Result<(&'a str, Options), Ta
     if uncached && options.direct == Direct::Require {
         return bad(
             name,
-            "direct I/O bypasses the page cache, uncached I/O goes through it.",
+            "direct=yes and uncached=yes exclude each other: uncached I/O goes through the page cache.",
             "leave direct=yes or uncached=yes out.",
         );
     }
@@ -211,7 +211,7 @@ fn split_options<'a>(name: &str, text: &'a str) -> Result<(&'a str, Options), Ta
 }
 
 impl TargetName {
-    /// Resolves relative paths against `folder`, for a process in another directory. Leaves the path of a file that
+    /// Resolves relative paths against `folder`, for a process in another directory. Keeps the path of a file that
     /// describes an emulated device.
     #[must_use]
     pub fn under(&self, folder: &Path) -> Self {

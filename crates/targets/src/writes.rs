@@ -1,12 +1,12 @@
-//! Fingerprint of all writes to a target, taken after iodyno's last write. By it a later run knows whether another
-//! program wrote since: preconditioning takes hours, and only stays valid if none did.
+//! Fingerprint of all writes to a target, taken after iodyno's last write. It tells a later run whether another program
+//! has written since: preconditioning takes hours, and stays valid only if none has.
 //!
 //! For a device, the fingerprint is the kernel's counter of sectors written and discarded, which is exact but restarts
 //! at boot, and the device's own counter, which survives a restart but is coarse. For a file, it is inode, size and
 //! times. File systems and volume managers always write a little to the devices below, so there a small share of the
 //! target's size is tolerated. A partition shares its flash with the rest of its disk, so the disk's counters are used.
 //!
-//! Unknown never counts as unwritten. Undetected: writes to a file within a few milliseconds, the step of its
+//! Unknown never counts as unwritten. Not detected: writes to a file within a few milliseconds, the step of its
 //! timestamps; and, after a restart, writes of less than two units of a device's counter.
 
 use std::fs;
@@ -79,7 +79,7 @@ pub enum WrittenSince {
     /// Another target, or another size.
     #[error("it is not the same target as before: {0}")]
     Other(String),
-    /// Another program wrote.
+    /// Another program wrote or discarded.
     #[error("{who}: {} were written or discarded since then, according to {by}", human::size(*.bytes))]
     Written {
         /// Name of the device.
@@ -93,11 +93,11 @@ pub enum WrittenSince {
     #[error("the file was changed since then")]
     FileChanged,
     /// No counter to judge by.
-    #[error("{who}: whether the device was written to since then is not known: {why}")]
+    #[error("{who}: it is not known whether the device was written to since then: {why}")]
     Unknown {
         /// Name of the device.
         who: String,
-        /// Reason.
+        /// Why the writes are not known.
         why: &'static str,
     },
 }
@@ -194,7 +194,7 @@ pub fn unwritten_since(before: &WritesSeen, now: &WritesSeen) -> Result<(), Writ
                 return Err(WrittenSince::FileChanged);
             }
         }
-        _ => return Err(WrittenSince::Other("another file has its name".to_owned())),
+        _ => return Err(WrittenSince::Other("another file took its name".to_owned())),
     }
     let same_boot = before.boot_id.is_some() && before.boot_id == now.boot_id;
     match (&before.device, &now.device) {

@@ -56,7 +56,8 @@ pub(super) fn read(fd: &OwnedFd) -> Result<Health> {
     Ok(health)
 }
 
-/// A statistic is 8 bytes: flags in the highest (bit 7 supported, bit 6 valid), the value below.
+/// Reads a statistic of 8 bytes: the highest holds flags (bit 7 supported, bit 6 valid), the lower
+/// ones the value. `None` unless both flags are set.
 fn statistic(page: &[u8; PAGE_BYTES], at: usize, bytes: usize) -> Option<u64> {
     const SUPPORTED_AND_VALID: u8 = 0xC0;
     if page[at + 7] & SUPPORTED_AND_VALID != SUPPORTED_AND_VALID {
@@ -67,8 +68,8 @@ fn statistic(page: &[u8; PAGE_BYTES], at: usize, bytes: usize) -> Option<u64> {
     Some(u64::from_le_bytes(value))
 }
 
-/// Takes the values of one page of the statistics log. False if it is another page: byte 2 repeats
-/// the number.
+/// Stores the values of one page of the statistics log. False if the drive returned another page:
+/// byte 2 holds the page's number.
 fn take_statistics(health: &mut Health, number: u8, page: &[u8; PAGE_BYTES]) -> bool {
     if page[2] != number {
         return false;

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::TargetError;
 use crate::inspect::BlockDevice;
 
-/// A device's report on itself. `None` means not reported.
+/// A device's own health report. `None` means that the device does not report the value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Health {
     /// Source of the report: `NVMe SMART log`, `ATA device statistics`, `ATA SMART data`, joined by ` and `.

@@ -1,9 +1,9 @@
 //! Inspection of an NBD export: the server's description, and the export's content.
 //!
-//! One connection queries the server's promises, the allocation (`base:allocation`, if the server has it) and the
+//! One connection queries the server's description, the allocation (`base:allocation`, if the server has it) and the
 //! content of both ends. An export counts as empty if its block status reports zeroes throughout; if the server can't
-//! report that, then if both ends and the samples in between are zeroes. The [`guard`](crate::guard) decides whether it
-//! may be written.
+//! report that, the export counts as empty if both ends and the samples in between are zeroes. The
+//! [`guard`](crate::guard) decides whether the export may be written.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -55,7 +55,7 @@ pub struct NbdExport {
     pub block_status: bool,
     /// The export is read-only.
     pub read_only: bool,
-    /// Seeks cost time.
+    /// The server declares that seeks cost time, as on a hard disk.
     pub rotational: bool,
     /// FLUSH is supported.
     pub flush: bool,

@@ -19,7 +19,7 @@ pub struct NvmeGeneric {
     pub path: String,
     /// Identity of the character device.
     pub identity: Identity,
-    /// Longest transfer of one command, bytes, as the kernel has it for the block device.
+    /// Maximum transfer of one command, bytes: the kernel's limit for the block device.
     pub transfer_bytes_max: Option<u64>,
 }
 

@@ -21,13 +21,13 @@ pub struct ArrayName {
     pub level: Level,
     /// Number of members.
     pub members: u32,
-    /// Strip size, bytes; `None`: the default of the array's maker, Linux md or an adapter.
+    /// Strip size, bytes; `None`: the default of Linux md or of the RAID adapter.
     pub strip_bytes: Option<u64>,
-    /// Parity rotation.
+    /// How parity rotates over the members.
     pub rotation: Rotation,
 }
 
-/// An array's name, parsed.
+/// Result of parsing an array at the beginning of a name.
 pub(super) struct Taken<'a> {
     /// Arrays, from the innermost to the outermost.
     pub arrays: Vec<ArrayName>,
@@ -87,7 +87,7 @@ impl ArrayName {
         arrays.push(array);
         let devices = Self::devices(&arrays);
         if devices > MODEL_COUNT_MAX {
-            let problem = format!("the array would have {devices} devices.");
+            let problem = format!("the array would have {devices} devices, which is too many.");
             return bad(name, problem, format!("a system has at most {MODEL_COUNT_MAX}."));
         }
         Ok(Some(Taken { arrays, device, after }))
@@ -98,7 +98,7 @@ impl ArrayName {
         arrays.iter().map(|array| array.members).product()
     }
 
-    /// Sets one option.
+    /// Sets the option in `word`, such as `strip=64KiB`.
     fn set(&mut self, name: &str, word: &str) -> Result<(), TargetError> {
         match word.split_once('=') {
             Some(("strip", size)) => match parse_size(size) {

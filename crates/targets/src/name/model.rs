@@ -48,7 +48,7 @@ pub struct ModelName {
     pub state: Precondition,
     /// Share of the capacity written beforehand, in millionths: 1 to 1 000 000.
     pub fill_ppm: u32,
-    /// Each flash DIMM has its own driver thread; otherwise as in the device's file.
+    /// True: each flash DIMM has its own driver thread. False: the device's file gives the number of threads.
     pub max_occupancy: bool,
     /// Turns off the write cache of the system's RAID adapters.
     pub cache_off: bool,
@@ -117,7 +117,7 @@ impl ModelName {
         Ok(model)
     }
 
-    /// Sets one option.
+    /// Sets the option in `pair`, such as `fill=50%`.
     fn set(&mut self, name: &str, pair: &str) -> Result<(), TargetError> {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
         match (key, value) {

@@ -86,7 +86,7 @@ pub(super) fn existing(
     Ok(opened(inspection, options, ready))
 }
 
-/// Length of a file in which `wanted_bytes` can be used.
+/// Length of a new file for `wanted_bytes`: rounded up to whole pages and blocks.
 fn file_len(wanted_bytes: u64, align_bytes: u64) -> u64 {
     wanted_bytes.next_multiple_of(FILE_STEP_BYTES.max(align_bytes))
 }

@@ -1,4 +1,5 @@
-//! Sequence of a purge: guard, plan, proof blocks, health, method, health, check of the proof blocks.
+//! Carries out a purge: checks the guard, plans, writes test blocks, reads health, erases, reads health again, and
+//! checks the test blocks.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -25,8 +26,8 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 ///
 /// # Errors
 /// [`TargetError::Refused`] when it must not be erased or `--destroy` does not name it, [`TargetError::BadName`] when
-/// `--destroy` names something else as well, and those of opening it. An impossible or failed purge is not an error:
-/// the record states it.
+/// `--destroy` names something else as well, and the errors of opening the target. An impossible or failed purge is not
+/// an error: the record states it.
 pub fn purge(
     inspection: Inspection,
     options: &PurgeOptions,
@@ -131,7 +132,7 @@ impl Purge<'_> {
     }
 }
 
-/// Tries the possible methods, best first, until one works. Writes the proof before and checks it afterwards.
+/// Tries the possible methods, best first, until one works. Writes test blocks before and checks them afterwards.
 fn try_methods<B: Blocks>(
     plan: PurgePlan,
     lifted: &[Refusal],

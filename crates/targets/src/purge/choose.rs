@@ -34,7 +34,7 @@ pub struct PurgePlan {
     pub why_not: Option<String>,
 }
 
-/// A device's answers; `None` if it was not queried.
+/// A device's answers about its erase commands; `None` if it was not queried.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) nvme: Option<Result<nvme::Identified, String>>,
@@ -95,7 +95,7 @@ fn is_whole(inspection: &Inspection) -> Result<(), String> {
     Ok(())
 }
 
-/// Applies the rules.
+/// Decides which methods are possible and which to use. Queries nothing.
 pub(super) fn decide(
     inspection: &Inspection,
     found: &Found,
@@ -123,7 +123,7 @@ pub(super) fn decide(
     PurgePlan { target: inspection.name.to_string(), choices, chosen, why_not }
 }
 
-/// True if targets of this kind can have the method, so that it is worth a line.
+/// True if targets of this kind can have the method, so that the plan lists it.
 fn belongs(method: Method, inspection: &Inspection) -> bool {
     use Method as M;
     let name = inspection.device.as_ref().map_or("", |device| device.kernel_name.as_str());

@@ -58,7 +58,7 @@ pub(super) struct Identified {
     pub(super) sanitize_crypto: bool,
     pub(super) format: bool,
     pub(super) format_crypto: bool,
-    /// A format, or its erase, affects all namespaces.
+    /// Format NVM, or its erase, affects all namespaces.
     pub(super) format_hits_all: bool,
     /// Present format of the namespace, to be kept.
     pub(super) layout: Layout,
@@ -66,7 +66,7 @@ pub(super) struct Identified {
 }
 
 impl Identified {
-    /// The other namespaces.
+    /// Namespaces of the subsystem other than this one.
     pub(super) fn others(&self) -> Vec<u32> {
         self.namespaces.iter().copied().filter(|&nsid| nsid != self.nsid).collect()
     }
@@ -207,7 +207,7 @@ fn parse_sanitize(page: &[u8; 512]) -> SanitizeStatus {
     }
 }
 
-/// A failure in words.
+/// Describes a failed command.
 fn words(failure: NvmeFailure) -> String {
     match failure {
         NvmeFailure::System(errno) => errno.to_string(),

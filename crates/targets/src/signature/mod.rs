@@ -16,9 +16,9 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 
-/// Length read at the start: its farthest magic is VMFS's at 1 MiB.
+/// Length read at the start: the farthest magic number there is VMFS's at 1 MiB.
 const HEAD_BYTES: u64 = (1 << 20) + (64 << 10);
-/// Length read at the end: ZFS's last labels are in the last 768 KiB.
+/// Length read at the end: it must reach ZFS's last labels, in the last 768 KiB.
 const TAIL_BYTES: u64 = 1 << 20;
 /// Length at the start that is checked for zeroes.
 const BLANK_BYTES: usize = 1 << 20;
@@ -90,7 +90,7 @@ pub struct Content {
     pub signatures: Vec<Signature>,
     /// The first 1 MiB holds only zeroes.
     pub starts_with_zeroes: bool,
-    /// The boot sector has no partitions: worth a remark, not a reason to refuse.
+    /// True if there is a boot sector without partitions: worth a note, not a reason to refuse.
     pub empty_boot_sector: bool,
 }
 
@@ -102,7 +102,7 @@ impl Content {
     }
 }
 
-/// The contents at both ends of a target.
+/// The bytes at both ends of a target.
 struct Ends {
     size: u64,
     head: Vec<u8>,
@@ -149,7 +149,7 @@ impl Ends {
     }
 }
 
-/// Findings of the probes.
+/// Signatures found so far.
 #[derive(Default)]
 struct Found(Vec<Signature>);
 

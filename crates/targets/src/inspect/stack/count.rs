@@ -107,7 +107,7 @@ fn disks(root: &SysRoot) -> Vec<BlockNode> {
 }
 
 /// Bytes sent and received over the machine's network, since a process may serve data from another machine. `None` if
-/// data may come by ways that the kernel does not count.
+/// data may arrive uncounted, by InfiniBand or by a device that a process drives itself.
 fn network(root: &SysRoot) -> Option<Counted> {
     let has_function = |driver: &str| {
         root.list(format!("sys/bus/pci/drivers/{driver}")).iter().any(|name| name.contains(':'))
