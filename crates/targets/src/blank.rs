@@ -67,7 +67,7 @@ const BACKUPS: [u64; 15] = [
 pub(crate) struct Depth {
     /// Number of equal parts of the range; each pass reads one window from each part.
     pub(crate) parts: u64,
-    /// Maximum number of passes.
+    /// Maximum number of passes over all parts.
     pub(crate) passes: u64,
     /// Time after which no further pass begins.
     pub(crate) enough: Duration,
@@ -95,10 +95,10 @@ impl Depth {
         Self { parts: 32, passes: 1, enough: Duration::ZERO, at_most: Duration::from_secs(4) };
 }
 
-/// The result of sampling.
+/// What a sampling of a target read and found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sampled {
-    /// Bytes read.
+    /// Bytes read from the target, in all.
     pub looked_bytes: u64,
     /// Number of positions read, each a contiguous range.
     pub places: u64,
@@ -117,7 +117,7 @@ pub struct Sampled {
 pub struct Foreign {
     /// Offset in the target.
     pub offset_bytes: u64,
-    /// First bytes, hexadecimal.
+    /// First bytes of the data, as in `4d 5a 90 00`.
     pub hex: String,
 }
 

@@ -11,14 +11,14 @@ use crate::inspect::{BlockDevice, Inspection};
 use crate::machine::{governors, turbo};
 use crate::sysroot::{DevNo, SysRoot};
 
-/// The machine at one instant.
+/// Settings and counters of the machine at one instant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MachineState {
     /// Frequency governors in use, joined by commas.
     pub governor: Option<String>,
     /// Turbo or boost is on.
     pub turbo: Option<bool>,
-    /// Clock source of the kernel.
+    /// The kernel's clock source in use, such as `tsc`.
     pub clock_source: Option<String>,
     /// Thermal throttling events of all processors since boot.
     pub throttles: Option<u64>,
@@ -100,7 +100,7 @@ fn major_faults(root: &SysRoot) -> Option<u64> {
     rest.split_whitespace().nth(9)?.parse().ok()
 }
 
-/// A device at one instant.
+/// Attributes and interrupts of a device at one instant.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceState {
     /// The device's attributes in sysfs.

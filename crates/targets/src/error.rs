@@ -86,7 +86,7 @@ impl fmt::Display for Refusal {
 /// A refused target: all the reasons, and the names that would have lifted them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusedTarget {
-    /// The target's name.
+    /// Name of the refused target.
     pub target: String,
     /// Every reason, the gravest first.
     pub refusals: Vec<Refusal>,
@@ -136,7 +136,7 @@ pub enum TargetError {
     /// The target's name is not valid.
     #[error("`{name}` is not a target: {problem}\n  help: {help}")]
     BadName {
-        /// The text as given.
+        /// Name as the user gave it.
         name: String,
         /// What is wrong with the name, as a sentence.
         problem: String,
@@ -146,9 +146,9 @@ pub enum TargetError {
     /// No file or device has this path.
     #[error("{path}: not found\n  help: {help}")]
     NotFound {
-        /// The path.
+        /// Path without a file or device.
         path: String,
-        /// The remedy.
+        /// What the user can do, as a sentence.
         help: String,
     },
     /// The guard refuses to write to the target: data would be lost, or the target can't be written.
@@ -157,11 +157,11 @@ pub enum TargetError {
     /// No server answers, or its answer is not valid.
     #[error("{target}: {problem}\n  help: {help}")]
     Unreachable {
-        /// The target.
+        /// Name or path of the target.
         target: String,
-        /// The problem.
+        /// What is wrong, as a clause.
         problem: String,
-        /// The remedy.
+        /// What the user can do, as a sentence.
         help: String,
     },
     /// The operating system denies the operation.
@@ -187,7 +187,7 @@ pub enum TargetError {
         wanted_bytes: u64,
         /// Bytes available.
         free_bytes: u64,
-        /// The remedy.
+        /// What the user can do, as a sentence.
         help: String,
     },
     /// A failed system call that no other variant covers.
@@ -203,7 +203,7 @@ pub enum TargetError {
     /// The target does not support the request.
     #[error("{path}: {problem}\n  help: {help}")]
     Unsupported {
-        /// The target.
+        /// Name or path of the target.
         path: String,
         /// What is not supported, as a clause.
         problem: String,
@@ -213,21 +213,21 @@ pub enum TargetError {
     /// An output file, such as a report, can't or must not be written at this path.
     #[error("{path}: {problem}\n  help: {help}")]
     BadOutput {
-        /// The path.
+        /// Path of the output.
         path: String,
-        /// The problem.
+        /// What is wrong, as a clause.
         problem: String,
-        /// The remedy.
+        /// What the user can do, as a sentence.
         help: String,
     },
     /// The target is too small to be measured.
     #[error("{path}: a size of {} is too small to measure\n  help: {help}", human::size(*.have_bytes))]
     TooSmall {
-        /// Target name.
+        /// Name or path of the target.
         path: String,
         /// Size of the target, bytes.
         have_bytes: u64,
-        /// The remedy.
+        /// What the user can do, as a sentence.
         help: String,
     },
     /// The name led to another file or device when it was opened than when it was inspected.
@@ -236,7 +236,7 @@ pub enum TargetError {
          help: run `iodyno check` on the target, then try again"
     )]
     Changed {
-        /// The target.
+        /// Name or path of the target.
         path: String,
         /// What changed, such as `another file or device took its name`.
         problem: String,

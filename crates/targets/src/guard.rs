@@ -36,7 +36,7 @@ pub(crate) use elsewhere::open_same;
 pub(crate) use erase::allow_purge;
 use in_use::Uses;
 
-/// The names given by `--destroy`.
+/// Names given with `--destroy`: targets that may be overwritten or purged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Confirm(pub Vec<String>);
 

@@ -15,7 +15,7 @@ pub struct IoLimit {
     pub is_of_reads: bool,
     /// True: limits bytes; false: limits operations.
     pub is_of_bytes: bool,
-    /// Bytes or operations per second.
+    /// The limit, in bytes or operations per second.
     pub per_s: u64,
 }
 

@@ -24,7 +24,7 @@ pub struct CgroupLimits {
     pub memory_bytes: Option<u64>,
 }
 
-/// The facts about a machine.
+/// Hardware, kernel and limits of a machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MachineFacts {
     /// Host name, which reports leave out.
@@ -64,7 +64,7 @@ pub struct MachineFacts {
     pub governor: Option<String>,
     /// Turbo or boost is enabled.
     pub turbo: Option<bool>,
-    /// Clock source of the kernel.
+    /// The kernel's clock source in use, such as `tsc`.
     pub clocksource: Option<String>,
     /// The time stamp counter runs at a constant rate and never stops.
     pub tsc_stable: Option<bool>,

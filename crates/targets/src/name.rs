@@ -52,7 +52,7 @@ const FORMS: &str = "write null:, ram:4GiB, scratch:, model:exflash-400g, nbd://
 
 const NBD_FORMS: &str = "write nbd://host/export, nbd://host:10809/, nbd+unix:///export?socket=/run/nbd.sock, or nbds: in place of nbd: for TLS.";
 
-/// Page cache setting.
+/// Whether I/O goes through the page cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direct {
@@ -73,7 +73,7 @@ pub enum Direct {
 pub enum TargetName {
     /// Completes every operation at once: measures the ceiling of the generator itself.
     Null {
-        /// Nominal size, bytes.
+        /// Size that the target reports, bytes.
         size_bytes: u64,
     },
     /// Memory of this process.
@@ -87,7 +87,7 @@ pub enum TargetName {
         path: PathBuf,
         /// Bytes to use, or the size of a file to create; `None`: the whole target.
         size_bytes: Option<u64>,
-        /// Page cache setting.
+        /// Whether I/O goes through the page cache.
         direct: Direct,
     },
     /// A file that iodyno creates for one run and removes.
@@ -96,7 +96,7 @@ pub enum TargetName {
         size_bytes: Option<u64>,
         /// Directory; `None`: the current one.
         dir: Option<PathBuf>,
-        /// Page cache setting.
+        /// Whether I/O goes through the page cache.
         direct: Direct,
     },
     /// Emulated storage, in virtual or in real time.

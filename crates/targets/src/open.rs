@@ -40,7 +40,7 @@ pub enum Access {
 /// Options of opening a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenOptions {
-    /// Access mode.
+    /// Whether the target is opened for writing.
     pub access: Access,
     /// Page cache setting. One in the target's own name takes precedence.
     pub direct: Direct,
@@ -86,13 +86,13 @@ impl OpenOptions {
 pub enum LayOut {
     /// The target is a device, or is opened for reading only.
     NotNeeded,
-    /// The file is complete.
+    /// Every byte of the file was written.
     Complete,
     /// This range must be written first, by [`lay_out`](crate::lay_out).
     Needed {
-        /// First byte.
+        /// Offset of the first byte to write.
         from_bytes: u64,
-        /// End, exclusive.
+        /// Offset after the last byte to write.
         to_bytes: u64,
     },
 }
@@ -111,12 +111,12 @@ pub(crate) enum Undo {
     },
 }
 
-/// An open target.
+/// An open target, with what I/O on it must respect.
 #[derive(Debug)]
 pub struct Opened {
     /// Descriptor; all engines and threads may share it.
     pub fd: OwnedFd,
-    /// Access mode.
+    /// Whether the target is opened for writing.
     pub access: Access,
     /// Usable bytes from offset 0; a multiple of `align_bytes`.
     pub capacity_bytes: u64,

@@ -181,7 +181,7 @@ impl Output {
         Ok(Self { shown: path.to_owned(), place: Place::Stream(File::from(fd)) })
     }
 
-    /// The path as given.
+    /// Path of the output, as given.
     pub fn path(&self) -> &Path {
         &self.shown
     }

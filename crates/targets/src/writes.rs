@@ -31,7 +31,7 @@ const DEVICE_UNIT_BYTES: u64 = 512_000;
 pub struct DeviceWrites {
     /// Kernel name of the whole disk.
     pub kernel_name: String,
-    /// Device number.
+    /// Device number, such as `259:0`.
     pub dev: DevNo,
     /// World-wide name or serial number, which survive a restart.
     pub identity: Option<String>,
@@ -69,7 +69,7 @@ pub struct WritesSeen {
     pub file: Option<FileState>,
     /// Writes to the device, for a device.
     pub device: Option<DeviceWrites>,
-    /// Writes to the devices below.
+    /// Writes to the devices below the target.
     pub below: Vec<DeviceWrites>,
 }
 
@@ -84,7 +84,7 @@ pub enum WrittenSince {
     Written {
         /// Name of the device.
         who: String,
-        /// Bytes written.
+        /// Bytes written or discarded.
         bytes: u64,
         /// Counter that shows the writes.
         by: &'static str,
@@ -92,7 +92,7 @@ pub enum WrittenSince {
     /// The file's size or times differ.
     #[error("the file was changed since then")]
     FileChanged,
-    /// No counter to judge by.
+    /// No counter shows whether there were writes.
     #[error("{who}: it is not known whether the device was written to since then: {why}")]
     Unknown {
         /// Name of the device.

@@ -50,7 +50,7 @@ impl<'a> Uses<'a> {
         }
     }
 
-    /// All uses of a block device.
+    /// Adds refusals for all uses of a block device.
     pub(super) fn check_device(&self, target: &BlockNode, refusals: &mut Vec<Refusal>) {
         let relatives = topology::relatives(self.root, target);
         self.check(&relatives, &BTreeSet::new(), refusals);
@@ -58,7 +58,7 @@ impl<'a> Uses<'a> {
         self.check_beneath(target, &mut known, refusals);
     }
 
-    /// All uses of a file.
+    /// Adds refusals for all uses of a file.
     pub(super) fn check_file(&self, inspection: &Inspection, refusals: &mut Vec<Refusal>) {
         let Some(path) = &inspection.canonical_path else { return };
         let identity = inspection.identity;

@@ -27,9 +27,9 @@ pub struct Health {
     pub data_read_bytes: Option<u64>,
     /// Present temperature, in degrees Celsius.
     pub temperature_c: Option<i64>,
-    /// Hours under power.
+    /// Hours that the device was powered on.
     pub power_on_hours: Option<u64>,
-    /// Power cycles.
+    /// Number of times that the device was powered on.
     pub power_cycles: Option<u64>,
     /// Power losses without a preceding shutdown command.
     pub unsafe_shutdowns: Option<u64>,

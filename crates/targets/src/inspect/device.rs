@@ -164,7 +164,7 @@ pub struct BlockDevice {
     pub model: Option<String>,
     /// Vendor, as the device reports it.
     pub vendor: Option<String>,
-    /// Serial number.
+    /// Serial number, as the device reports it.
     pub serial: Option<String>,
     /// World-wide identifier, such as `eui.0025385b71b01234` or `naa.5000c500a1b2c3d4`.
     pub wwid: Option<String>,
@@ -176,7 +176,7 @@ pub struct BlockDevice {
     pub rotational: Option<bool>,
     /// The medium is removable.
     pub removable: Option<bool>,
-    /// Set read-only in the kernel.
+    /// True if the kernel refuses writes to the device.
     pub read_only: Option<bool>,
     /// Logical block: the smallest I/O.
     pub logical_block_bytes: Option<u64>,
@@ -395,7 +395,7 @@ impl BlockDevice {
         }
     }
 
-    /// Path of the device node.
+    /// Path of the device node, such as `/dev/nvme0n1`.
     pub fn node_path(&self) -> PathBuf {
         PathBuf::from(format!("/dev/{}", self.kernel_name.replace('!', "/")))
     }

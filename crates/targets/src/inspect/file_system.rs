@@ -69,9 +69,9 @@ pub struct FileSystem {
     pub super_options: Option<String>,
     /// True if mounted read-only.
     pub read_only: Option<bool>,
-    /// Preferred block size.
+    /// Preferred block size, bytes.
     pub block_bytes: Option<u64>,
-    /// Total size.
+    /// Size of the file system, bytes.
     pub total_bytes: Option<u64>,
     /// Space available to an unprivileged user.
     pub free_bytes: Option<u64>,

@@ -46,7 +46,7 @@ use crate::signature::{self, Content};
 use crate::sysroot::{DevNo, SysRoot};
 use stack::{End, Stack};
 
-/// What a target is.
+/// What a target is: memory, a file, a device, …
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -103,9 +103,9 @@ pub struct Capabilities {
 /// All facts about a target before it is opened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Inspection {
-    /// Canonical name.
+    /// Name of the target, in canonical form.
     pub name: TargetName,
-    /// Kind of target.
+    /// What the target was found to be.
     pub kind: Kind,
     /// Path as given; for a scratch file, its directory.
     pub path: Option<String>,

@@ -39,11 +39,11 @@ pub struct NbdExport {
     pub export: String,
     /// The server's description text.
     pub description: String,
-    /// Size, bytes.
+    /// Size of the export, bytes.
     pub size_bytes: u64,
-    /// Smallest block, bytes.
+    /// Smallest unit of a request, bytes.
     pub min_block_bytes: u32,
-    /// Preferred block, bytes.
+    /// Unit of requests that the server prefers, bytes.
     pub preferred_block_bytes: u32,
     /// Maximum payload of one request, bytes.
     pub max_payload_bytes: u32,

@@ -15,7 +15,7 @@ use crate::sysroot::{DevNo, SysRoot};
 /// block device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NvmeGeneric {
-    /// Path without symbolic links.
+    /// Path of the character device, without symbolic links.
     pub path: String,
     /// Identity of the character device.
     pub identity: Identity,

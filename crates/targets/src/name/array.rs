@@ -17,7 +17,7 @@ pub const ARRAY_DEPTH_MAX: usize = 4;
 /// An array of equal devices or equal arrays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ArrayName {
-    /// RAID level.
+    /// RAID level of the array.
     pub level: Level,
     /// Number of members.
     pub members: u32,

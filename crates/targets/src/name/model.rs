@@ -44,7 +44,7 @@ pub struct ModelName {
     pub count: u32,
     /// System that holds the devices: a name in the catalog, or a path. `None`: the device's default host.
     pub system: Option<String>,
-    /// Precondition of the devices.
+    /// State of the devices before the run, such as fresh or written at random.
     pub state: Precondition,
     /// Share of the capacity written beforehand, in millionths: 1 to 1 000 000.
     pub fill_ppm: u32,

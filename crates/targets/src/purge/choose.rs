@@ -13,7 +13,7 @@ use crate::inspect::{self, Inspection, Kind};
 /// A method, and whether it is possible here.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Choice {
-    /// The method.
+    /// The purge method.
     pub method: Method,
     /// True if the method can be tried.
     pub possible: bool,
@@ -21,14 +21,14 @@ pub struct Choice {
     pub remark: String,
 }
 
-/// Plan of a purge.
+/// What a purge of a target would do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PurgePlan {
     /// Canonical name of the target.
     pub target: String,
     /// Methods for this kind of target, best first.
     pub choices: Vec<Choice>,
-    /// Method that would be used.
+    /// Method that would be used; `None` if none is possible.
     pub chosen: Option<Method>,
     /// Reason why no method would be used, as a sentence.
     pub why_not: Option<String>,

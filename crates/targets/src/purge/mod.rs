@@ -128,14 +128,14 @@ pub enum Verified {
     Unknown,
 }
 
-/// Record of a purge.
+/// What a purge did, and whether it was verified.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PurgeRecord {
     /// Canonical name of the target.
     pub target: String,
     /// Method used; `None` if none was possible.
     pub method: Option<Method>,
-    /// The outcome.
+    /// Whether the target was purged.
     pub outcome: PurgeOutcome,
     /// Time from the first command to the last answer, ns; excludes writing and checking the sampled blocks.
     pub duration_ns: u64,

@@ -175,7 +175,7 @@ pub(super) enum SanitizeState {
     Failed,
 }
 
-/// The Sanitize Status log.
+/// Content of the Sanitize Status log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SanitizeStatus {
     pub(super) state: SanitizeState,
@@ -183,7 +183,7 @@ pub(super) struct SanitizeStatus {
     progress: u16,
     /// By the device's own report, nothing was written since the sanitize.
     pub(super) global_data_erased: bool,
-    /// The device's estimates, seconds.
+    /// The device's estimates of a sanitize's time, seconds.
     pub(super) block_erase_s: Option<u32>,
     pub(super) crypto_erase_s: Option<u32>,
 }

@@ -25,7 +25,7 @@ const BLANK_BYTES: usize = 1 << 20;
 /// Windows start at multiples of the largest logical block, so that they can be read with O_DIRECT.
 const STEP_BYTES: u64 = 64 << 10;
 
-/// Family of a signature.
+/// What a signature marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SignatureKind {
@@ -75,7 +75,7 @@ impl SignatureKind {
 /// A signature that was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signature {
-    /// Family.
+    /// What the signature marks.
     pub kind: SignatureKind,
     /// Format: `ext4`, `LVM2`, `GPT`, …
     pub name: String,
@@ -83,7 +83,7 @@ pub struct Signature {
     pub offset_bytes: u64,
 }
 
-/// Signatures found at both ends.
+/// Signatures found at both ends of a target.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Content {
     /// Every signature found, by offset.

@@ -4,7 +4,7 @@
 use super::SignatureKind::{Cache, Encryption, FileSystem, MessageLog, Raid, Store, Swap, Volume};
 use super::{Ends, Found, SignatureKind};
 
-/// `(offset, magic, family, name)`.
+/// Offset, magic number, family and name of a signature.
 type Entry = (u64, &'static [u8], SignatureKind, &'static str);
 
 const KIB: u64 = 1024;

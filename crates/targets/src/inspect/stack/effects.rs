@@ -48,9 +48,9 @@ pub enum Effect {
     Resyncs,
     /// Allocates blocks on first write; reads of unallocated blocks touch no medium.
     Allocates,
-    /// Compresses or deduplicates.
+    /// Compresses or deduplicates data.
     Reduces,
-    /// Encrypts.
+    /// Encrypts data.
     Encrypts,
     /// Verifies checksums of blocks.
     Verifies,
@@ -58,7 +58,7 @@ pub enum Effect {
     BuffersWrites,
 }
 
-/// An effect and its layer.
+/// An effect on I/O, and the layer that has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerEffect {
     /// Name of the device or file system.
@@ -124,7 +124,7 @@ fn of_raid(node: &BlockNode) -> impl Iterator<Item = (Effect, Option<String>)> {
     missing.into_iter().chain(journal.map(|_| (Effect::CachesWrites, None)))
 }
 
-/// Effect of a device-mapper target.
+/// Derives a device-mapper target's effect from its driver, table and status.
 fn of_target(target: &Target) -> Option<(Effect, Option<String>)> {
     let status: Vec<&str> = target.status.split_whitespace().collect();
     let table: Option<Vec<&str>> =

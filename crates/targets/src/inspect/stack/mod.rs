@@ -18,7 +18,7 @@ pub use count::Counted;
 pub use effects::{Effect, LayerEffect};
 pub(crate) use walk::stack_of;
 
-/// Kind of layer.
+/// What a layer of a stack is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LayerKind {
@@ -67,7 +67,7 @@ pub enum LayerKind {
 /// One layer of a stack.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Layer {
-    /// Kind of layer.
+    /// What the layer is, such as a partition.
     pub kind: LayerKind,
     /// Name of the device, or of the file system with its mount point.
     pub name: String,
@@ -112,7 +112,7 @@ pub struct Stack {
     pub layers: Vec<Layer>,
     /// Kind of storage at the bottom. Of several kinds, the one that proves least about a device.
     pub end: End,
-    /// Devices at the bottom.
+    /// Block devices at the bottom of the stack.
     pub lowest: Vec<Lowest>,
     /// Layers that use the page cache even if the run bypasses it, each with the remedy.
     pub page_cache: Vec<String>,
