@@ -49,7 +49,7 @@ pub(crate) struct BusyPoll {
 }
 
 impl BusyPoll {
-    /// `max` is the maximum polling time.
+    /// A thread that has not waited yet. `max` limits its polling time.
     pub(crate) fn new(max: Duration) -> Self {
         Self { polling_time: Duration::ZERO, max }
     }

@@ -1,6 +1,6 @@
 //! System calls without a safe wrapper in the form needed here: gathering sends and scattering receives on memory that
 //! other threads and clients change. The kernel permits that, but a Rust slice over such memory would be unsound, so
-//! these take addresses.
+//! these functions take addresses.
 //!
 //! No call raises SIGPIPE, and only [`receive`], [`wait`] and [`wait_or_signal`] block.
 
@@ -109,7 +109,7 @@ pub(crate) unsafe fn receive(
     }
 }
 
-/// [`receive`] into a slice.
+/// Like [`receive`], into a slice.
 pub(crate) fn receive_into(
     fd: BorrowedFd<'_>,
     buffer: &mut [u8],

@@ -31,7 +31,7 @@ const KEEP_BYTES: usize = 256 << 10;
 
 /// State shared by a connection's thread and the threads that answer its requests later.
 pub(crate) struct Link {
-    /// Number of the connection.
+    /// Number of the connection, unique in the server.
     pub(crate) id: u64,
     pub(crate) socket: OwnedFd,
     pub(crate) replies: OnceLock<Replies>,

@@ -87,7 +87,7 @@ impl Exports {
     /// Serves an export under a name; the empty name is the default export. Returns the export that had the name
     /// before. Panics if the name has more than 4,096 bytes or contains NUL.
     pub fn insert(&self, name: &str, export: Arc<dyn Export>) -> Option<Arc<dyn Export>> {
-        assert!(name.len() <= NAME_MAX && !name.contains('\0'), "no name of an export");
+        assert!(name.len() <= NAME_MAX && !name.contains('\0'), "not a valid export name");
         let mut map = self.0.write().unwrap_or_else(PoisonError::into_inner);
         map.insert(name.to_owned(), export)
     }
@@ -119,7 +119,7 @@ impl Directory for Exports {
     }
 }
 
-/// The phase of a connection.
+/// Whether a connection is still negotiating.
 pub(crate) struct Phase {
     since: Instant,
     agreed: AtomicBool,
@@ -173,7 +173,7 @@ pub type Log = Arc<dyn Fn(&str, &str) + Send + Sync>;
 /// Configuration of a server.
 #[derive(Clone, Default)]
 pub struct ServerConfig {
-    /// Limits.
+    /// Limits on connections, memory and times.
     pub limits: Limits,
     /// Certificates. `Some` makes TLS mandatory, `None` disables it.
     pub tls: Option<ServerTls>,
@@ -247,12 +247,12 @@ impl Server {
         &self.endpoints
     }
 
-    /// The exports.
+    /// The exports, which may be added and removed while the server runs.
     pub fn exports(&self) -> &Arc<Exports> {
         &self.exports
     }
 
-    /// The counters.
+    /// Present values of the server's counters.
     pub fn counters(&self) -> Snapshot {
         self.counters.snapshot()
     }

@@ -22,7 +22,7 @@ struct Lent {
 /// The queue of unsent replies; see the module.
 pub(crate) struct Outgoing {
     pub(crate) replies: Replies,
-    /// Copy lent memory at once, since TLS has to read it in this process.
+    /// True: copy lent memory at once, since TLS has to read it in this process.
     copies: bool,
     bytes: Vec<u8>,
     lent: Vec<Lent>,
@@ -44,7 +44,7 @@ impl Outgoing {
         }
     }
 
-    /// Own memory, bytes.
+    /// Memory of the queue itself, bytes.
     #[inline]
     pub(crate) fn held_bytes(&self) -> usize {
         self.bytes.len()

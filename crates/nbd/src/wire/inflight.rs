@@ -85,7 +85,7 @@ struct Covered {
     next: u32,
     /// Ranges received out of order: disjoint, ascending, none touching `next`.
     ahead: Vec<(u32, u32)>,
-    /// Number of content chunks.
+    /// Number of chunks with data or holes.
     chunks: u32,
 }
 
