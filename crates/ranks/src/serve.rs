@@ -258,7 +258,7 @@ impl<'a> Serving<'a> {
         }
     }
 
-    /// Index of the next job of a batch; beyond all jobs if the batch is over.
+    /// Hands out the next job of a batch. Returns its index, which is beyond all jobs if the batch is over.
     fn hand_out(&mut self, batch: u64) -> u64 {
         if batch < self.batch.0 {
             return u64::MAX;
