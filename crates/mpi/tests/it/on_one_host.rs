@@ -108,7 +108,7 @@ fn processes_alone_are_what_they_seem() {
     let refused = one_of_four.output().unwrap();
     assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
     assert!(
-        text(&refused).contains("4 processes were started, and MPI joins 1"),
+        text(&refused).contains("4 processes were started, but MPI connects only 1"),
         "{}",
         text(&refused)
     );
