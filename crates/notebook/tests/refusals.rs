@@ -255,7 +255,7 @@ fn a_value_that_is_too_large_is_not_written() {
     let head = RunHead { command: vec!["x".repeat(9 << 20)], ..RunHead::default() };
     let error = notebook.begin(&head).unwrap_err();
     assert!(matches!(error, Error::TooBig { .. }), "{error:?}");
-    assert!(error.to_string().contains("store a value of more than 8 MiB, and beginning a run"));
+    assert!(error.to_string().contains("store a value of more than 8 MiB, but beginning a run"));
     assert!(notebook.list().unwrap().is_empty());
     // Such a value in a file differs from what this program writes.
     notebook.begin(&RunHead::default()).unwrap().finish(&Outcome::Finished, &[]).unwrap();
