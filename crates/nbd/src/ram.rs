@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Unit in which memory is allocated and freed.
 const CHUNK_BYTES: u64 = 64 << 10;
-/// Maximum extents in one block status reply; the client queries the rest again.
+/// Maximum number of extents in one block status reply; the client must query the rest.
 const EXTENTS_MAX: usize = 4096;
 
 /// A RAM disk. All clones serve the same bytes.

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Maximum pieces per call; the kernel's limit.
+/// Maximum number of memory ranges per call; the kernel's limit.
 pub(crate) const PIECES_MAX: usize = 1024;
 
 /// A range of memory for the kernel.

@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 const INPUT_BYTES: usize = 256 << 10;
 /// A payload with at least this many bytes outstanding is received directly into the caller's buffer.
 const DIRECT_BYTES_MIN: usize = 16 << 10;
-/// Maximum bytes received after a directly received payload, since they have to be copied.
+/// Maximum number of bytes that one receive takes beyond a directly received payload, since they have to be copied.
 const BETWEEN_BYTES: usize = 4096;
 
 const _: () = assert!(WINDOW_BYTES <= INPUT_BYTES);

@@ -26,7 +26,8 @@ use transmission::Watched;
 
 /// Length of the input buffer. It holds the requests that arrive while a batch is answered: twice 32 writes of 4 KiB.
 const INPUT_BYTES: usize = 256 << 10;
-/// Maximum bytes received into the input after a directly received payload: if another follows, they must be copied.
+/// Maximum number of bytes that one receive takes beyond a directly received payload: if they belong to another
+/// payload, they must be copied.
 const BETWEEN_BYTES: usize = 4096;
 /// Bytes passed to TLS at a time: about as many as it takes at once.
 const TLS_BYTES: usize = 64 << 10;

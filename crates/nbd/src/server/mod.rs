@@ -79,7 +79,8 @@ impl Default for Limits {
     }
 }
 
-/// Exports of a server, by name. They may be added and removed while it runs; a connection keeps its own.
+/// Exports of a server, by name. They may be added and removed while it runs; a connection keeps the export that it has
+/// open.
 #[derive(Default)]
 pub struct Exports(RwLock<BTreeMap<String, Arc<dyn Export>>>);
 
@@ -177,9 +178,9 @@ pub struct ServerConfig {
     pub limits: Limits,
     /// Certificates. `Some` makes TLS mandatory, `None` disables it.
     pub tls: Option<ServerTls>,
-    /// Listen without TLS on addresses beyond loopback.
+    /// Allow listening without TLS on addresses other than loopback.
     pub insist_on_plain: bool,
-    /// Callback for connections that end badly.
+    /// Callback for connections that end other than by a disconnect request.
     pub log: Option<Log>,
 }
 
@@ -283,7 +284,7 @@ impl Server {
         self.wait_for_members(self.farewell);
     }
 
-    /// True if all connections ended.
+    /// Waits until all connections have ended, at most for this time. True if they have.
     fn wait_for_members(&self, at_most: Duration) -> bool {
         let map = self.members.lock();
         let (map, _) = self

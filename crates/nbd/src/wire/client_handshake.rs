@@ -78,7 +78,7 @@ pub enum DialError {
     /// The peer is not an NBD server.
     #[error("this is not an NBD server: its first bytes are not NBDMAGIC")]
     NotNbd,
-    /// Oldstyle, or non-fixed newstyle.
+    /// The server speaks oldstyle, or newstyle that is not fixed.
     #[error(
         "the server speaks an NBD version older than fixed newstyle (2010), which is not supported"
     )]

@@ -215,7 +215,7 @@ pub enum Violation {
     WriteLength,
 }
 
-/// An export's description.
+/// Size, limits and supported commands of an export.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Info {
     /// Size, bytes; less than 2^63.
@@ -265,7 +265,7 @@ pub enum InfoError {
     #[error("a preferred block that is not a power of two, or below 512 or the smallest block")]
     PreferredBlock,
     /// Maximum payload is below the preferred block.
-    #[error("a largest payload below the preferred block")]
+    #[error("a maximum payload below the preferred block")]
     MaxPayload,
     /// Description is too long.
     #[error("a description of more than 4,096 bytes")]

@@ -61,7 +61,7 @@ impl Connection<'_> {
         }
     }
 
-    /// Waits for pending requests, at most for the farewell time.
+    /// Waits until all pending requests are answered, at most for `Limits::farewell`.
     fn drain(&mut self) {
         let deadline = Instant::now() + self.start.limits.farewell;
         let link = &self.start.link;
@@ -259,7 +259,8 @@ impl Connection<'_> {
         Ok(())
     }
 
-    /// Receives the rest of a payload into its place, and bytes after it into the input, which is empty.
+    /// Receives the rest of a payload into the session's memory, and bytes after it into the input, which must be
+    /// empty.
     fn receive_placed(&mut self, mut start: *mut u8, mut len: usize) -> Result<(), End> {
         while len > 0 {
             let space = self.input.free_space();
@@ -495,7 +496,7 @@ enum Watch {
 /// What [`Connection::watch_answer`] knows of earlier answers.
 #[derive(Debug)]
 pub(super) struct Watched {
-    /// Earlier value of [`Link::sends`](crate::server::link::Link::sends).
+    /// Value of [`Link::sends`](crate::server::link::Link::sends) at the last look.
     sends: usize,
     state: Watch,
 }
