@@ -27,7 +27,7 @@ pub enum InputError {
     Kind(&'static str),
     /// A pipe that no program opened for writing.
     NoWriter,
-    /// Larger than this limit, in bytes.
+    /// The file is larger than this limit, in bytes.
     TooLarge(u64),
     /// The file is not UTF-8 text.
     NotText {

@@ -141,7 +141,7 @@ impl Record {
         self.items(path).iter().filter_map(Entry::record)
     }
 
-    /// Adds the entries of `base` that this record lacks, at the position of its key `base`.
+    /// Adds the entries of `base` that this record lacks, at the position of this record's key `base`.
     pub(crate) fn lay_over(&mut self, base: &Self) {
         let span = self.place("base");
         for (path, entry) in base.entries() {

@@ -31,8 +31,8 @@ pub enum ValueType {
     Flag,
     /// One of these words.
     Word(&'static [&'static str]),
-    /// One of these words, which decides the other keys of the table; and the noun for the table, as in
-    /// "`theta` means nothing for the pattern `uniform`".
+    /// One of these words, which decides what other keys the table may have. The second value is the noun in messages
+    /// such as "`theta` has no effect for the pattern `uniform`".
     Kind(&'static [&'static str], &'static str),
     /// A non-empty text.
     Text,
