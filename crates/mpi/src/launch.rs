@@ -166,7 +166,8 @@ impl Flags {
         self.ranks == Some(1) && self.hosts.is_none() && self.hostfile.is_none()
     }
 
-    /// Command that starts the ranks with the other words.
+    /// Builds the command that starts the ranks: the launcher with its flags, then this program
+    /// with the other words.
     fn command(&self, words: &[OsString]) -> Result<Command, String> {
         if self.hosts.is_some() && self.hostfile.is_some() {
             return Err("--hosts and --hostfile both name hosts: give one of them".to_owned());

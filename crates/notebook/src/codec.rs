@@ -27,7 +27,7 @@ pub(crate) fn parse(text: &str, what: &str, memory_left: &MemoryLeft) -> Result<
     Ok(serde_json::from_str(text).map_err(not)?)
 }
 
-/// Parses the name of a level.
+/// Parses the name of a verdict's level.
 pub(crate) fn level_of(name: &str) -> Option<Level> {
     let all = [Level::Valid, Level::Note, Level::Warning, Level::Invalid];
     all.into_iter().find(|&l| l.name() == name)

@@ -28,7 +28,7 @@ const LIST_BYTES_MAX: u64 = 96 << 20;
 const HEAD_BYTES_MAX: u64 = 64 << 20;
 /// Limit on the memory of a run's cells, including their series, bytes.
 pub(crate) const CELLS_BYTES_MAX: u64 = 360 << 20;
-/// The same limit for a run that is read together with others, bytes.
+/// Limit on the memory of a run's cells if the run is read together with others, bytes.
 pub(crate) const CELLS_OF_SEVERAL_BYTES_MAX: u64 = 224 << 20;
 /// Limit on the memory of series, bytes. In longer series neighbouring intervals are merged; with only one interval
 /// per cell left, they may take all the memory that remains for cells.

@@ -40,7 +40,7 @@ pub struct TargetRecord {
     pub facts: Value,
     /// The device's own log (SMART, NVMe), temperature and link speed before the run.
     pub health_before: Option<Value>,
-    /// The same log and readings after the run.
+    /// The device's own log, temperature and link speed after the run.
     pub health_after: Option<Value>,
 }
 

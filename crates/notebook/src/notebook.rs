@@ -30,7 +30,7 @@ impl Notebook {
         Ok(Self { db: schema::open_for_reading(path)?, path: path.to_owned() })
     }
 
-    /// Path of the file.
+    /// Path of the notebook.
     pub fn path(&self) -> &Path {
         &self.path
     }

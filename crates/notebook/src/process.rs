@@ -13,7 +13,7 @@ pub(crate) struct Writer {
     pub boot: String,
     /// PID namespace, as in `/proc/self/ns/pid`.
     pub namespace: String,
-    /// Process number in that namespace.
+    /// Process number in its PID namespace.
     pub pid: u32,
     /// Start time, in clock ticks since boot: field 22 of `/proc/PID/stat`.
     pub start_ticks: u64,
@@ -64,7 +64,7 @@ fn pid_namespace() -> String {
 
 struct Stat {
     start_ticks: u64,
-    /// Whether it is a zombie: ended, and not yet waited for by its parent.
+    /// Whether the process is a zombie: ended, and not yet waited for by its parent.
     is_dead: bool,
 }
 

@@ -12,7 +12,7 @@ pub const VERSION: i64 = 1;
 /// SQLite's `application_id` of a notebook: `iody` in ASCII.
 pub(crate) const APPLICATION_ID: i64 = 0x696F_6479;
 
-/// The tables of version 1.
+/// Statements that create the tables of version 1.
 const TABLES: &str = "
 CREATE TABLE runs (
     number INTEGER PRIMARY KEY AUTOINCREMENT,

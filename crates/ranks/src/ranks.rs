@@ -87,7 +87,7 @@ impl Ranks {
         Self { rank: 0, hosts, link: None, batches: AtomicU64::new(0), board }
     }
 
-    /// Rank `rank` of `size`, and the arguments of its server thread. `stop` is set when a rank is lost.
+    /// Makes rank `rank` of `size`, and the arguments for its server thread. `stop` is set when a rank is lost.
     pub fn connected(
         rank: u32,
         size: u32,
@@ -198,7 +198,7 @@ impl Ranks {
             }
             return Ok(copied(value));
         }
-        let mut link = self.link().expect("only a connected rank is not the first");
+        let mut link = self.link().expect("a rank other than the first is connected");
         link.value(0)
     }
 

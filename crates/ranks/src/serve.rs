@@ -57,7 +57,7 @@ pub(crate) enum Command {
     Send(u32, Vec<u8>),
     /// At rank 0: measure the offset of every rank's clock.
     MeasureClocks,
-    /// The rank begins or ends measuring.
+    /// The rank begins (true) or ends (false) measuring.
     Quiet(bool),
     /// Claim a job of a batch from rank 0.
     Claim(u64),
