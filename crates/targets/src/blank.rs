@@ -30,7 +30,7 @@ pub(crate) const PURGE_PROOF: &[u8; 16] = b"iodyno purge 001";
 const SECTOR_BYTES: usize = MARKED_BYTES;
 /// Maximum length of iodyno's own content after one header: of verifiable content, or of a purge's test block.
 const HEADED_BYTES: usize = 4096;
-/// Length of a random window. Windows begin at multiples of it, which is a multiple of every logical block size.
+/// Length of a random window. Windows begin at multiples of this length, so at multiples of every logical block size.
 const WINDOW_BYTES: u64 = 64 << 10;
 /// Length of one read, where a range is read in full.
 const STRIDE_BYTES: u64 = 1 << 20;
@@ -136,7 +136,7 @@ impl Sampled {
         let first = self.first_foreign.as_ref()?;
         let mut text = format!(
             "{} of {} positions that were read hold data that iodyno did not write, the first at \
-             byte {} (which begins with {}",
+             byte {} (beginning with {}",
             self.foreign, self.places, first.offset_bytes, first.hex
         );
         if let Some(readable) = readable(&first.hex) {

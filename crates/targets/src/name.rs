@@ -71,7 +71,7 @@ pub enum Direct {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum TargetName {
-    /// Completes every operation at once: measures the ceiling of the generator itself.
+    /// Completes every operation at once, to measure the maximum rate of the load generator itself.
     Null {
         /// Size that the target reports, bytes.
         size_bytes: u64,
@@ -277,7 +277,7 @@ impl TargetName {
                     return bad(text, "the path is missing.", FORMS);
                 }
                 if path.contains('\0') {
-                    return bad(text, "a path can't hold a NUL character.", FORMS);
+                    return bad(text, "a path can't contain a NUL character.", FORMS);
                 }
                 Ok(Self::Path {
                     path: PathBuf::from(path),

@@ -65,9 +65,9 @@ pub struct WritesSeen {
     pub size_bytes: u64,
     /// The kernel's random identifier of this boot.
     pub boot_id: Option<String>,
-    /// State of the file, for a file.
+    /// State of the file; `None` for a device.
     pub file: Option<FileState>,
-    /// Writes to the device, for a device.
+    /// Writes to the device; `None` for a file.
     pub device: Option<DeviceWrites>,
     /// Writes to the devices below the target.
     pub below: Vec<DeviceWrites>,

@@ -14,10 +14,10 @@ const PAGE_BYTES: usize = 512;
 /// Statistics count logical sectors: 512 bytes on all but 4Kn drives.
 const SECTOR_BYTES: u64 = 512;
 
-/// One page of a log, by READ LOG EXT (2Fh). Bytes of the command block by SAT-4: protocol 4 is
-/// PIO data-in, bit 0 extends the registers to 48 bits; 0Eh says that the length in 512-byte
-/// blocks is in the count field and the data come from the device. Each 16-bit register is two
-/// bytes, the high one first.
+/// Command that reads one page of a log, READ LOG EXT (2Fh). Bytes of the command block by SAT-4:
+/// protocol 4 is PIO data-in, bit 0 extends the registers to 48 bits; 0Eh says that the length in
+/// 512-byte blocks is in the count field and the data come from the device. Each 16-bit register is
+/// two bytes, the high one first.
 fn read_log_ext(log: u8, page: u8) -> [u8; 16] {
     [0x85, 4 << 1 | 1, 0x0E, 0, 0, 0, 1, 0, log, 0, page, 0, 0, 0, 0x2F, 0]
 }

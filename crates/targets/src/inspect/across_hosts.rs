@@ -75,8 +75,9 @@ pub struct FileAcrossHosts {
     source: Option<String>,
     inode: u64,
     size_bytes: u64,
-    /// Change and creation times of the inode, ns; creation only where the file system keeps it.
+    /// Change time of the inode, ns.
     changed_ns: i128,
+    /// Creation time of the inode, ns; `None` if the file system does not keep it.
     created_ns: Option<i128>,
     /// Name of the file that is still to be created.
     new: Option<String>,

@@ -253,7 +253,7 @@ fn selected(text: &str) -> String {
     chosen.map_or(text, |(chosen, _)| chosen).to_owned()
 }
 
-/// Attachment of the disk, by its position in the device tree or its driver's naming.
+/// Bus or driver of the disk, from its position in the device tree or from its name.
 fn transport(disk: &BlockNode) -> Option<String> {
     const BY_NAME: [(&str, &str); 11] = [
         ("nvme", "nvme"),

@@ -71,7 +71,7 @@ fn says_anything(id: &str) -> bool {
     id.bytes().any(|byte| byte.is_ascii_alphanumeric() && byte != b'0')
 }
 
-/// Page 80h of a SCSI device's vital product data: 4 bytes of header, then the serial number.
+/// Reads the serial number in page 80h of a SCSI device's vital product data, after 4 bytes of header.
 pub(super) fn scsi_serial(disk: &BlockNode) -> Option<String> {
     let page = std::fs::read(disk.dir.join("device/vpd_pg80")).ok()?;
     let text = String::from_utf8_lossy(page.get(4..)?);

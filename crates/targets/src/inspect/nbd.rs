@@ -24,7 +24,7 @@ use crate::signature;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time limit for the block status of the whole export; beyond it, allocation is unknown.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum length of one block status request; a multiple of any smallest block.
+/// Maximum length of one block status request; a multiple of every possible block size.
 const STATUS_BYTES: u64 = (1 << 32) - (64 << 10);
 /// Exports with more extents than this are not walked to the end.
 const EXTENTS_MAX: u64 = 1 << 20;
@@ -67,7 +67,7 @@ pub struct NbdExport {
     pub write_zeroes: bool,
     /// A flush on one connection covers writes on all others.
     pub multi_conn: bool,
-    /// The export holds other data than zeroes; `None` if unknown.
+    /// The export holds data other than zeroes; `None` if unknown.
     pub holds_data: Option<bool>,
 }
 

@@ -114,7 +114,7 @@ fn on_file_system(
     Ok(())
 }
 
-/// Support of `fallocate` modes by file systems as of Linux 6.18.
+/// Operations that `fallocate` supports on a type of file system, as of Linux 6.18.
 fn file_capabilities(fs_type: &str) -> Capabilities {
     let (trim, write_zeroes) = match fs_type {
         "ext4" | "xfs" | "btrfs" | "f2fs" | "bcachefs" => (Some(true), Some(true)),
@@ -315,7 +315,7 @@ fn block_device(
     Ok(())
 }
 
-/// Notes if the file is a disk image or another container.
+/// Adds a note if the file is a disk image or another container.
 fn note_container(inspection: &mut Inspection) {
     let container = inspection.content.as_ref().and_then(Content::container);
     if let Some(Signature { kind, name, .. }) = container {

@@ -88,7 +88,11 @@ impl ArrayName {
         let devices = Self::devices(&arrays);
         if devices > MODEL_COUNT_MAX {
             let problem = format!("the array would have {devices} devices, which is too many.");
-            return bad(name, problem, format!("a system has at most {MODEL_COUNT_MAX}."));
+            return bad(
+                name,
+                problem,
+                format!("a system can have at most {MODEL_COUNT_MAX} devices."),
+            );
         }
         Ok(Some(Taken { arrays, device, after }))
     }
@@ -123,7 +127,7 @@ impl ArrayName {
                     return bad(
                         name,
                         format!("`{word}` is not a layout of a {}.", self.level),
-                        "RAID 5 and 6 have left-symmetric, left-asymmetric, right-symmetric and \
+                        "RAID 5 and 6 support left-symmetric, left-asymmetric, right-symmetric and \
                          right-asymmetric, as mdadm calls them.",
                     );
                 };
@@ -131,7 +135,7 @@ impl ArrayName {
             }
             _ => {
                 let problem = format!("`{word}` is not an option of an array.");
-                return bad(name, problem, "after the devices write strip= or layout=.");
+                return bad(name, problem, "after the devices, write strip= or layout=.");
             }
         }
         Ok(())

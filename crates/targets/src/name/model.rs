@@ -84,7 +84,7 @@ impl ModelName {
             if let Some(c) = part.chars().find(|c| "*@?#\0".contains(*c)) {
                 return bad(
                     name,
-                    format!("`{part}` can't hold `{}`.", c.escape_debug()),
+                    format!("`{part}` can't contain `{}`.", c.escape_debug()),
                     format!(
                         "{FORMS} To use a file whose path has such a character, name a symbolic link to it."
                     ),

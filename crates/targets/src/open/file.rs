@@ -116,7 +116,7 @@ fn needed(
     }
 }
 
-/// Number and interval of attempts to lock a file: 1 s in all.
+/// Number of attempts to lock a file, with pauses of 1 s in all.
 const LOCK_TRIES: u32 = 20;
 const LOCK_TRY_EVERY: std::time::Duration = std::time::Duration::from_millis(50);
 

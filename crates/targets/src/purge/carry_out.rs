@@ -273,7 +273,7 @@ fn kept(record: &PurgeRecord, kind: Kind) -> Option<String> {
     Some(text.to_owned())
 }
 
-/// Health of the device that is the target; `None` for a device below a file or loop device.
+/// Health of the target, if it is a device; `None` for a file or a loop device, whatever device it lies on.
 fn own_health(inspection: &Inspection, root: &SysRoot) -> Option<Health> {
     let own = inspection.device.as_ref().filter(|_| inspection.kind == Kind::Block)?;
     let is_own = |device: &&BlockDevice| {
@@ -283,7 +283,7 @@ fn own_health(inspection: &Inspection, root: &SysRoot) -> Option<Health> {
     health(&BlockDevice::read(root, device.dev)?).ok()
 }
 
-/// Life used and medium errors before and after, from the device's own log.
+/// Describes life used and medium errors before and after the purge, from the device's own log.
 fn wear(before: Option<&Health>, after: Option<&Health>) -> Option<String> {
     let (before, after) = (before?, after?);
     if after.percentage_used.is_none() && after.media_errors.is_none() {

@@ -127,7 +127,7 @@ fn format(nsid: u32, layout: Layout, crypto: bool) -> NvmeAdmin {
     NvmeAdmin { opcode: 0x80, nsid, cdw10, cdw11: 0, timeout_ms: FORMAT_MS }
 }
 
-/// Abilities from Identify Controller: OACS in bytes 257:256, SANICAP in 331:328, FNA in 524.
+/// Capabilities from Identify Controller: OACS in bytes 257:256, SANICAP in 331:328, FNA in 524.
 struct Controller {
     format: bool,
     namespace_management: bool,
@@ -150,7 +150,7 @@ fn parse_controller(page: &[u8; PAGE_BYTES]) -> Controller {
 }
 
 /// Parses Identify Namespace: FLBAS in byte 26 (index in bits 3:0 and 6:5, extended metadata in bit 4), DPS in byte 29
-/// (type in bits 2:0, place in bit 3).
+/// (type in bits 2:0, position in bit 3).
 fn parse_layout(page: &[u8; PAGE_BYTES]) -> Layout {
     let (flbas, dps) = (page[26], page[29]);
     Layout {
@@ -242,7 +242,7 @@ fn did_not_begin(failure: NvmeFailure) -> bool {
     matches!(failure, NvmeFailure::Status(status) if WITHOUT_EFFECT.contains(&(status & 0x7FF)))
 }
 
-/// Queries the controller's abilities. Only reads.
+/// Queries the controller's capabilities. Only reads.
 ///
 /// # Errors
 /// Reason for the failure, in words.
