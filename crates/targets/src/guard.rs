@@ -201,7 +201,7 @@ fn check_file(
         refusals.push(Refusal {
             code: RefusalCode::ReadOnly,
             found: format!("The file system at {place} is mounted read-only."),
-            mend: "Choose another place, or measure with --read-only.".to_owned(),
+            mend: "Choose another file system, or measure with --read-only.".to_owned(),
         });
     }
     if !inspection.exists {
@@ -352,7 +352,7 @@ fn check_block(
         refusals.push(Refusal {
             code: RefusalCode::UnknownContent,
             found: "/sys does not show the device, so its partitions and the devices built on it are unknown.".to_owned(),
-            mend: "Run where /sys is mounted and shows the device.".to_owned(),
+            mend: "Run iodyno where /sys is mounted and shows the device.".to_owned(),
         });
         return;
     };

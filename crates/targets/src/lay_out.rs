@@ -197,14 +197,14 @@ fn explain(
                 free_bytes,
                 help: format!(
                     "{why}; the incomplete file was removed. Free some space, name a smaller size, \
-                     or choose another place."
+                     or choose another file system."
                 ),
             }
         }
         Stop::Failed(_, Errno::FBIG) => TargetError::Unsupported {
             path: shown,
             problem: "the file system can't hold a file of this size.".to_owned(),
-            help: "name a smaller size, or choose another place.".to_owned(),
+            help: "name a smaller size, or choose another file system.".to_owned(),
         },
         Stop::Failed(op, errno) => TargetError::from_errno(op, &path, errno),
     }

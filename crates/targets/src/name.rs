@@ -263,7 +263,7 @@ impl TargetName {
             }
             Some((scheme, _)) if RESERVED_SCHEMES.contains(&scheme) => bad(
                 text,
-                format!("`{scheme}:` targets are not in this version."),
+                format!("this version has no `{scheme}:` targets."),
                 format!("{FORMS} For a file with that name, write ./{text}"),
             ),
             Some((scheme, _)) => bad(

@@ -90,7 +90,7 @@ pub enum WrittenSince {
         by: &'static str,
     },
     /// The file's size or times differ.
-    #[error("the file was changed since then")]
+    #[error("the file has changed since then")]
     FileChanged,
     /// No counter shows whether there were writes.
     #[error("{who}: it is not known whether the device was written to since then: {why}")]
@@ -202,7 +202,7 @@ pub fn unwritten_since(before: &WritesSeen, now: &WritesSeen) -> Result<(), Writ
         (Some(a), Some(b)) => same(a, b, same_boot, 0)?,
         _ => {
             return Err(WrittenSince::Other(
-                "a file became a device, or a device a file".to_owned(),
+                "it was a file and is now a device, or the reverse".to_owned(),
             ));
         }
     }

@@ -38,7 +38,7 @@ pub(super) fn scratch(
     if !canonical.is_dir() {
         return Err(TargetError::Unsupported {
             path: text(dir),
-            problem: "a scratch file needs a directory, and this is not a directory.".to_owned(),
+            problem: "a scratch file needs a directory, but this is not a directory.".to_owned(),
             help: "name a directory, such as scratch:1GiB@/mnt/disk.".to_owned(),
         });
     }
@@ -100,7 +100,7 @@ fn on_file_system(
         return Err(TargetError::NotFound {
             path: inspection.canonical_path.clone().unwrap_or_else(|| text(path)),
             help: format!(
-                "no file can be made on {}; check the spelling of the device's name.",
+                "no file can be created on {}; check the spelling of the device's name.",
                 fs.fs_type
             ),
         });
@@ -285,7 +285,7 @@ fn block_device(
         return Err(TargetError::Unsupported {
             path: text(canonical),
             problem: format!(
-                "its size is {}, and {} were requested.",
+                "its size is {}, but {} were requested.",
                 human::size(whole),
                 human::size(requested)
             ),

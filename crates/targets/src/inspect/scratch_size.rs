@@ -86,7 +86,7 @@ pub(crate) fn check_room(
         path: inspection.canonical_path.clone().unwrap_or_default(),
         wanted_bytes,
         free_bytes,
-        help: "make room, name a smaller size, or choose another place.".to_owned(),
+        help: "free some space, name a smaller size, or choose another directory.".to_owned(),
     })
 }
 

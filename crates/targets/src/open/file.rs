@@ -47,7 +47,7 @@ pub(super) fn existing(
         return Err(TargetError::Unsupported {
             path: path.display().to_string(),
             problem: format!(
-                "its size is {}, {} were requested, and --read-only does not grow a file.",
+                "its size is {}, but {} were requested; --read-only does not grow a file.",
                 human::size(len_bytes),
                 human::size(wanted_bytes)
             ),

@@ -64,7 +64,7 @@ pub fn purge_opened(
     if opened.access != Access::ReadWrite {
         return Err(TargetError::Unsupported {
             path: inspection.name.to_string(),
-            problem: "it is open for reading only, and a purge is a write.".to_owned(),
+            problem: "it is open for reading only, but a purge writes.".to_owned(),
             help: "leave --read-only out.".to_owned(),
         });
     }
