@@ -5,8 +5,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-/// The existing folders of the catalog and the suffix of their files; must agree with `Kind::folder`
-/// and `Kind::suffix`.
+/// The folders of the catalog, each with the suffix of its files; must agree with `Kind::folder` and `Kind::suffix`.
 const FOLDERS: [(&str, &str); 6] = [
     ("workloads", "toml"),
     ("methods", "toml"),

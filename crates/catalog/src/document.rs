@@ -11,7 +11,7 @@ use crate::error::FileError;
 use crate::file::File;
 use crate::find::Kind;
 
-/// A value and its position.
+/// A TOML value and its position in the text.
 pub(crate) type Node<'a> = Spanned<DeValue<'a>>;
 pub(crate) type Table<'a> = DeTable<'a>;
 
@@ -28,7 +28,7 @@ impl File {
         kind(parse(&self.text).ok()?.get("kind")?.get_ref())
     }
 
-    /// The value at a path, as written; for a parameter with a source, only the value.
+    /// The value at a path, as written in the file; for a parameter with a source, without the source.
     pub fn get(&self, path: &str) -> Option<&str> {
         let root = parse(&self.text).ok()?;
         let (node, rest) = walk(&root, path);
@@ -112,7 +112,7 @@ pub(crate) fn whole(value: &DeValue<'_>) -> Option<i64> {
     i64::from_str_radix(written.as_str(), written.radix()).ok()
 }
 
-/// An integer or a float.
+/// An integer or a float, as a float; `None` for other values.
 pub(crate) fn number(value: &DeValue<'_>) -> Option<f64> {
     match value {
         DeValue::Float(written) => written.as_str().parse().ok(),
@@ -120,7 +120,7 @@ pub(crate) fn number(value: &DeValue<'_>) -> Option<f64> {
     }
 }
 
-/// A single value as written in its file, without quotes.
+/// A single value as text, without quotes; empty for an array or a table.
 pub(crate) fn plain(value: &DeValue<'_>) -> String {
     match value {
         DeValue::String(text) => text.clone().into_owned(),

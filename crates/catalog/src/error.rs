@@ -18,7 +18,7 @@ pub struct FileError {
 }
 
 impl FileError {
-    /// An error at a position.
+    /// An error at a position in the text, so far without a remedy.
     pub fn new(span: Range<usize>, message: impl Into<String>) -> Self {
         Self { span, rule: None, message: message.into(), help: None }
     }

@@ -28,7 +28,7 @@ pub enum Kind {
     System,
     /// A published study, reproduced on emulated systems.
     Study,
-    /// The figures that a paper printed, as CSV.
+    /// The numbers that a paper published, as CSV.
     Published,
 }
 
@@ -57,7 +57,7 @@ impl Kind {
         }
     }
 
-    /// The noun for such a file in a sentence; also the value of its key `kind`.
+    /// The name of this kind of file in messages; also the value of its key `kind`.
     pub const fn noun(self) -> &'static str {
         match self {
             Self::Workload => "workload",
@@ -100,8 +100,8 @@ pub fn list(kind: Kind) -> impl Iterator<Item = (&'static str, &'static str)> {
 /// (`.csv` where the kind is [`Kind::Published`]) is a path.
 ///
 /// # Errors
-/// An unknown name (with the nearest known one), a path that can't be read, a file beyond
-/// [`MAX_FILE_BYTES`] and one that is not UTF-8.
+/// The name is unknown (the error suggests the nearest one), or the file can't be read, is larger than
+/// [`MAX_FILE_BYTES`] or is not UTF-8.
 pub fn find(kind: Kind, name_or_path: &str) -> Result<File, Problem> {
     let has_suffix = Path::new(name_or_path).extension().is_some_and(|s| s == kind.suffix());
     if has_suffix || name_or_path.contains('/') {
@@ -150,7 +150,8 @@ fn read(kind: Kind, path: &str) -> Result<File, Problem> {
             }
             InputError::NotText { .. } => problem.with_help(match kind {
                 Kind::Published => {
-                    "figures must be CSV in UTF-8; save the file in that format".to_owned()
+                    "published figures must be CSV in UTF-8; save the file in that format"
+                        .to_owned()
                 }
                 _ => format!("a {noun} file must be TOML in UTF-8; save the file in that format"),
             }),

@@ -23,13 +23,13 @@ const BETWEEN_TRIES: Duration = Duration::from_millis(10);
 pub enum InputError {
     /// The system can't open or read the file.
     Io(io::Error),
-    /// Not a readable kind of file, such as a folder or a device. The kind, with its article.
+    /// The path leads to something that can't be read as a file; holds its kind, such as `a folder`.
     Kind(&'static str),
     /// A pipe that no program opened for writing.
     NoWriter,
-    /// Larger than this limit, in bytes.
+    /// The file is larger than this limit, in bytes.
     TooLarge(u64),
-    /// Not UTF-8.
+    /// The file is not UTF-8 text.
     NotText {
         /// Offset of the first invalid byte.
         byte: usize,
@@ -86,7 +86,7 @@ impl Input {
     /// Opens a regular file, a pipe, a terminal or `/dev/null`.
     ///
     /// # Errors
-    /// All but [`InputError::TooLarge`] and [`InputError::NotText`].
+    /// All errors except [`InputError::TooLarge`] and [`InputError::NotText`].
     pub fn open(path: &Path) -> Result<Self, InputError> {
         // Opening a pipe must not block, and opening a device must not affect it.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;

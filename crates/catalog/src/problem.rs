@@ -1,4 +1,4 @@
-//! Diagnostics of a file (position, message, remedy), and how they are drawn.
+//! Errors in a file (position, message, remedy), and how they are drawn.
 //!
 //! The drawing looks like rustc's, and uses its renderer. Only this file depends on it.
 
@@ -14,8 +14,7 @@ use iodyno_units::text::{clean, clean_lines, is_hidden};
 use crate::error::FileError;
 use crate::file::File;
 
-/// One diagnostic of a file. Its `Display` is the drawing without colour and without a trailing
-/// newline.
+/// One or several errors in a file. Its `Display` is the drawing without colour and without a trailing newline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     origin: String,
@@ -101,7 +100,7 @@ impl Problem {
         self
     }
 
-    /// Adds a second related place, such as the key that this one contradicts.
+    /// Adds a related position with its label, such as the key that this one contradicts.
     #[must_use]
     pub fn also(mut self, span: Range<usize>, label: impl Into<String>) -> Self {
         if let Some(text) = &self.text {

@@ -25,7 +25,7 @@ pub const SCHEMA: u64 = 1;
 pub struct Reader {
     /// Errors in the order in which they were found.
     pub errors: Vec<FileError>,
-    /// Sourced parameters in the order of the schema.
+    /// Parameters with their sources, in the order of the schema.
     pub parameters: Vec<Parameter>,
     /// Files that supply missing keys; the first that has a key wins.
     bases: Vec<Record>,
@@ -71,13 +71,13 @@ impl Reader {
         self.errors.push(FileError::new(at, message).with_help(help));
     }
 
-    /// Adds a violated rule of a record, at the position of its key.
+    /// Adds a rule's violation as an error, at the position of its key in the record.
     pub fn fault(&mut self, record: &Record, fault: Fault) {
         let Fault { path, message, help } = fault;
         self.refuse(record.place(&path), message, help.unwrap_or_default());
     }
 
-    /// The parameters, if there were no errors.
+    /// Ends the reading. Returns the parameters with their sources, if there were no errors.
     ///
     /// # Errors
     /// All errors, sorted by position.
@@ -141,7 +141,7 @@ impl Reader {
         false
     }
 
-    /// Reads the keys of one table into the record around them.
+    /// Reads the keys of one table into the record that it belongs to.
     fn keys(
         &mut self,
         table: &Table<'_>,
@@ -176,7 +176,7 @@ impl Reader {
         self.missing(of_kind(schema, kind), table, record.place(decides.path));
     }
 
-    /// Reports keys that are not `known`. `mine` are the suggestions for a misspelt key.
+    /// Reports keys that are not `known`. `mine` are the keys that may be suggested for a misspelt one.
     fn unknown<'a>(
         &mut self,
         table: &Table<'_>,
@@ -228,7 +228,7 @@ impl Reader {
         self.refuse(at, message, format!("for example `{} = {value}`", first.name()));
     }
 
-    /// Reads a sourced parameter, `{ is = VALUE, from = "SOURCE: WHY" }`.
+    /// Reads a parameter that must state its source: `{ is = VALUE, from = "SOURCE: WHY" }`.
     fn parameter(&mut self, key: &Key, node: &Node<'_>) -> Entry {
         let unread = |span| Entry { span, value: Value::Unread };
         let no_source = format!("the parameter `{}` has no source", key.path);
@@ -257,7 +257,7 @@ impl Reader {
         entry
     }
 
-    /// Reads a source, `SOURCE: WHY`.
+    /// Reads the source of a parameter, `SOURCE: WHY`.
     fn source(&mut self, key: &Key, node: &Node<'_>) -> Option<(Source, String)> {
         let form = "write one of `printed`, `data sheet`, `derived`, `fitted` and `assumed`, then \
                     `: ` and a text";
@@ -360,7 +360,7 @@ fn of_kind(keys: &'static [Key], kind: &str) -> impl Iterator<Item = &'static Ke
     keys.iter().filter(move |key| key.only.contains(&kind))
 }
 
-/// Reads a single value. The error is a sentence about the expected form, and an example or "".
+/// Reads a single value. The error holds the message and an example, which may be empty.
 fn single(of: ValueType, node: &DeValue<'_>, key: &Key) -> Result<Value, (String, String)> {
     let path = key.path;
     let expected = || {

@@ -4,14 +4,15 @@
 use core::ops::Range;
 use std::collections::BTreeMap;
 
-/// A table as read by its schema, nested tables included: a device has the path `nand.read`.
+/// The values of a table that was read by its schema. Those of nested tables are included: a device has the path
+/// `nand.read`.
 #[derive(Clone, Debug, Default)]
 pub struct Record {
     pub(crate) span: Range<usize>,
     pub(crate) entries: BTreeMap<&'static str, Entry>,
 }
 
-/// A value and its position.
+/// A value and its position in the file.
 #[derive(Clone, Debug)]
 pub struct Entry {
     /// Byte range in the text.
@@ -22,7 +23,7 @@ pub struct Entry {
 /// A value as read.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
-    /// Present but invalid.
+    /// The key is present, but its value is invalid.
     Unread,
     /// A size (bytes), a time (ns) or a count.
     Whole(u64),
@@ -47,17 +48,17 @@ impl Entry {
         matches!(self.value, Value::Unread)
     }
 
-    /// A size (bytes), a time (ns) or a count.
+    /// The value if it is a size (bytes), a time (ns) or a count.
     pub fn whole(&self) -> Option<u64> {
         if let Value::Whole(whole) = self.value { Some(whole) } else { None }
     }
 
-    /// A bandwidth (bytes per second), a rate (operations per second), a fraction or a number.
+    /// The value if it is a bandwidth (bytes per second), a rate (operations per second), a fraction or a number.
     pub fn real(&self) -> Option<f64> {
         if let Value::Real(real) = self.value { Some(real) } else { None }
     }
 
-    /// A text, or one of the words of a list.
+    /// The value if it is a text or a word.
     pub fn text(&self) -> Option<&str> {
         match &self.value {
             Value::Text(text) => Some(text),
@@ -66,7 +67,7 @@ impl Entry {
         }
     }
 
-    /// One table of an array, or one with a schema of its own.
+    /// The value if it is a record: a table of an array, or a table with its own schema.
     pub fn record(&self) -> Option<&Record> {
         if let Value::Record(record) = &self.value { Some(record) } else { None }
     }
@@ -76,7 +77,7 @@ impl Entry {
         if let Value::List { items, .. } = &self.value { items } else { &[] }
     }
 
-    /// Whether the value was written as an array where one value would suffice.
+    /// Whether the value was written as an array, where a single value is allowed too.
     pub fn is_array(&self) -> bool {
         matches!(self.value, Value::List { is_array: true, .. })
     }
@@ -98,32 +99,34 @@ impl Record {
         self.entries.get(path)
     }
 
-    /// A size (bytes), a time (ns) or a count.
+    /// The value at a path if it is a size (bytes), a time (ns) or a count.
     pub fn whole(&self, path: &str) -> Option<u64> {
         self.get(path)?.whole()
     }
 
-    /// A bandwidth (bytes per second), a rate (operations per second), a fraction or a number.
+    /// The value at a path if it is a bandwidth (bytes per second), a rate (operations per second), a fraction or a
+    /// number.
     pub fn real(&self, path: &str) -> Option<f64> {
         self.get(path)?.real()
     }
 
-    /// `true` or `false`.
+    /// The value at a path if it is `true` or `false`.
     pub fn flag(&self, path: &str) -> Option<bool> {
         if let Value::Flag(flag) = self.get(path)?.value { Some(flag) } else { None }
     }
 
-    /// One of the words of a list.
+    /// The value at a path if it is a word of [`ValueType::Word`](crate::ValueType::Word) or
+    /// [`ValueType::Kind`](crate::ValueType::Kind).
     pub fn word(&self, path: &str) -> Option<&'static str> {
         if let Value::Word(word) = self.get(path)?.value { Some(word) } else { None }
     }
 
-    /// A text, or one of the words of a list.
+    /// The value at a path if it is a text or a word.
     pub fn text(&self, path: &str) -> Option<&str> {
         self.get(path)?.text()
     }
 
-    /// A required text; empty where it is missing.
+    /// The text at a path; empty if it is missing.
     pub fn said(&self, path: &str) -> &str {
         self.text(path).unwrap_or_default()
     }
@@ -138,7 +141,7 @@ impl Record {
         self.items(path).iter().filter_map(Entry::record)
     }
 
-    /// Adds the entries of `base` that this record lacks, at the position of its key `base`.
+    /// Adds the entries of `base` that this record lacks, at the position of this record's key `base`.
     pub(crate) fn lay_over(&mut self, base: &Self) {
         let span = self.place("base");
         for (path, entry) in base.entries() {

@@ -1,10 +1,10 @@
-//! A schema: the keys of a file as data. Each has the form and limits of its value, whether it is
-//! required, and the kinds of table that allow it. `docs/formats` explains the meaning of the keys;
-//! relations between values belong to the crate that owns the schema.
+//! A schema: the keys of a file as data. Each key has the type and limits of its value, whether it is required, and the
+//! kinds of table that allow it. `docs/formats` explains the meaning of the keys; relations between values belong to
+//! the crate that owns the schema.
 
 use iodyno_units::human;
 
-/// The form of a value, and its limits (least, most).
+/// The type of a value, and its limits (minimum, maximum).
 #[derive(Clone, Copy, Debug)]
 pub enum ValueType {
     /// `schema` and `kind`, with which every file may begin.
@@ -19,26 +19,26 @@ pub enum ValueType {
     Bandwidth(f64, f64),
     /// Operations a second: `"50k/s"`, or a number.
     Rate,
-    /// A whole number.
+    /// A whole number within limits.
     Count(u64, u64),
     /// A fraction: `"27%"` or `0.27`, from 0 to this limit.
     Share(f64),
     /// A fraction with a percent sign: `"27%"`.
     Percent,
-    /// A number, whole or not.
+    /// A number, whole or not, within limits.
     Number(f64, f64),
     /// `true` or `false`.
     Flag,
     /// One of these words.
     Word(&'static [&'static str]),
-    /// One of these words, which decides the other keys of the table; and the noun for the table, as in
-    /// "`theta` means nothing for the pattern `uniform`".
+    /// One of these words, which decides what other keys the table may have. The second value is the noun in messages
+    /// such as "`theta` has no effect for the pattern `uniform`".
     Kind(&'static [&'static str], &'static str),
     /// A non-empty text.
     Text,
     /// A text or a whole number, kept as text.
     Scalar,
-    /// An array of values.
+    /// An array of values of this type.
     List(&'static ValueType),
     /// One value, or an array of values.
     OneOrMany(&'static ValueType),
@@ -48,7 +48,7 @@ pub enum ValueType {
     Tables(&'static [Key]),
     /// One table, an array of tables, or only the value of the first key.
     TablesOrFirst(&'static [Key]),
-    /// A table with keys of any name.
+    /// A table with keys of any name, whose values have this type.
     Map(&'static ValueType),
     /// A table that is a separate record.
     Record(&'static [Key]),
@@ -56,13 +56,13 @@ pub enum ValueType {
 
 /// A whole number, 0 or above.
 pub const COUNT: ValueType = ValueType::Count(0, u64::MAX);
-/// A time.
+/// A time of any length.
 pub const TIME: ValueType = ValueType::Time(0, u64::MAX);
-/// A number.
+/// Any number.
 pub const NUMBER: ValueType = ValueType::Number(f64::NEG_INFINITY, f64::INFINITY);
 
 impl ValueType {
-    /// An example of a value, for help.
+    /// An example of a value, for error messages.
     pub fn example(self) -> String {
         match self {
             Self::Header => "1".to_owned(),
@@ -89,7 +89,7 @@ impl ValueType {
         }
     }
 
-    /// The type in words, for errors: "`capacity` is …".
+    /// The type in words, for errors: "`capacity` must be …".
     pub(crate) fn in_words(self) -> String {
         let words = match self {
             Self::Size(..) => "a size with its unit",
@@ -99,14 +99,14 @@ impl ValueType {
             Self::Rate => "a rate in operations a second",
             Self::Header | Self::Count(..) => "a whole number",
             Self::Share(_) => "a share of the whole",
-            Self::Percent => "a share with its sign",
+            Self::Percent => "a percentage with its sign",
             Self::Number(..) => "a number",
             Self::Flag => "`true` or `false`",
             Self::Word(_) | Self::Kind(..) => return format!("one of {}", self.limits()),
             Self::Text => "a text in quotes",
             Self::Scalar => "a text in quotes or a whole number",
-            Self::List(of) => return format!("an array, of which each is {}", of.in_words()),
-            Self::OneOrMany(of) => return format!("{}, or an array of such", of.in_words()),
+            Self::List(of) => return format!("an array, each item of which is {}", of.in_words()),
+            Self::OneOrMany(of) => return format!("{}, or an array of them", of.in_words()),
             Self::Table(_) | Self::Map(_) | Self::Record(_) => "a table",
             Self::Tables(_) => "an array of tables",
             Self::TablesOrFirst(keys) => {
@@ -149,7 +149,7 @@ impl ValueType {
     }
 }
 
-/// A table with its required keys, for help; `{  }` if none is required.
+/// Example of a table with its required keys, for error messages; `{  }` if none is required.
 pub(crate) fn table_example(keys: &[Key]) -> String {
     let line = |key: &Key| format!("{} = {}", key.name(), key.example());
     let keys: Vec<String> = keys.iter().filter(|key| key.required).map(line).collect();
@@ -166,17 +166,17 @@ fn exact_time(ns: u64) -> String {
 /// One key of a schema.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
-    /// The key with the tables around it, from its record on: `nand.read`.
+    /// The key's path within its record, such as `nand.read`.
     pub path: &'static str,
-    /// Form and limits of the value.
+    /// Type and limits of the value.
     pub value: ValueType,
-    /// Whether it is required.
+    /// Whether a file must have the key.
     pub required: bool,
     /// Words of the table's [`ValueType::Kind`] that allow this key; empty for all.
     pub only: &'static [&'static str],
     /// Whether the file must state the value's source: `{ is = VALUE, from = "SOURCE: WHY" }`.
     pub sourced: bool,
-    /// An example for help; empty to use that of the type.
+    /// An example for error messages; empty to use that of the type.
     pub example: &'static str,
 }
 
@@ -197,13 +197,13 @@ impl Key {
         Self { only: words, ..self }
     }
 
-    /// Sets the example for help.
+    /// Sets the example that error messages show.
     #[must_use]
     pub const fn such_as(self, example: &'static str) -> Self {
         Self { example, ..self }
     }
 
-    /// Requires a source.
+    /// Requires files to state the source of the value.
     #[must_use]
     pub const fn sourced(self) -> Self {
         Self { sourced: true, ..self }
@@ -214,7 +214,7 @@ impl Key {
         self.path.rsplit('.').next().unwrap_or(self.path)
     }
 
-    /// An example of a value, for help.
+    /// An example of a value, for error messages.
     pub(crate) fn example(&self) -> String {
         if self.example.is_empty() { self.value.example() } else { self.example.to_owned() }
     }
@@ -225,7 +225,7 @@ impl Key {
     }
 }
 
-/// All sourced parameters of a file of this kind, nested tables included, in the order of the schema.
+/// All keys that need a source in a file of this kind, nested tables included, in the order of the schema.
 pub fn parameters(schema: &'static [Key], kind: &str) -> Vec<&'static Key> {
     let of = |key: &'static Key| match key.value {
         ValueType::Table(keys) => parameters(keys, kind),

@@ -1,5 +1,5 @@
-//! The source of a parameter's value. A model is as good as its sources: every parameter of every
-//! device states whether a publication prints it, or whether it was chosen so that a figure results.
+//! The source of a parameter's value. A model is as good as its sources: every parameter of every device states whether
+//! it was published, or chosen so that the model reproduces a known number.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ pub enum Source {
     DataSheet,
     /// Computed from other values by documented arithmetic.
     Derived,
-    /// Chosen so that a measured or printed figure results.
+    /// Chosen so that the model reproduces a measured or published number.
     Fitted,
     /// Typical of such a device; the value of this one is unknown.
     Assumed,
@@ -34,13 +34,13 @@ impl Source {
         }
     }
 
-    /// Required content after the colon, for errors.
+    /// What the text after the source and its colon must state, for errors.
     pub(crate) const fn wants(self) -> &'static str {
         match self {
             Self::Printed => "the publication, and the page or table in it",
             Self::DataSheet => "the model that the data sheet describes",
-            Self::Derived => "the method and the figures that it is derived from",
-            Self::Fitted => "the figure that it is fitted to",
+            Self::Derived => "the method and the numbers that it is derived from",
+            Self::Fitted => "the number that it is fitted to",
             Self::Assumed => "the reason for this value",
         }
     }

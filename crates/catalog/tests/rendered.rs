@@ -87,7 +87,7 @@ fn a_right_file_is_read() {
     );
 }
 
-/// Everything that is wrong is reported at once, in the order of the file.
+/// All errors are reported at once, in the order of the file.
 #[test]
 fn all_errors_are_reported_at_once() {
     let expected = "\
@@ -185,7 +185,7 @@ error: `threads` must be a whole number, not the text \"four\"
             "mode = 1979-05-27",
             "`mode` must be one of `\"slow-start\"`, `\"full\"`, not the date 1979-05-27",
         ),
-        ("share = 0.5", "`share` must be a share with its sign, not the number 0.5"),
+        ("share = 0.5", "`share` must be a percentage with its sign, not the number 0.5"),
         ("steps = [1, -1]", "`steps` must be a whole number, 0 or above"),
         ("parts = [{ do = \"weit\" }]", "`do` must be one of `\"wait\"`, `\"fill\"`, `\"look\"`"),
     ] {
@@ -210,8 +210,7 @@ error: the key `only` is missing
     assert!(rendered("schema = 2").starts_with("error: this file has schema 2"));
 }
 
-/// Values of every file of the catalog can be had by their paths and be replaced, and nothing else
-/// changes.
+/// In every file of the catalog, each value can be read and replaced by its path, and nothing else changes.
 #[test]
 fn values_are_had_and_replaced_by_their_paths() {
     fn leaves(path: &str, value: &toml::Value, all: &mut Vec<String>) {
@@ -286,7 +285,7 @@ error: key with no value, expected `=`
     assert!(rendered("schema = 1\nname = \"a\nflag = true").contains("2:10"));
 }
 
-/// What another crate finds wrong: with a place, or two, after characters of several bytes.
+/// Errors that another crate finds, with one or two positions, after characters of several bytes.
 #[test]
 fn a_rule_of_another_crate_is_drawn_at_its_span() {
     let text = "about = \"µs\"\nthink = \"1 µs\"  # the think time\nrate = 5\n";

@@ -439,7 +439,7 @@ flush [form] unknown key `form` (did you mean `from`? the keys here are `is`, `f
             r#"flush = { is = "0ns", from = "assumed: usual" }"#,
             r#"flush = { is = "0ns", from = "fitted" }"#,
         )],
-        r#"flush ["fitted"] `from` of `memory.flush` is only `fitted`, without an explanation (write `fitted: ` and the figure that it is fitted to)"#,
+        r#"flush ["fitted"] `from` of `memory.flush` is only `fitted`, without an explanation (write `fitted: ` and the number that it is fitted to)"#,
     ),
     (
         MEMORY,
@@ -447,7 +447,7 @@ flush [form] unknown key `form` (did you mean `from`? the keys here are `is`, `f
             r#"flush = { is = "0ns", from = "assumed: usual" }"#,
             r#"flush = { is = "0ns", from = "derived: " }"#,
         )],
-        r#"flush ["derived: "] `from` of `memory.flush` is only `derived`, without an explanation (write `derived: ` and the method and the figures that it is derived from)"#,
+        r#"flush ["derived: "] `from` of `memory.flush` is only `derived`, without an explanation (write `derived: ` and the method and the numbers that it is derived from)"#,
     ),
     (
         MEMORY,

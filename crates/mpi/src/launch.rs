@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 const HELP: &str = "\
-Run one measurement, or the cells of a sweep, by several processes (ranks) of an MPI job.
+Run one measurement, or the cells of a sweep, with several processes (ranks) of an MPI job.
 
 Usage: iodyno-mpi [FLAGS] run|resume|study ...
        mpirun -n 8 --hostfile hosts iodyno-mpi run ...
@@ -33,7 +33,7 @@ Takes all flags of `iodyno run`, `resume` and `study`. Three flags of `run` are 
 Each rank has --threads workers per target. See docs/many-hosts.md.
 ";
 
-/// Request of a command line.
+/// What a command line requests.
 #[derive(Debug)]
 pub(crate) enum Launch {
     /// Start the ranks.
@@ -72,7 +72,7 @@ impl Launch {
             }
             Some(other) => {
                 return Err(format!(
-                    "`{other}` needs no ranks: `iodyno {other}` does it; with ranks there are run, resume and study"
+                    "`{other}` needs no ranks: use `iodyno {other}`; iodyno-mpi has only run, resume and study"
                 ));
             }
         }
@@ -85,7 +85,8 @@ impl Launch {
         };
         if patience < Duration::from_secs(2) {
             return Err(
-                "--patience: a rank says twice a second that it lives: use 2s or more".to_owned()
+                "--patience must be 2s or more, since a rank sends a heartbeat twice a second"
+                    .to_owned(),
             );
         }
         // A single process here needs no launcher.
@@ -149,7 +150,7 @@ impl Flags {
                 _ => {
                     let number = value.parse().ok().filter(|n| *n > 0);
                     flags.ranks = Some(number.ok_or_else(|| {
-                        format!("--ranks {value}: it is a number of processes, 1 or more")
+                        format!("--ranks {value}: this must be a number of processes, 1 or more")
                     })?);
                 }
             }
@@ -165,12 +166,14 @@ impl Flags {
         self.ranks == Some(1) && self.hosts.is_none() && self.hostfile.is_none()
     }
 
-    /// Command that starts the ranks with the other words.
+    /// Builds the command that starts the ranks: the launcher with its flags, then this program
+    /// with the other words.
     fn command(&self, words: &[OsString]) -> Result<Command, String> {
         if self.hosts.is_some() && self.hostfile.is_some() {
             return Err("--hosts and --hostfile both name hosts: give one of them".to_owned());
         }
-        let own = std::env::current_exe().map_err(|e| format!("finding this program: {e}"))?;
+        let own = std::env::current_exe()
+            .map_err(|e| format!("could not find the path of this program: {e}"))?;
         let mut command = Command::new(self.mpi_bin.as_deref().unwrap_or("mpirun"));
         let mut ranks = self.ranks;
         if let Some(hosts) = &self.hosts {
@@ -224,7 +227,7 @@ pub(crate) fn start(mut command: Command) -> ExitCode {
     let e = command.exec();
     let program = command.get_program().to_string_lossy().into_owned();
     eprintln!(
-        "error: {program}: {e}: install an MPI (Debian: openmpi-bin), or name its launcher by --mpi-bin"
+        "error: {program}: {e}: install an MPI (Debian: openmpi-bin), or name its launcher with --mpi-bin"
     );
     ExitCode::from(2)
 }

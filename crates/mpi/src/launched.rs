@@ -1,9 +1,9 @@
 //! Number of processes started by the launcher, from its environment variables.
 
-/// Variables with the number of processes, in order of precedence: Slurm may itself have started Open MPI's `mpirun` as
-/// one process per host. PMI's are set by MPICH, Intel MPI and `srun --mpi=pmi2`.
+/// Environment variables with the number of processes, in order of precedence: Slurm may itself have started Open MPI's
+/// `mpirun`, as one process per host. MPICH, Intel MPI and `srun --mpi=pmi2` set `PMI_SIZE`.
 const SIZES: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"];
-/// Variables of launchers that tell the number to MPI alone.
+/// Variables set by launchers that tell the number of processes to MPI only.
 const OTHERS: [&str; 3] = ["PMIX_RANK", "PMI_RANK", "PMI_FD"];
 
 /// Number of processes; 1 without a launcher, `None` if only MPI knows.

@@ -18,7 +18,7 @@ use transport::MpiTransport;
 
 /// Stack size of the thread that executes the command, bytes: that of a main thread.
 const STACK_BYTES: usize = 8 << 20;
-/// Exit code of a rank that fails through a fault of iodyno.
+/// Exit code of a rank that fails because of a defect in iodyno.
 const FAULT: u8 = 1;
 
 fn main() -> ExitCode {
@@ -56,7 +56,7 @@ fn execute(words: Vec<OsString>, timing: Timing) -> ExitCode {
     let (rank, size) = (world.rank() as u32, world.size() as u32);
     if let Some(started) = launched::size().filter(|started| *started != size) {
         eprintln!(
-            "error: {started} processes were started, and MPI joins {size} of them: each would measure by itself. Start them by the launcher of the MPI that iodyno-mpi was built with; for Slurm that is `srun --mpi=pmix` (`srun --mpi=list` shows what yours has)"
+            "error: {started} processes were started, but MPI connects only {size} of them, so each would measure on its own. Start them with the launcher of the MPI that iodyno-mpi was built with; for Slurm that is `srun --mpi=pmix` (`srun --mpi=list` shows what yours has)"
         );
         return ExitCode::from(2);
     }
@@ -86,7 +86,7 @@ fn execute(words: Vec<OsString>, timing: Timing) -> ExitCode {
     let command = match command {
         Ok(command) => command,
         Err(e) => {
-            eprintln!("error: starting a thread: {e}");
+            eprintln!("error: could not start a thread: {e}");
             transport::abort(FAULT.into());
         }
     };

@@ -9,10 +9,11 @@ use std::os::unix::fs::FileExt as _;
 
 /// Number of blocks of the executable to compare, spread over it.
 const BLOCKS: u64 = 256;
-/// Length of a block.
+/// Length of a compared block.
 const BLOCK_BYTES: usize = 4096;
 
-/// The first rank whose program differs from rank 0's, in words; `None` if all are equal. All ranks call it.
+/// Error message about the first rank with another build of the program than rank 0; `None` if there is none. All ranks
+/// must call this.
 pub(crate) fn differs(ranks: &Ranks) -> Result<Option<String>, Lost> {
     let all = ranks.all(&fingerprint(env!("CARGO_PKG_VERSION")))?;
     let other = all.iter().position(|program| *program != all[0]);

@@ -6,9 +6,9 @@ use std::collections::VecDeque;
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
-/// Tag of all messages.
+/// MPI tag of all messages.
 const TAG: c_int = 7;
-/// Time limit for messages in transit when a rank ends.
+/// When a rank ends: time limit for its last messages to be sent.
 const FLUSH_MAX: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// Ends all processes of the job.
@@ -35,12 +35,12 @@ impl InFlight {
     }
 }
 
-/// Transport of one rank.
+/// Transport of a rank that is a process of an MPI job.
 pub(crate) struct MpiTransport {
     rank: u32,
     size: u32,
     sends: Vec<InFlight>,
-    /// Receives by sending rank, in order.
+    /// Messages that are being received, by sending rank, in the order of arrival.
     receives: Vec<VecDeque<InFlight>>,
 }
 
@@ -50,7 +50,7 @@ impl MpiTransport {
         Self { rank, size, sends: Vec::new(), receives }
     }
 
-    /// Waits until sent messages are in transit.
+    /// Waits until MPI has sent all messages, at most [`FLUSH_MAX`].
     pub(crate) fn flush(&mut self) {
         let until = std::time::Instant::now() + FLUSH_MAX;
         while !self.sends.is_empty() && std::time::Instant::now() < until {

@@ -1,6 +1,5 @@
 //! Random I/O on an NBD server, to compare servers: `load URI read|write BLOCK_BYTES DEPTH CONNECTIONS SECONDS
-//! [PID]`. With the server's process number it prints the server's CPU time per I/O. A thread for each
-//! connection.
+//! [PID]`. With the server's process number it prints the server's CPU time per I/O. Uses a thread for each connection.
 
 use iodyno_nbd::client::{Config, Connection, Uri, Wait};
 use iodyno_nbd::{CmdFlags, Kind};

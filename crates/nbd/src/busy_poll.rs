@@ -23,7 +23,7 @@ static POLLING: AtomicUsize = AtomicUsize::new(0);
 static POLLING_MAX: LazyLock<usize> =
     LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from) / 2);
 
-/// Permission to poll; at most half as many exist as processors.
+/// Permission for a thread to poll. At most half as many threads as processors have one at a time.
 struct PollSlot;
 
 impl PollSlot {
@@ -49,7 +49,7 @@ pub(crate) struct BusyPoll {
 }
 
 impl BusyPoll {
-    /// `max` is the maximum polling time.
+    /// A thread that has not waited yet. `max` limits its polling time.
     pub(crate) fn new(max: Duration) -> Self {
         Self { polling_time: Duration::ZERO, max }
     }

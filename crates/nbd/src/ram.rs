@@ -19,9 +19,9 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Unit of allocation.
+/// Unit in which memory is allocated and freed.
 const CHUNK_BYTES: u64 = 64 << 10;
-/// Maximum extents in one block status reply; the client queries the rest again.
+/// Maximum number of extents in one block status reply; the client must query the rest.
 const EXTENTS_MAX: usize = 4096;
 
 /// A RAM disk. All clones serve the same bytes.
@@ -33,7 +33,7 @@ pub struct Ram {
 
 struct Disk {
     memory: Memory,
-    /// One bit per chunk.
+    /// One bit per chunk: set if the chunk is allocated.
     allocated: Box<[AtomicU64]>,
 }
 
@@ -103,7 +103,7 @@ impl Ram {
         Self::with_info(Info::new(size_bytes))
     }
 
-    /// A disk with this description.
+    /// A disk of zeroes with this description.
     pub fn with_info(info: Info) -> io::Result<Self> {
         info.check().map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, e))?;
         let len =
@@ -161,7 +161,7 @@ impl Disk {
         chunks.all(|chunk| !self.is_allocated(chunk))
     }
 
-    /// Returns the whole chunks in a range to the system. Returns their byte range.
+    /// Frees the memory of all whole chunks in a range. Returns the byte range of these chunks.
     fn punch(&self, offset: u64, len: u64) -> std::ops::Range<u64> {
         let first = offset.next_multiple_of(CHUNK_BYTES);
         let end = (offset + len) / CHUNK_BYTES * CHUNK_BYTES;

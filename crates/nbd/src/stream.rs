@@ -101,7 +101,8 @@ impl Stream {
         self.send_until(bytes, || Instant::now().checked_add(every), goes_on)
     }
 
-    /// `deadline` gives the deadline of the next wait, at which `goes_on` decides.
+    /// Sends all bytes. `deadline` gives the deadline of the next wait, after which `goes_on` decides whether to
+    /// continue.
     fn send_until(
         &self,
         mut bytes: &[u8],

@@ -1,6 +1,6 @@
 //! System calls without a safe wrapper in the form needed here: gathering sends and scattering receives on memory that
 //! other threads and clients change. The kernel permits that, but a Rust slice over such memory would be unsound, so
-//! these take addresses.
+//! these functions take addresses.
 //!
 //! No call raises SIGPIPE, and only [`receive`], [`wait`] and [`wait_or_signal`] block.
 
@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Maximum pieces per call; the kernel's limit.
+/// Maximum number of memory ranges per call; the kernel's limit.
 pub(crate) const PIECES_MAX: usize = 1024;
 
 /// A range of memory for the kernel.
@@ -109,7 +109,7 @@ pub(crate) unsafe fn receive(
     }
 }
 
-/// [`receive`] into a slice.
+/// Like [`receive`], into a slice.
 pub(crate) fn receive_into(
     fd: BorrowedFd<'_>,
     buffer: &mut [u8],

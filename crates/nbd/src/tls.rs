@@ -22,7 +22,7 @@ pub enum TlsError {
     File {
         /// Path of the file.
         file: String,
-        /// The problem.
+        /// What is wrong with the file.
         why: String,
     },
     /// Certificate and key do not match, or are of an unsupported kind.
@@ -31,7 +31,7 @@ pub enum TlsError {
     /// The server's name is neither a host name nor an address.
     #[error("`{0}` is not a valid host name for a certificate")]
     Name(String),
-    /// Built without TLS.
+    /// The program was built without TLS.
     #[error("this program was built without TLS (feature `tls`)")]
     Absent,
 }
@@ -60,7 +60,7 @@ mod present {
     /// Maximum size of a certificate file, bytes.
     const PEM_BYTES_MAX: u64 = 1 << 20;
 
-    /// Content of a regular file.
+    /// Reads a regular file.
     fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
         let system = |e: rustix::io::Errno| file_error(path, &io::Error::from(e));
         // Never blocks on a pipe or a device.
@@ -113,7 +113,7 @@ mod present {
         TlsError::Unusable(error.to_string())
     }
 
-    /// Certificates of a server.
+    /// Certificates and key of a server.
     #[derive(Clone, Debug)]
     pub struct ServerTls(Arc<ServerConfig>);
 
@@ -247,7 +247,7 @@ mod present {
         }
     }
 
-    /// The peer's fault, for people.
+    /// Describes a TLS error, for messages.
     fn words(error: &rustls::Error) -> String {
         use rustls::{CertificateError, Error, OtherError};
         match error {
@@ -441,11 +441,11 @@ mod absent {
     pub(crate) struct TlsStream(Infallible);
 
     impl ServerTls {
-        /// Fails: there is no TLS.
+        /// Always fails, since the program was built without TLS.
         pub fn new(_: &Path, _: &Path, _: Option<&Path>) -> Result<Self, TlsError> {
             Err(TlsError::Absent)
         }
-        /// Fails: there is no TLS.
+        /// Always fails, since the program was built without TLS.
         pub fn from_folder(_: &Path) -> Result<Self, TlsError> {
             Err(TlsError::Absent)
         }
@@ -460,11 +460,11 @@ mod absent {
     }
 
     impl ClientTls {
-        /// Fails: there is no TLS.
+        /// Always fails, since the program was built without TLS.
         pub fn new(_: &Path, _: Option<(&Path, &Path)>) -> Result<Self, TlsError> {
             Err(TlsError::Absent)
         }
-        /// Fails: there is no TLS.
+        /// Always fails, since the program was built without TLS.
         pub fn from_folder(_: &Path) -> Result<Self, TlsError> {
             Err(TlsError::Absent)
         }

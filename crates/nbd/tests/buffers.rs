@@ -40,7 +40,7 @@ fn allocated_bytes() -> u64 {
     ALLOCATED.load(Ordering::Relaxed) as u64
 }
 
-/// One test, for the count is the process's.
+/// A single test, since the count covers the whole process.
 #[test]
 fn sent_replies_are_freed() {
     let export = Delayed::new(Manner::Held);

@@ -15,9 +15,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const MIB: u64 = 1 << 20;
-/// Clients that read nothing.
+/// Number of clients that read nothing.
 const CLIENTS: u64 = 20;
-/// Requests of each, of 1 MiB.
+/// Number of requests of each client, 1 MiB each.
 const REQUESTS: u64 = 40;
 
 fn limited(stall: Duration) -> ServerConfig {
@@ -38,9 +38,8 @@ fn clients_that_never_read(lab: &Lab) -> Vec<Raw> {
     clients.collect()
 }
 
-/// The requests in flight of twenty clients that never read, including what their sockets took, reach the limit
-/// of the server and not twenty times that of a connection. Small requests of others go on, and when the
-/// clients read at last, they get everything.
+/// Twenty clients that never read hold as much memory as the server's limit, not twenty times a connection's limit.
+/// Small requests of other clients continue, and once the twenty read, they get everything.
 #[test]
 fn clients_that_never_read_share_one_limit() {
     let export = Delayed::new(Manner::Each);
@@ -74,8 +73,8 @@ fn clients_that_never_read_share_one_limit() {
     assert_eq!(submitted(), CLIENTS * REQUESTS + 50);
 }
 
-/// Where clients hold all the memory and take nothing, the server ends them, so that a large request of a good
-/// client gets its turn. It does not end a client that takes its answers slowly.
+/// If clients hold all the memory and take nothing, the server ends them, so that a good client's large request gets
+/// its turn. A client that takes its answers slowly is not ended.
 #[test]
 fn a_stalled_client_is_ended() {
     for lab in [
@@ -112,7 +111,7 @@ fn a_stalled_client_is_ended() {
     }
 }
 
-/// A request that is larger than the whole budget goes alone.
+/// A request that is larger than the whole budget runs alone.
 #[test]
 fn a_request_beyond_the_limit_is_served() {
     let lab = Lab::with(Ram::new(32 * MIB).unwrap(), limited(Duration::from_secs(3600)));
@@ -224,7 +223,7 @@ fn stopping_does_not_wait_for_memory() {
     export.drop_deferred();
 }
 
-/// A client that waits for memory, and does not take what it is sent meanwhile, blocks no other client.
+/// A client that waits for memory and takes no answers blocks no other client.
 #[test]
 fn a_client_that_waits_and_takes_nothing_blocks_no_other() {
     let lab = Lab::with(Delayed::new(Manner::Each), limited(Duration::from_millis(300)));
@@ -244,7 +243,7 @@ fn a_client_that_waits_and_takes_nothing_blocks_no_other() {
     drop((holders, waits));
 }
 
-/// It refuses writes, both within the call and deferred.
+/// An export that refuses writes, some within the call and some deferred.
 struct Refuses;
 
 impl Export for Refuses {
@@ -320,8 +319,8 @@ impl Session for Paced {
     }
 }
 
-/// The server does not end clients whose bytes flow, however long they hold memory that others wait for: a slow
-/// upload, a slow download, and one that always has many small requests in flight and is sending another.
+/// The server does not end clients that make progress, however long they hold memory that others wait for: a slow
+/// upload, a slow download, and a client that always has many small requests in flight.
 #[test]
 fn slow_clients_are_not_stalled_clients() {
     const STALL: Duration = Duration::from_millis(1500);

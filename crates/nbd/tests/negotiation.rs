@@ -40,7 +40,7 @@ enum End {
 }
 
 /// Feeds `input` to a server in pieces of the given lengths (cycled), with a window of the size that the codec
-/// guarantees to be enough. Gives all that it sent and how it ended.
+/// guarantees to be enough. Returns everything that the server sent, and how the conversation ended.
 fn serve(input: &[u8], pieces: &[usize], policy: TlsPolicy) -> (Vec<u8>, End) {
     let shelf = shelf();
     let mut machine = Handshake::new(policy);
@@ -274,7 +274,7 @@ fn wrong_flags_and_magic_end_the_connection() {
     }
 }
 
-/// Our client against our server; the bytes arrive in pieces of this many.
+/// Our client against our server; the bytes arrive in pieces of `piece` bytes.
 fn converse(config: &DialConfig, policy: TlsPolicy, piece: usize) -> Result<DialStep, DialError> {
     let shelf = shelf();
     let mut client = Dial::new(config.clone())?;
@@ -456,7 +456,7 @@ fn any_message() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// The way in which the bytes are cut changes nothing.
+    /// The result does not depend on how the bytes are split.
     #[test]
     fn any_split_gives_the_same_answers(
         messages in prop::collection::vec(any_message(), 0..8),
@@ -471,7 +471,7 @@ proptest! {
         prop_assert_eq!(&serve(&input, &[1], policy), &together);
     }
 
-    /// No bytes make either machine panic, and none of its answers is long.
+    /// No input makes either state machine panic or give a long answer.
     #[test]
     fn arbitrary_bytes_are_survived(
         start in prop::bool::ANY,

@@ -74,7 +74,7 @@ impl Bench {
         run(self.lab.folder.path(), program, args)
     }
 
-    /// qemu-io on the writable export, with these commands.
+    /// Runs these commands of qemu-io on the writable export.
     fn qemu_io(&self, commands: &[&str]) {
         let mut args = vec!["-f", "raw", "-t", "none", &self.uri];
         for command in commands {
@@ -84,7 +84,7 @@ impl Bench {
         assert!(!said.contains("verification failed"), "{said}");
     }
 
-    /// A script of nbdsh. `uri` and `ro` are the exports; `fails(f)` is the error number of a call.
+    /// Runs a script in nbdsh. `uri` and `ro` are the exports; `fails(f)` gives the error number of a call.
     fn nbdsh(&self, script: &str) -> String {
         let head = format!(
             "import nbd, errno\nuri = '{}'\nro = '{}'\n\
@@ -336,7 +336,7 @@ fn fio_verifies() {
     assert!(bench.lab.server().counters().requests[Kind::Write as usize] >= 4096);
 }
 
-/// An export that keeps bytes and answers from another thread: what an emulated device looks like.
+/// An export that keeps bytes and answers from another thread, as an emulated device does.
 struct Behind(Arc<std::sync::Mutex<Vec<u8>>>);
 
 impl Export for Behind {
@@ -433,7 +433,7 @@ impl Drop for Other {
 }
 
 impl Other {
-    /// Starts it and waits for its socket, `s` in its folder.
+    /// Starts the program and waits for its socket, `s` in its folder.
     fn start(program: &str, args: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         Self::start_in(folder, program, args)

@@ -98,7 +98,7 @@ proptest! {
     }
 }
 
-/// Many reads at once, of all sizes, over one connection; all bytes are the pattern's.
+/// Many reads of all sizes at once over one connection return the pattern.
 fn pipelined(lab: &Lab, structured: bool, depth: u32, n: u32) {
     let config = Config { depth, structured, ..Config::default() };
     let mut connection = Connection::connect(&lab.uri(), &config).unwrap();
@@ -156,7 +156,7 @@ fn a_ram_disk_answers_many_at_once() {
     }
 }
 
-/// One thread answers for all: a client that reads nothing must not block it.
+/// A client that reads nothing must not block the thread that answers all clients.
 #[test]
 fn a_slow_client_blocks_no_other() {
     let export = Delayed::new(Manner::Each);
@@ -200,7 +200,7 @@ fn requests_in_flight_are_limited() {
     assert_eq!(cookies, (0..30).collect::<Vec<_>>());
 }
 
-/// nbdkit 1.32 aborts here, and all its exports with it.
+/// In this case nbdkit 1.32 aborts, and all its exports with it.
 #[test]
 fn a_client_may_leave_with_replies_under_way() {
     let delayed = Delayed::new(Manner::Each);
@@ -385,7 +385,7 @@ fn a_thousand_connections_are_served() {
     lab.eventually("all gone", |s| s.counters().connections == 0);
 }
 
-/// Opens and then panics, refuses or forgets, by the name of the export.
+/// An export that panics, refuses or forgets requests, depending on its name.
 struct Bad(&'static str);
 
 impl Export for Bad {
@@ -529,8 +529,7 @@ fn a_client_that_says_goodbye_gets_its_answers() {
     assert_eq!(*export.written.lock().unwrap(), b"bytes");
 }
 
-/// The last answer may be being sent, by another thread, when the connection's own finds nothing left to wait
-/// for.
+/// Another thread may still be sending the last answer when the connection's own thread has nothing left to wait for.
 #[test]
 fn a_client_that_says_goodbye_gets_what_is_being_sent() {
     const LEN: usize = 200 << 10;
@@ -649,7 +648,7 @@ fn requests_and_connections_are_counted() {
     assert_eq!(c.requests, [1, 1, 1, 1, 0, 0, 0, 0]);
 }
 
-/// An export whose connections' threads poll for the next request: they answer when this many are there, and
+/// An export whose connection threads poll for the next request. They answer once this many requests have arrived, and
 /// record how long the client took.
 #[derive(Clone, Default)]
 struct Polling {
@@ -663,7 +662,7 @@ struct Polling {
 struct Looks {
     of: Polling,
     queue: Vec<DeferredReply>,
-    /// It has polled since the last request came.
+    /// The thread has polled since the last request arrived.
     has_polled: bool,
     answering: bool,
 }

@@ -18,8 +18,8 @@ struct Secure {
 }
 
 impl Secure {
-    /// A server at `localhost`, whose clients must be of the same authority; beside it folders of
-    /// clients of several kinds.
+    /// A server at `localhost`, whose clients need certificates of the same authority, and folders
+    /// for several kinds of client.
     fn new(export: impl Export + 'static) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
@@ -89,7 +89,7 @@ fn later_answers_are_protected_too() {
     }
 }
 
-/// CVE-2024-7383 was a wrong certificate that was taken for a right one.
+/// CVE-2024-7383: a wrong certificate was accepted.
 #[test]
 fn wrong_certificates_are_refused_on_both_sides() {
     let secure = Secure::new(Ram::new(1 << 20).unwrap());
@@ -128,7 +128,7 @@ fn nothing_is_served_in_the_clear() {
     assert!(said.contains("no TLS"), "{said}");
 }
 
-/// CVE-2021-3716: options sent in the clear directly behind STARTTLS, to be read as protected.
+/// CVE-2021-3716: plain options directly after STARTTLS must not be read as protected ones.
 #[test]
 fn options_behind_starttls_end_the_connection() {
     let secure = Secure::new(Ram::new(1 << 20).unwrap());

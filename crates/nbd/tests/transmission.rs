@@ -182,7 +182,7 @@ fn byte_at(offset: u64) -> u8 {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Our client parses what our server writes: in any order of replies, however cut.
+    /// Our client parses what our server writes, in any order of replies and however the bytes are split.
     #[test]
     fn replies_come_back_as_they_went(
         deeds in prop::collection::vec(any_deed(), 1..12),
@@ -305,7 +305,7 @@ proptest! {
         }
     }
 
-    /// No bytes make the client's parser panic, and its events lie within the requests.
+    /// No input makes the client's parser panic, and its events lie within the requests.
     #[test]
     fn arbitrary_replies_are_survived(
         noise in prop::collection::vec(any::<u8>(), 0..300),
@@ -490,7 +490,7 @@ fn faults_of_hostile_servers_are_found() {
     }
 }
 
-/// The lesson of CVE-2022-0485, and the reason why chunks are accounted for byte by byte.
+/// CVE-2022-0485: the reason why the client accounts for chunks byte by byte.
 #[test]
 fn bytes_sent_twice_do_not_replace_missing_ones() {
     let play = |parts: &[(u64, usize)]| {

@@ -20,14 +20,14 @@ pub(crate) fn json(value: &impl serde::Serialize) -> rusqlite::Result<String> {
     serde_json::to_string(value).map_err(|e| rusqlite::Error::ToSqlConversionFailure(Box::new(e)))
 }
 
-/// Parses a column of JSON text; takes the memory for it from `memory_left`.
+/// Parses a column of JSON text. Deducts the memory for the value from `memory_left`.
 pub(crate) fn parse(text: &str, what: &str, memory_left: &MemoryLeft) -> Result<Value, Fault> {
     let not = |e| format!("{what} is not JSON: {e}");
     memory_left.take(value_ranges::JsonScan::at(text).map_err(not)?.value_bytes)?;
     Ok(serde_json::from_str(text).map_err(not)?)
 }
 
-/// Parses the name of a level.
+/// Parses the name of a verdict's level.
 pub(crate) fn level_of(name: &str) -> Option<Level> {
     let all = [Level::Valid, Level::Note, Level::Warning, Level::Invalid];
     all.into_iter().find(|&l| l.name() == name)
@@ -178,7 +178,7 @@ fn about(row: &Row) -> rusqlite::Result<Result<(usize, OpKind), Damage>> {
     Ok(known.map(|k| (position, k)).ok_or_else(unknown))
 }
 
-/// Adds a row's figures to `stats`. Columns as for [`about`].
+/// Adds the statistics in a row to `stats`. Columns as for [`about`].
 fn add_class(row: &Row, stats: &mut ClassStats) -> rusqlite::Result<Result<(), Damage>> {
     let bytes = match value_ranges::number(row, "intervals", "bytes", value_ranges::BYTES_MAX)? {
         Ok(bytes) => bytes,
@@ -224,7 +224,7 @@ fn add_class(row: &Row, stats: &mut ClassStats) -> rusqlite::Result<Result<(), D
     Ok(add())
 }
 
-/// Empty figures of an interval, without spare capacity.
+/// Statistics of no operations, without spare capacity.
 fn nothing() -> Box<ClassStats> {
     Box::new(ClassStats {
         bytes: 0,
@@ -234,7 +234,7 @@ fn nothing() -> Box<ClassStats> {
     })
 }
 
-/// Returns a cell's kinds of operation that its IOPS do not count, with their figures over all intervals.
+/// Returns the kinds of operation that a cell's IOPS leave out, each with its statistics over all intervals.
 pub(crate) fn read_beside(
     db: &rusqlite::Connection,
     cell: i64,
@@ -274,8 +274,8 @@ pub(crate) struct Series {
     pub(crate) ops: Vec<u64>,
 }
 
-/// Reads the series of a cell with `count` intervals, each `merge` neighbours merged into one. The memory for the
-/// intervals is taken from `memory_left`; the caller provides for [`Series::ops`].
+/// Reads the series of a cell with `count` intervals, each `merge` neighbours merged into one. Deducts the memory for
+/// the intervals from `memory_left`; the caller has deducted that for [`Series::ops`].
 pub(crate) fn read_series(
     db: &rusqlite::Connection,
     cell: i64,

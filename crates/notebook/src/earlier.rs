@@ -5,9 +5,9 @@ use iodyno_measure::{Level, Verdict};
 use rusqlite::{Connection, params};
 use serde::Deserialize;
 
-/// Number of earlier runs searched.
+/// Maximum number of earlier runs that are searched.
 const RUNS_MAX: i64 = 16;
-/// Longest text of a cell or a machine that is parsed, bytes.
+/// Maximum length of a text of a cell or a machine that is parsed, bytes.
 const TEXT_BYTES_MAX: i64 = 1 << 20;
 
 /// Fields of a stored cell that are used here.
@@ -22,7 +22,7 @@ struct Target {
     target: String,
 }
 
-/// Returns the notes of the first cells of the runs before this one, the latest first. Unreadable cells are skipped.
+/// Returns the notes of the first cells of the runs before run `id`, the latest first. Unreadable cells are skipped.
 pub(crate) fn notes_before(db: &Connection, id: &str) -> rusqlite::Result<Vec<EarlierNotes>> {
     let mut query = db.prepare(
         "SELECT runs.machine, cells.cell FROM runs

@@ -5,28 +5,28 @@ use std::path::PathBuf;
 /// A failure to open, read or write a notebook.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Written by a newer program.
+    /// A newer version of iodyno wrote the notebook.
     #[error(
         "`{}` is a notebook of version {found}, but this iodyno supports versions up to {known}: \
          use a newer iodyno, or name another file with --notebook", path.display()
     )]
     Newer {
-        /// Path of the file.
+        /// Path of the notebook.
         path: PathBuf,
-        /// Version of the file.
+        /// Version of the notebook's format.
         found: i64,
         /// The newest version that this program knows.
         known: i64,
     },
-    /// Not a notebook. Nothing was written to it.
+    /// The file is not a notebook. Nothing was written to it.
     #[error(
         "`{}` is not an iodyno notebook: it is {what}; the file was not changed; name another file \
          with --notebook", path.display()
     )]
     Foreign {
-        /// Path of the file.
+        /// Path of the notebook.
         path: PathBuf,
-        /// Type of the file.
+        /// What the file is instead, such as `an SQLite file of another program`.
         what: &'static str,
     },
     /// The file, or its folder, can't be written.
@@ -35,7 +35,7 @@ pub enum Error {
          --notebook, or run without a notebook: `run --no-notebook`", path.display()
     )]
     NotWritable {
-        /// Path of the file.
+        /// Path of the notebook.
         path: PathBuf,
         /// The system's or SQLite's reason.
         why: String,
@@ -46,7 +46,7 @@ pub enum Error {
         path.display()
     )]
     NotReadable {
-        /// Path of the file.
+        /// Path of the notebook.
         path: PathBuf,
         /// The system's or SQLite's reason.
         why: String,
@@ -57,7 +57,7 @@ pub enum Error {
          --notebook", path.display()
     )]
     Missing {
-        /// Path of the file.
+        /// Path of the notebook.
         path: PathBuf,
     },
     /// The location of the default notebook is unknown.
@@ -72,7 +72,7 @@ pub enum Error {
          iodyno or SQLite tool that has the notebook open", path.display()
     )]
     Busy {
-        /// Path of the file.
+        /// Path of the notebook.
         path: PathBuf,
         /// Time waited, seconds.
         seconds: u64,
@@ -83,21 +83,21 @@ pub enum Error {
          the beginning of its id, `last` or `last~1`, and for `compare` also by its name", path.display()
     )]
     UnknownRun {
-        /// Selector as given.
+        /// The user's text for selecting a run.
         selector: String,
-        /// Path of the file.
+        /// Path of the notebook.
         path: PathBuf,
     },
     /// The notebook holds no run yet, so `last` selects none.
     #[error("there is no run in `{}` yet: `iodyno run` makes one", path.display())]
     NoRuns {
-        /// Path of the file.
+        /// Path of the notebook.
         path: PathBuf,
     },
     /// Several runs have an id with this beginning.
     #[error("`{prefix}` is the beginning of several runs' ids: {}; write more characters", candidates.join(", "))]
     AmbiguousRun {
-        /// Selector as given.
+        /// Beginning of an id, as the user gave it.
         prefix: String,
         /// Ids of the matching runs, oldest first; at most ten.
         candidates: Vec<String>,
@@ -105,11 +105,11 @@ pub enum Error {
     /// Content of a run differs from anything that this program writes.
     #[error("run {run} in the notebook `{}` is damaged: {what}", path.display())]
     Damaged {
-        /// Path of the file.
+        /// Path of the notebook.
         path: PathBuf,
         /// Id of the run.
         run: String,
-        /// Description of the damage.
+        /// What is damaged, as a clause.
         what: String,
     },
     /// The file is marked as a notebook, but its tables differ from those of this program.
@@ -118,22 +118,22 @@ pub enum Error {
          backup, or copy it again from the machine that measured", path.display()
     )]
     Altered {
-        /// Path of the file.
+        /// Path of the notebook.
         path: PathBuf,
-        /// Description of the difference.
+        /// What is not valid, as a clause.
         what: String,
     },
     /// A value exceeds the limit of a row.
     #[error(
-        "the notebook `{}` can't store a value of more than {most}, and {doing} needs a larger \
+        "the notebook `{}` can't store a value of more than {most}, but {doing} needs a larger \
          value: nothing was written", path.display()
     )]
     TooBig {
-        /// Path of the file.
+        /// Path of the notebook.
         path: PathBuf,
-        /// Action that needed the value.
+        /// Action that needs the value, such as `beginning a run`.
         doing: &'static str,
-        /// Limit of a row, in words.
+        /// Size of the largest possible value, such as `8 MiB`.
         most: String,
     },
     /// A run needs more memory than a reader may use.
@@ -142,7 +142,7 @@ pub enum Error {
          a run (enough for {cells} cells)", path.display(), cells = crate::CELLS_PLANNED_MAX
     )]
     TooLarge {
-        /// Path of the file.
+        /// Path of the notebook.
         path: PathBuf,
         /// Id of the run.
         run: String,
@@ -150,9 +150,9 @@ pub enum Error {
     /// Any other error of SQLite.
     #[error("the notebook `{}` failed while {doing}: {source}", path.display())]
     Sqlite {
-        /// Path of the file.
+        /// Path of the notebook.
         path: PathBuf,
-        /// Action that failed.
+        /// Action that failed, such as `listing runs`.
         doing: &'static str,
         /// SQLite's error.
         source: rusqlite::Error,

@@ -6,7 +6,7 @@ use iodyno_measure::{Cell, Preparation};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Key, in a target's health after a run, of the writes counted for it by `iodyno-targets`.
+/// Key, in a target's health after a run, of the fingerprint of all writes to it that `iodyno-targets` made.
 pub const WRITES_SEEN: &str = "writes_seen";
 
 /// Key, in a run's plan, of the changes that flags made to the named workload.
@@ -19,31 +19,31 @@ pub const HOST_NAME: &str = "host_name";
 /// Flag that confirms the destruction of data.
 const CONFIRMING: &str = "--destroy";
 
-/// Facts about a target.
+/// The facts about a target that code needs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TargetDescription {
-    /// Kind of target.
+    /// What the target is.
     pub kind: TargetKind,
-    /// Size before it was opened, bytes.
+    /// Size of the target before it was opened, bytes.
     pub size_bytes: Option<u64>,
-    /// Size once it was open, bytes.
+    /// Size of the target once it was open, bytes.
     pub opened_bytes: Option<u64>,
-    /// Type of the file system that it is on.
+    /// Type of the file system that the target is on.
     pub file_system: Option<String>,
     /// The block device itself, or the device directly under a file.
     pub device: DeviceDescription,
     /// Physical devices at the bottom of the stack.
     pub physical: Vec<DeviceDescription>,
-    /// Facts about an emulated device.
+    /// Facts about an emulated device; empty for other targets.
     pub emulated: EmulatedDescription,
-    /// Facts about an NBD export.
+    /// Facts about an NBD export; empty for other targets.
     pub nbd: ExportDescription,
 }
 
 /// Kinds of target, as `iodyno-targets` names them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "documented where they are written")]
+#[expect(missing_docs, reason = "documented in the crate that writes them")]
 pub enum TargetKind {
     Null,
     Ram,
@@ -59,7 +59,7 @@ pub enum TargetKind {
 /// The kernel's facts about a block device, as `iodyno-targets` stores them.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-#[expect(missing_docs, reason = "documented where they are written")]
+#[expect(missing_docs, reason = "documented in the crate that writes them")]
 pub struct DeviceDescription {
     pub kernel_name: Option<String>,
     pub vendor: Option<String>,
@@ -74,7 +74,7 @@ pub struct DeviceDescription {
 /// Facts about an emulated device, as `iodyno-run` stores them.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-#[expect(missing_docs, reason = "documented where they are written")]
+#[expect(missing_docs, reason = "documented in the crate that writes them")]
 pub struct EmulatedDescription {
     pub device: Option<String>,
     pub family: Option<String>,
@@ -87,7 +87,7 @@ pub struct EmulatedDescription {
 /// An NBD server's facts about an export, as `iodyno-targets` stores them.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-#[expect(missing_docs, reason = "documented where they are written")]
+#[expect(missing_docs, reason = "documented in the crate that writes them")]
 pub struct ExportDescription {
     pub address: String,
     pub export: String,
@@ -98,7 +98,7 @@ pub struct ExportDescription {
 /// Facts about the machine, as `iodyno-targets` stores them.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-#[expect(missing_docs, reason = "documented where they are written")]
+#[expect(missing_docs, reason = "documented in the crate that writes them")]
 pub struct MachineDescription {
     pub host_name: Option<String>,
     pub kernel: Option<String>,
@@ -137,7 +137,7 @@ impl TargetRecord {
         Some(of(&self.health_after)?.saturating_sub(of(&self.health_before)?))
     }
 
-    /// Writes to the target up to the end of the run, as counted by `iodyno-targets`.
+    /// Fingerprint of all writes to the target up to the end of the run, made by `iodyno-targets`.
     pub fn writes_seen(&self) -> Option<&Value> {
         self.health_after.as_ref()?.get(WRITES_SEEN)
     }
@@ -177,8 +177,8 @@ impl RunHead {
     }
 }
 
-/// Fills in the evidence of a cell of a build before 2026-11-23. Such builds judged by it, but stored it as facts
-/// only. Cells of later builds hold both and are not changed. Returns the memory that this took, bytes.
+/// Fills in the evidence of a cell from a build before 2026-11-23, which stored it only as facts. Cells of later builds
+/// hold both and are not changed. Returns the memory that this took, bytes.
 pub(crate) fn evidence_of_older(cell: &mut Cell) -> u64 {
     let mut bytes = 0;
     let mut fact = |key: &str| {

@@ -10,9 +10,9 @@ pub(crate) type Damage = String;
 pub(crate) enum Fault {
     /// An error of SQLite.
     Sqlite(rusqlite::Error),
-    /// Damaged content.
+    /// The content is damaged.
     Damage(Damage),
-    /// More memory needed than is left.
+    /// Reading needs more memory than is left.
     OutOfMemory,
 }
 
@@ -45,7 +45,7 @@ impl MemoryLeft {
         taken.map(|_| ()).map_err(|_| Fault::OutOfMemory)
     }
 
-    /// Bytes left.
+    /// Memory left, bytes.
     pub(crate) fn left(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }

@@ -4,10 +4,10 @@
 //! `u`, so that none can be mistaken for another when it is read out or typed off a screen. 50 random bits; the
 //! file's UNIQUE constraint catches the improbable collision.
 
-/// The characters of an id.
+/// The characters that an id may contain.
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
-/// Characters in an id.
+/// Number of characters in an id.
 pub(crate) const LENGTH: usize = 10;
 
 /// Makes an id from the low 50 bits of `random`.

@@ -37,8 +37,8 @@ mod untrusted;
 mod value_ranges;
 mod writer;
 
-/// Most cells of a run that a reader always has memory for, if they read and write with latencies over 14 octaves.
-/// Longer runs are not planned; existing ones are read if they fit.
+/// Maximum number of cells of a planned run. A reader has memory for this many, if they read and write with latencies
+/// over 14 octaves. Existing runs with more cells are read if they fit.
 pub const CELLS_PLANNED_MAX: usize = 10_000;
 
 pub use error::Error;

@@ -28,12 +28,12 @@ const LIST_BYTES_MAX: u64 = 96 << 20;
 const HEAD_BYTES_MAX: u64 = 64 << 20;
 /// Limit on the memory of a run's cells, including their series, bytes.
 pub(crate) const CELLS_BYTES_MAX: u64 = 360 << 20;
-/// The same limit for a run that is read together with others, bytes.
+/// Limit on the memory of a run's cells if the run is read together with others, bytes.
 pub(crate) const CELLS_OF_SEVERAL_BYTES_MAX: u64 = 224 << 20;
 /// Limit on the memory of series, bytes. In longer series neighbouring intervals are merged; with only one interval
 /// per cell left, they may take all the memory that remains for cells.
 const SERIES_BYTES_MAX: u64 = 224 << 20;
-/// Most intervals of a run when it is read, over all its cells. In longer runs, neighbours are merged.
+/// Maximum number of intervals of a run when it is read, over all its cells. In longer runs, neighbours are merged.
 const INTERVALS_MAX: u64 = 1_000_000;
 /// Factor by which merging increases if the series was still too long.
 const MERGE_MORE: u64 = 4;
@@ -100,7 +100,7 @@ fn standing(row: &Row) -> Result<Standing, OfRun> {
     read().map_err(|fault| (id.clone(), fault))
 }
 
-/// Turns a fault into an error.
+/// Turns a fault into an error that names the file and the run.
 fn error(path: &Path, doing: &'static str, (run, fault): OfRun) -> Error {
     let path = path.to_owned();
     match fault {
@@ -289,7 +289,7 @@ fn head(row: &Row, memory: &MemoryLeft) -> Result<RunHead, Fault> {
         command,
         iodyno_version: text("iodyno_version")?,
         seed: seed.parse().map_err(|_| {
-            format!("its seed is `{}`, and must be a whole number", quoted(&seed, QUOTE_CHARS))
+            format!("its seed is `{}`, but must be a whole number", quoted(&seed, QUOTE_CHARS))
         })?,
         machine: codec::parse(&text("machine")?, "its machine", memory)?,
         targets: Vec::new(),
@@ -351,7 +351,7 @@ struct CellRow {
     intervals: usize,
 }
 
-/// Reads the rows of a run's cells. Takes their memory from `memory`, except the part that depends on merging.
+/// Reads the rows of a run's cells. Deducts their memory from `memory`, except the part that depends on merging.
 fn cell_rows(db: &Connection, run: i64, memory: &MemoryLeft) -> Result<Vec<CellRow>, Fault> {
     let mut query = db.prepare(
         "SELECT number, finished, intervals, cell, lateness FROM cells WHERE run = ?1
@@ -380,7 +380,7 @@ fn cell_rows(db: &Connection, run: i64, memory: &MemoryLeft) -> Result<Vec<CellR
     Ok(list)
 }
 
-/// Decodes the cells of these rows. Takes the memory of their series from `memory`.
+/// Decodes the cells of these rows. Deducts the memory of their series from `memory`.
 fn cells(
     db: &Connection,
     path: &Path,

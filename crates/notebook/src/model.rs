@@ -10,7 +10,7 @@ use iodyno_units::OpKind;
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// The facts about a run when it begins.
+/// What is known about a run when it begins.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunHead {
     /// Name of the workload or method as given, such as `four-corners`.
@@ -34,13 +34,13 @@ pub struct RunHead {
 /// One target of a run.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct TargetRecord {
-    /// Canonical name.
+    /// Name of the target, in canonical form.
     pub name: String,
     /// Description for people: kind, size, model, file system, how it was opened. Code reads [`Self::description`].
     pub facts: Value,
     /// The device's own log (SMART, NVMe), temperature and link speed before the run.
     pub health_before: Option<Value>,
-    /// The same log and readings after the run.
+    /// The device's own log, temperature and link speed after the run.
     pub health_after: Option<Value>,
 }
 
@@ -60,7 +60,7 @@ pub enum Outcome {
     Finished,
     /// The user or another process stopped it (Ctrl-C, SIGTERM).
     Interrupted,
-    /// The run could not continue; the reason, in words.
+    /// The run could not continue; holds the reason.
     Failed(String),
 }
 
@@ -73,9 +73,9 @@ pub enum Status {
     Finished,
     /// The user or another process stopped it.
     Interrupted,
-    /// The writer is gone without reporting an end.
+    /// The writing process ended without reporting an end of the run.
     Crashed,
-    /// The run could not continue; the reason, in words.
+    /// The run could not continue; holds the reason.
     Failed(String),
 }
 
@@ -95,7 +95,7 @@ impl Status {
 /// A stored run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
-    /// Ten characters, unique in the notebook.
+    /// Id of the run: ten characters, unique in the notebook.
     pub id: String,
     /// Start of the run, to the millisecond.
     pub started: Timestamp,
@@ -103,7 +103,7 @@ pub struct Run {
     pub ended: Option<Timestamp>,
     /// State of the run, as far as a reader can tell.
     pub status: Status,
-    /// Facts from the start of the run, and the targets' health after it.
+    /// What was known at the start of the run, and the targets' health after it.
     pub head: RunHead,
     /// Cells, in the order of their index. An unfinished cell holds the intervals written so far, its `ended` states
     /// that, and its verdicts take it into account.
@@ -114,21 +114,21 @@ pub struct Run {
     pub is_imported: bool,
 }
 
-/// Notes of an earlier run's first cell.
+/// Verdicts of level note on an earlier run's first cell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EarlierNotes {
     /// The machine: kernel, processors, memory and so on.
     pub machine: Value,
-    /// Canonical name of the target.
+    /// Name of the target, in canonical form.
     pub target: String,
-    /// Verdicts of level note; graver ones are left out.
+    /// Verdicts of level note; more severe ones are left out.
     pub notes: Vec<Verdict>,
 }
 
 /// A run as shown in a list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunSummary {
-    /// Ten characters, unique in the notebook.
+    /// Id of the run: ten characters, unique in the notebook.
     pub id: String,
     /// Start of the run, to the millisecond.
     pub started: Timestamp,
@@ -140,7 +140,7 @@ pub struct RunSummary {
     pub name: String,
     /// Whether the run carried out a method, so that only the run as a whole has a result.
     pub has_method: bool,
-    /// Canonical names of its targets.
+    /// Names of the run's targets, in canonical form.
     pub targets: Vec<String>,
     /// Cells, in the order of their index.
     pub cells: Vec<CellSummary>,
@@ -149,19 +149,19 @@ pub struct RunSummary {
 /// A cell as shown in a list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CellSummary {
-    /// Name within the run.
+    /// Name of the cell within the run.
     pub name: String,
     /// Canonical name of the target; `all (N targets)` for the merged cell of several.
     pub target: String,
     /// Block size with the largest share, bytes.
     pub block_bytes: u32,
-    /// Operations that IOPS count ([`iodyno_measure::IoKinds`]), per second of the measured window.
+    /// I/O operations per second of the measured window; [`iodyno_measure::IoKinds`] defines the kinds that count.
     pub iops: f64,
-    /// Other kinds of operation, such as flushes.
+    /// Rates of the kinds of operation that `iops` leaves out, such as flushes.
     pub beside: Vec<KindRate>,
     /// Bytes read and written, per second of the measured window.
     pub bytes_per_s: f64,
-    /// Level of the gravest verdict; None while the cell is not finished.
+    /// Level of the most severe verdict; None while the cell is not finished.
     pub level: Option<Level>,
 }
 

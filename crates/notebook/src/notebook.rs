@@ -7,7 +7,7 @@ use crate::{
 use rusqlite::{Connection, OptionalExtension as _, params};
 use std::path::{Path, PathBuf};
 
-/// Most runs listed for an ambiguous name.
+/// Maximum number of runs that the error for an ambiguous id lists.
 const CANDIDATES_MAX: usize = 10;
 
 /// An open notebook.
@@ -30,7 +30,7 @@ impl Notebook {
         Ok(Self { db: schema::open_for_reading(path)?, path: path.to_owned() })
     }
 
-    /// Path of the file.
+    /// Path of the notebook.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -64,8 +64,8 @@ impl Notebook {
     }
 
     /// Like [`Self::load_several`], but merges neighbouring intervals of runs with more than `intervals_max`; the
-    /// cells' `interval_ns` gives the resulting length. `alone` means that the caller holds no other runs: then a
-    /// single run may take as much memory as with [`Self::load`].
+    /// cells' `interval_ns` gives the resulting length. `alone` means that the caller has no other runs in memory: then
+    /// a single run may take as much memory as with [`Self::load`].
     pub fn load_several_merged(
         &self,
         list: &str,
@@ -123,7 +123,7 @@ impl Notebook {
         load::run(&self.db, &self.path, number, None, load::CELLS_BYTES_MAX)
     }
 
-    /// Returns the notes of the runs just before this one, the latest first; none if they can't be read.
+    /// Returns the notes of the runs just before run `id`, the latest first; empty if they can't be read.
     pub fn notes_before(&self, id: &str) -> Vec<EarlierNotes> {
         earlier::notes_before(&self.db, id).unwrap_or_default()
     }

@@ -18,14 +18,14 @@ use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::path::Path;
 
-/// Name of the text's format.
+/// Value of the key `format` in the text of a run.
 pub const FORMAT: &str = "iodyno-run";
 
 /// Compression level, 1 to 9: higher ones cost time and save little.
 const COMPRESSION: u8 = 6;
-/// Largest notebook that is decompressed from a text, bytes.
+/// Maximum size of a notebook that is decompressed from a text, bytes.
 const BYTES_MAX: usize = 96 << 20;
-/// Path of an embedded run in errors.
+/// Stands for the path in errors about an embedded run.
 const PLACE: &str = "the embedded run";
 
 /// Encodes the run as a text for [`from_text`]. A run in progress is written as it is now.
@@ -90,9 +90,7 @@ pub fn from_text(text: &str, origin: &Path) -> Result<Run, Error> {
     drop(outer);
     let bytes = decompress_to_vec_zlib_with_limit(&packed, BYTES_MAX).map_err(|e| {
         not(match e.status {
-            TINFLStatus::HasMoreOutput => {
-                "a damaged report: its data are larger than a report's can be"
-            }
+            TINFLStatus::HasMoreOutput => "a damaged report: its data are larger than any report's",
             _ => "a damaged report: its data can't be decompressed",
         })
     })?;
@@ -113,7 +111,7 @@ pub fn from_text(text: &str, origin: &Path) -> Result<Run, Error> {
         [number] => load::run(&db, origin, *number, None, load::CELLS_BYTES_MAX),
         [] => Err(not("a damaged report: it holds a notebook without a run")),
         _ => {
-            Err(not("a damaged report: it holds a notebook of several runs, and must hold one run"))
+            Err(not("a damaged report: it holds a notebook of several runs, but must hold one run"))
         }
     }
 }

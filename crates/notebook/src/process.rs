@@ -9,13 +9,13 @@ use std::fs;
 /// Identity of a run's writer. Empty texts and zeroes stand for unknown values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Writer {
-    /// `/proc/sys/kernel/random/boot_id`.
+    /// Id of the boot, from `/proc/sys/kernel/random/boot_id`.
     pub boot: String,
     /// PID namespace, as in `/proc/self/ns/pid`.
     pub namespace: String,
-    /// Process number in that namespace.
+    /// Process number in its PID namespace.
     pub pid: u32,
-    /// Field 22 of `/proc/PID/stat`, in clock ticks since boot.
+    /// Start time, in clock ticks since boot: field 22 of `/proc/PID/stat`.
     pub start_ticks: u64,
 }
 
@@ -64,7 +64,7 @@ fn pid_namespace() -> String {
 
 struct Stat {
     start_ticks: u64,
-    /// Whether it is a zombie: ended, and not yet waited for by its parent.
+    /// Whether the process is a zombie: ended, and not yet waited for by its parent.
     is_dead: bool,
 }
 

@@ -18,7 +18,7 @@ const APPLICATION_ID_AT: usize = 68;
 /// Length of an SQLite file's header.
 const HEADER_BYTES: u64 = 100;
 
-/// Most bytes of a file that a reader maps.
+/// Maximum number of bytes of a notebook that a reader maps into memory.
 const MAPPED_BYTES_MAX: i64 = 128 << 20;
 
 /// Timeout for a file that another process holds, seconds.
@@ -74,7 +74,7 @@ pub(crate) fn explain_writing(path: &Path, doing: &'static str, source: rusqlite
     }
 }
 
-/// Message about a value of another type than its column's.
+/// Describes a value that does not fit its column; None for other errors.
 fn odd_value(source: &rusqlite::Error) -> Option<String> {
     use rusqlite::Error as E;
     match source {
@@ -97,12 +97,12 @@ fn odd_value(source: &rusqlite::Error) -> Option<String> {
 /// Reason why the system refuses to write the file; None if it doesn't. SQLite only reports that it can't open it.
 fn reason(path: &Path) -> Option<String> {
     std::fs::OpenOptions::new().append(true).open(path).err().map(|e| match e.kind() {
-        std::io::ErrorKind::NotFound => "a file can't be made in this folder".to_owned(),
+        std::io::ErrorKind::NotFound => "a file can't be created in this folder".to_owned(),
         _ => e.to_string(),
     })
 }
 
-/// Checks the file before SQLite opens it: it must be missing, empty, or a possible notebook. SQLite takes a device
+/// Checks the file before SQLite opens it: it must be missing, empty, or look like a notebook. SQLite takes a device
 /// for an empty file, waits for a pipe's writer, and merges another program's log into its file.
 fn check_file(path: &Path) -> Result<(), Error> {
     let foreign = |what| Err(Error::Foreign { path: path.to_owned(), what });

@@ -9,10 +9,10 @@ use std::sync::OnceLock;
 /// Version of the format that this program writes.
 pub const VERSION: i64 = 1;
 
-/// `iody` in ASCII.
+/// SQLite's `application_id` of a notebook: `iody` in ASCII.
 pub(crate) const APPLICATION_ID: i64 = 0x696F_6479;
 
-/// The tables of version 1.
+/// Statements that create the tables of version 1.
 const TABLES: &str = "
 CREATE TABLE runs (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -168,7 +168,7 @@ pub(crate) fn altered(db: &Connection) -> rusqlite::Result<Option<String>> {
 
 fn difference(found: &Shape, expected: &Shape) -> Option<String> {
     if found.kind != expected.kind {
-        return Some(format!("is a {}, and must be a {}", found.kind, expected.kind));
+        return Some(format!("is a {}, but must be a {}", found.kind, expected.kind));
     }
     for (at, expected) in expected.columns.iter().enumerate() {
         match found.columns.get(at) {

@@ -11,18 +11,19 @@ use rusqlite::limits::Limit;
 
 /// Largest text or blob in a row, bytes.
 pub(crate) const VALUE_BYTES_MAX: i32 = 8 << 20;
-/// Steps of SQLite's virtual machine that a reader may take for a file of any size: a second or two.
+/// Steps of SQLite's virtual machine that a reader may take, whatever the file's size: a second or two.
 const STEPS_MIN: u64 = 100_000_000;
-/// Further steps per byte of the file. Reading a row takes some tens of steps, and no row is shorter than a byte.
+/// Additional steps that a reader may take per byte of the file. Reading a row takes some tens of steps, and no row is
+/// shorter than a byte.
 const STEPS_PER_BYTE: u64 = 50;
-/// Upper bound of the file size in that calculation, because a sparse file can have any size.
+/// File size, in bytes, above which the limit on steps does not grow, because a sparse file can have any size.
 const SIZED_BYTES_MAX: u64 = 16 << 30;
-/// Steps between two checks of the limit.
+/// Steps between two checks of the limit on steps.
 const STEPS_PER_CHECK: u64 = 10_000;
-/// Characters of a foreign text quoted in an error.
+/// Maximum number of characters that an error quotes of a text in the file.
 pub(crate) const QUOTE_CHARS: usize = 60;
 
-/// Disables everything that a schema could execute.
+/// Disables everything that could execute in a file's schema, such as views and triggers.
 pub(crate) fn harden(db: &Connection) -> rusqlite::Result<()> {
     for (config, on) in [
         (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),

@@ -9,19 +9,19 @@ use rusqlite::Row;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use std::borrow::Cow;
 
-/// Most operations of a run, and upper bound of any other count: 104 days at 10^9 per second.
+/// Maximum number of operations of a run, and maximum of any other count: 104 days at 10^9 per second.
 pub(crate) const COUNT_MAX: u64 = 1 << 53;
-/// Most bytes that a run moves: an exbibyte.
+/// Maximum number of bytes that a run moves: an exbibyte.
 pub(crate) const BYTES_MAX: u64 = 1 << 60;
-/// Longest time, ns: 36 years.
+/// Maximum of any time, ns: 36 years.
 pub(crate) const TIME_NS_MAX: u64 = 1 << 60;
-/// Upper bound of the summed times of operations in flight at an edge of the window, ns.
+/// Maximum of the summed times of the operations that are in flight when the window starts or ends, ns.
 const CARRIED_NS_MAX: u128 = 1 << 100;
-/// Most cells of a run that a reader accepts.
+/// Maximum number of cells of a run that a reader accepts.
 pub(crate) const CELLS_MAX: usize = 100_000;
-/// Most targets, and most workloads, of a run.
+/// Maximum number of targets, and of workloads, of a run.
 pub(crate) const PARTS_MAX: usize = 10_000;
-/// Most runs of a notebook.
+/// Maximum number of runs in a notebook.
 pub(crate) const RUNS_MAX: usize = 1_000_000;
 
 /// Reads a whole number from 0 to `most`.
@@ -35,13 +35,13 @@ pub(crate) fn number(
     Ok(match value.as_i64() {
         Ok(n) if u64::try_from(n).is_ok_and(|n| n <= most) => Ok(n as u64),
         Ok(n) => Err(format!(
-            "`{column}` of a row of `{table}` is {n}, and must be a whole number from 0 to {most}"
+            "`{column}` of a row of `{table}` is {n}, but must be a whole number from 0 to {most}"
         )),
         Err(_) => Err(not_a(table, column, "a whole number", value.data_type())),
     })
 }
 
-/// Message about a value of another type than its column's.
+/// Describes a value whose type is not that of its column.
 pub(crate) fn not_a(
     table: &str,
     column: &str,
@@ -49,7 +49,7 @@ pub(crate) fn not_a(
     found: rusqlite::types::Type,
 ) -> Damage {
     let found = format!("{found}").to_ascii_lowercase();
-    format!("`{column}` of a row of `{table}` is of type {found}, and must be {expected}")
+    format!("`{column}` of a row of `{table}` is of type {found}, but must be {expected}")
 }
 
 /// Whether a run can have begun or ended at this time: from 1970 on, and in ns within 63 bits.
@@ -71,17 +71,18 @@ pub(crate) struct JsonScan {
 /// Memory of a cell without its texts and lists, bytes. The second term is for the few maps with fixed keys.
 pub(crate) const CELL_BYTES: u64 = size_of::<Cell>() as u64 + 512;
 
-/// Key of the cell's one map with free keys.
+/// Key of the only map in a cell whose keys are not fixed.
 const FREE_KEYS: &str = "facts";
 /// Key of a list that is always empty in a cell's text: the series has a table of its own.
 const SERIES: &str = "series";
 /// Keys whose values may be any 64 bits: a seed, or the stamp of content.
 const ANY_64_BITS: [&str; 2] = ["seed", "stamp"];
-/// Keys of 128-bit sums. The reader does not add them up; [`cell`] limits those that are subtracted.
+/// Keys of 128-bit sums, which may exceed the range of other numbers. The reader does not add them up; [`cell`] limits
+/// those that are subtracted.
 const SUMS: [&str; 4] = ["outstanding_area_ns", "carried_in_ns", "carried_out_ns", "span_sum_ns"];
 
 impl JsonScan {
-    /// Scans a text of JSON.
+    /// Scans a JSON text.
     pub(crate) fn at(text: &str) -> serde_json::Result<Self> {
         let mut scan = Self::default();
         let mut json = serde_json::Deserializer::from_str(text);
@@ -108,7 +109,7 @@ impl JsonScan {
 enum Place {
     /// A field of a structure, or the whole text.
     Field,
-    /// A field of a map with free keys.
+    /// A field of a map whose keys are not fixed.
     Free,
     /// An item of a list. A growing list has capacity for up to twice its items.
     Item,
@@ -126,7 +127,7 @@ struct Part<'a> {
 struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
 impl Part<'_> {
-    /// Counts the memory of the value itself: as a `Value`, and as an item of a cell's list.
+    /// Adds the memory of the value itself: as a `Value`, and as an item of a list in a cell.
     fn count(&mut self, value_bytes: u64, item_bytes: u64) {
         self.scan.value_bytes += 32 + value_bytes;
         if self.place == Place::Item {
@@ -221,7 +222,7 @@ pub(crate) fn cell(cell: &Cell) -> Result<(), Damage> {
     let times = [("window_ns", cell.window_ns), ("interval_ns", cell.interval_ns)];
     for (name, ns) in times {
         if ns > TIME_NS_MAX {
-            return Err(format!("a cell's `{name}` is {ns}, and must be at most {TIME_NS_MAX}"));
+            return Err(format!("a cell's `{name}` is {ns}, but must be at most {TIME_NS_MAX}"));
         }
     }
     if cell.interval_ns == 0 && !cell.series.is_empty() {
@@ -246,7 +247,7 @@ pub(crate) fn cell(cell: &Cell) -> Result<(), Damage> {
     Ok(())
 }
 
-/// Sums over a run's cells, which must fit 64 bits, and the memory that the cells take.
+/// Sums over a run's cells, each of which must stay within a limit.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Totals {
     ops: u64,
@@ -255,7 +256,7 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    /// Adds a cell.
+    /// Adds a cell to the sums. Fails if a sum exceeds its limit.
     pub(crate) fn add(&mut self, cell: &Cell) -> Result<(), Damage> {
         self.window_ns = self.window_ns.saturating_add(cell.window_ns);
         for interval in &cell.series {
@@ -278,7 +279,7 @@ impl Totals {
             ("ns of measured time", self.window_ns, TIME_NS_MAX),
         ] {
             if sum > most {
-                return Err(format!("its cells add up to {sum} {what}, and the limit is {most}"));
+                return Err(format!("its cells add up to {sum} {what}, but the limit is {most}"));
             }
         }
         Ok(())

@@ -168,7 +168,8 @@ impl RunWriter {
 }
 
 impl Drop for RunWriter {
-    /// After a panic or an early return the process may continue, but the run does not.
+    /// Marks a run that was not finished as crashed: after a panic or an early return the process may continue, but the
+    /// run does not.
     fn drop(&mut self) {
         if !self.ended {
             let _ = self
@@ -239,7 +240,7 @@ pub(crate) fn insert_run(
     Ok(run)
 }
 
-/// Makes this process the run's writer; returns the run's row number.
+/// Makes this process the run's writer, and removes the cells after the first `keep`; returns the run's row number.
 fn take_up(db: &mut Connection, id: &str, keep: usize) -> rusqlite::Result<i64> {
     let writer = Writer::this();
     let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;

@@ -117,8 +117,8 @@ fn what_was_written_is_read_of_the_health() {
     assert_eq!(target.writes_seen(), Some(&json!({"file": 1})));
 }
 
-/// The notes of the runs before one, the latest first: of their first cells, and without graver verdicts. A cell that can't
-/// be read is passed over.
+/// The notes of earlier runs come from their first cells, the latest first, without more severe verdicts. A cell that
+/// can't be read is skipped.
 #[test]
 fn notes_of_earlier_runs() {
     let dir = tempfile::tempdir().unwrap();

@@ -127,8 +127,8 @@ fn version_1_opens() {
     assert_eq!(notebook.list().unwrap().len(), 3);
 }
 
-/// Creates the fixture anew. Ids, times and the writer that is gone are set by hand, and the pages are small,
-/// so that the file has few bytes.
+/// Creates the fixture anew. Ids, times and the dead writer are set by hand, and the pages are small, so that the file
+/// has few bytes.
 #[test]
 #[ignore = "writes the fixture of a new format: run it with IODYNO_WRITE_FIXTURE=1"]
 fn make_the_fixture() {

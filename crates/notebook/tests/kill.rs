@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 const KILLS: u64 = 30;
 const INTERVALS: usize = 5;
 const INTERVAL_NS: u64 = 250_000_000;
-/// Set for the child: the notebook that it writes to.
+/// Environment variable of the child: the notebook that it writes to.
 const PATH_VARIABLE: &str = "IODYNO_TEST_KILLED_NOTEBOOK";
 
 /// The announcement of cell `index`.

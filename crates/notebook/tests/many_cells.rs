@@ -41,7 +41,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// A cell as it is measured on a disk: its text has 3 KB.
+/// A cell as measured on a disk, with a text of 3 KB.
 fn measured(intervals: usize) -> Cell {
     let words = |n: usize| "what a check found and what it means ".repeat(n);
     let mut interval = Interval::default();
@@ -84,7 +84,7 @@ fn measured(intervals: usize) -> Cell {
     }
 }
 
-/// A notebook with a run of this many cells, each as this one.
+/// A notebook with a run that consists of `count` copies of a cell.
 fn with_cells(path: &Path, cell: &Cell, count: usize) -> Notebook {
     let notebook = Notebook::open(path).unwrap();
     let mut writer = notebook.begin(&RunHead::default()).unwrap();
@@ -131,7 +131,7 @@ fn as_many_cells_as_may_be_planned_are_read() {
     assert!(most < HEAP_BYTES_MAX, "{} MiB", most >> 20);
 }
 
-/// Where even one interval a cell is too much, the reader reports it, and took no more memory to find out.
+/// If even one interval per cell is too much, the reader reports that, without taking more memory than allowed.
 #[test]
 fn more_cells_than_fit_are_not_read() {
     let _alone = ALONE.lock().unwrap();

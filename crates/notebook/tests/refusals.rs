@@ -117,7 +117,7 @@ fn runs_are_named_by_id_prefix_or_last() {
     assert_eq!(seeds, ["aaaa000000", "aaab000000", "b000000000"], "oldest first");
 }
 
-/// A panic or an error between begin and finish, in a process that goes on.
+/// A panic or an error between begin and finish leaves a crashed run, though the process continues.
 #[test]
 fn a_dropped_writer_leaves_a_crashed_run() {
     let dir = tempfile::tempdir().unwrap();
@@ -133,7 +133,7 @@ fn a_dropped_writer_leaves_a_crashed_run() {
     assert_eq!((run.cells[0].ended, run.cells[0].window_ns), (Ended::Crashed, 2000));
 }
 
-/// Damage from outside is named, and causes no panic.
+/// The error names damage done from outside, and reading does not panic.
 #[test]
 fn damage_in_a_run_is_reported() {
     let dir = tempfile::tempdir().unwrap();
@@ -174,8 +174,8 @@ fn damage_in_a_run_is_reported() {
     }
 }
 
-/// A table that is not the one that iodyno creates, in a file that is marked as a notebook: nothing in it is
-/// evaluated, and the error names the table.
+/// If a table differs from iodyno's in a file that is marked as a notebook, nothing in it is evaluated, and the error
+/// names the table.
 #[test]
 fn a_foreign_schema_is_refused() {
     let dir = tempfile::tempdir().unwrap();
@@ -221,7 +221,7 @@ fn a_trigger_does_not_run() {
     assert_eq!(notebook.list().unwrap().len(), 2);
 }
 
-/// Blobs of a few bytes that each unfold to all buckets: neighbours are merged until the run fits.
+/// If short blobs decode to histograms with all buckets, neighbouring intervals are merged until the run fits.
 #[test]
 fn a_series_that_unfolds_is_merged() {
     let dir = tempfile::tempdir().unwrap();
@@ -246,7 +246,7 @@ fn a_series_that_unfolds_is_merged() {
     assert_eq!(read.total(), cell.total());
 }
 
-/// A value that is too large for a row is refused when it is written, and the file is not called altered.
+/// A value that is too large for a row is refused when it is written, without an error about an altered file.
 #[test]
 fn a_value_that_is_too_large_is_not_written() {
     let dir = tempfile::tempdir().unwrap();
@@ -255,7 +255,7 @@ fn a_value_that_is_too_large_is_not_written() {
     let head = RunHead { command: vec!["x".repeat(9 << 20)], ..RunHead::default() };
     let error = notebook.begin(&head).unwrap_err();
     assert!(matches!(error, Error::TooBig { .. }), "{error:?}");
-    assert!(error.to_string().contains("store a value of more than 8 MiB, and beginning a run"));
+    assert!(error.to_string().contains("store a value of more than 8 MiB, but beginning a run"));
     assert!(notebook.list().unwrap().is_empty());
     // Such a value in a file differs from what this program writes.
     notebook.begin(&RunHead::default()).unwrap().finish(&Outcome::Finished, &[]).unwrap();

@@ -299,8 +299,8 @@ proptest! {
         }
     }
 
-    /// Workers deliver their shares of the same intervals apart, late and in any order; some
-    /// intervals have nothing in them.
+    /// Workers deliver their shares of the same intervals separately, late and in any order; some
+    /// intervals are empty.
     #[test]
     fn late_shares_merge(shares in vec((0_usize..5, interval()), 1..8)) {
         let dir = tempfile::tempdir().unwrap();

@@ -3,12 +3,12 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// State shared by the two threads of a rank.
+/// Progress of all ranks, shared by the two threads of a rank.
 #[derive(Clone, Debug)]
 pub(crate) struct Board {
     /// Latest report by rank; empty if none.
     said: Arc<[Mutex<Vec<u8>>]>,
-    /// At rank 0: number of jobs of the batch handed out.
+    /// At rank 0: number of jobs of the current batch that were handed out.
     handed_out: Arc<AtomicU64>,
 }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Round trips to each rank. The shortest counts, since it was delayed least.
+/// Number of round trips to each rank. The shortest counts, since it was delayed least.
 pub(crate) const ROUND_TRIPS: u32 = 40;
 
 /// Offset of a rank's CLOCK_MONOTONIC from rank 0's, with its error bound.
@@ -14,7 +14,8 @@ pub struct ClockOffset {
     pub bound_ns: u64,
 }
 
-/// A round trip: sent and received by rank 0's clock, answered by the other rank's.
+/// Times of a round trip: request sent and answer received by rank 0's clock, answered by the other
+/// rank's.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::struct_field_names, reason = "units stand last")]
 pub(crate) struct RoundTrip {
@@ -40,7 +41,7 @@ impl ClockOffset {
     }
 }
 
-/// Present CLOCK_MONOTONIC, ns.
+/// Present time of CLOCK_MONOTONIC, ns.
 pub(crate) fn monotonic_ns() -> u64 {
     let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `t` is a valid timespec; the call writes it and keeps no pointer.

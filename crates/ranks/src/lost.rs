@@ -19,7 +19,7 @@ impl Default for Timing {
 /// A rank that fell silent, or ended before the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lost {
-    /// Number of the rank.
+    /// Number of the lost rank.
     pub rank: u32,
     /// Duration of the silence when the rank was given up; 0 if it ended.
     pub silent: Duration,

@@ -21,7 +21,7 @@ const START_RANK_NS: u64 = 500_000;
 /// Interval at which [`Ranks::share_out`] reports its progress.
 const BEGUN_EVERY: Duration = Duration::from_millis(200);
 
-/// Host of a rank.
+/// The host that a rank runs on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Host {
     /// Host name.
@@ -87,7 +87,7 @@ impl Ranks {
         Self { rank: 0, hosts, link: None, batches: AtomicU64::new(0), board }
     }
 
-    /// Rank `rank` of `size`, and the arguments of its server thread. `stop` is set when a rank is lost.
+    /// Makes rank `rank` of `size`, and the arguments for its server thread. `stop` is set when a rank is lost.
     pub fn connected(
         rank: u32,
         size: u32,
@@ -198,7 +198,7 @@ impl Ranks {
             }
             return Ok(copied(value));
         }
-        let mut link = self.link().expect("only a connected rank is not the first");
+        let mut link = self.link().expect("a rank other than the first is connected");
         link.value(0)
     }
 
@@ -258,7 +258,8 @@ impl Ranks {
         Ok(clocks.first().map(start))
     }
 
-    /// Reports this rank's progress in any form. Rank 0 gets only the latest report, within half a second.
+    /// Reports this rank's progress, as a value of any type. Within half a second rank 0 has the latest report; earlier
+    /// ones are lost.
     pub fn say<T: Serialize>(&self, progress: &T) {
         self.board.write(self.rank, encoded(progress));
     }
@@ -269,10 +270,10 @@ impl Ranks {
         (0..self.size()).map(|rank| of(rank).map(|words| decoded(&words))).collect()
     }
 
-    /// Executes all jobs, each at some rank: rank 0 hands them out in order, one at a time to each of `threads` threads
-    /// per rank. Returns their results at all ranks; `None` for jobs not begun because an earlier one failed. All ranks
-    /// call it with the same jobs. `for_others` reduces a result to the part that ranks other than rank 0 need. At rank
-    /// 0, `begun` gets the number of jobs begun by all ranks, several times per second.
+    /// Executes all jobs, each at one of the ranks: rank 0 hands them out in order, one at a time to each of `threads`
+    /// threads per rank. Returns their results at all ranks; `None` for jobs not begun because an earlier one failed.
+    /// All ranks call it with the same jobs. `for_others` reduces a result to the part that ranks other than rank 0
+    /// need. At rank 0, `begun` gets the number of jobs begun by all ranks, several times per second.
     ///
     /// # Errors
     /// A rank is lost.
@@ -361,14 +362,14 @@ impl Ranks {
         self.of_first(None)
     }
 
-    /// Tells the server thread whether the rank measures; it then sleeps longer.
+    /// Tells the server thread whether the rank is measuring. While it is, the server thread sleeps longer.
     pub fn measures(&self, measures: bool) {
         if let Some(link) = self.link() {
             let _ = link.commands.send(Command::Quiet(measures));
         }
     }
 
-    /// The lost rank, if any.
+    /// The rank that was lost, if any.
     pub fn lost(&self) -> Option<Lost> {
         let mut link = self.link()?;
         while let Ok(event) = link.events.try_recv() {
@@ -455,7 +456,7 @@ impl Link {
         Ok(decoded(&bytes?))
     }
 
-    /// Index of the next job of a batch.
+    /// Claims the next job of a batch. Returns its index.
     fn claim(&mut self, batch: u64) -> Result<u64, Lost> {
         let _ = self.commands.send(Command::Claim(batch));
         self.wait(|link| link.claimed.pop_front())

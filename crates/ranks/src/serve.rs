@@ -57,7 +57,7 @@ pub(crate) enum Command {
     Send(u32, Vec<u8>),
     /// At rank 0: measure the offset of every rank's clock.
     MeasureClocks,
-    /// The rank begins or ends measuring.
+    /// The rank begins (true) or ends (false) measuring.
     Quiet(bool),
     /// Claim a job of a batch from rank 0.
     Claim(u64),
@@ -258,7 +258,7 @@ impl<'a> Serving<'a> {
         }
     }
 
-    /// Index of the next job of a batch; beyond all jobs if the batch is over.
+    /// Hands out the next job of a batch. Returns its index, which is beyond all jobs if the batch is over.
     fn hand_out(&mut self, batch: u64) -> u64 {
         if batch < self.batch.0 {
             return u64::MAX;

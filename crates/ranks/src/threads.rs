@@ -3,7 +3,7 @@
 use crate::serve::Transport;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// Transport of one rank.
+/// Transport of a rank that is a thread of this process.
 #[derive(Debug)]
 pub struct InThreads {
     rank: u32,

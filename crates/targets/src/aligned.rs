@@ -1,9 +1,9 @@
-//! A byte buffer that starts on a page border, as O_DIRECT requires. Safe: it over-allocates and exposes the
-//! aligned part.
+//! A byte buffer that starts at a page boundary, as O_DIRECT requires. Needs no unsafe code: it allocates more than
+//! requested and exposes the aligned part.
 
 use core::ops::{Deref, DerefMut};
 
-/// Enough for every alignment that a kernel requires: a page of the largest page size.
+/// Alignment of a buffer, bytes: the largest page size of any kernel, which satisfies O_DIRECT everywhere.
 pub(crate) const BUFFER_ALIGN_BYTES: usize = 64 * 1024;
 
 /// `len` bytes at an address that is a multiple of [`BUFFER_ALIGN_BYTES`].

@@ -1,14 +1,14 @@
 //! Blank check: does a target hold only blank space and content that iodyno itself wrote and can prove?
 //!
-//! Space is blank where a sector is all zeroes, or all ones as in erased flash. A sector is iodyno's if it begins with
-//! the mark of its random content ([`iodyno_units::mark`]), with the header of verifiable content for this very offset,
-//! or with the pattern of a purge's proof. Such a header or pattern covers 4 KiB. All other content is data, whether or
-//! not a signature names it.
+//! A sector is blank if it is all zeroes, or all ones as in erased flash. A sector is iodyno's if it begins with the
+//! mark of its random content ([`iodyno_units::mark`]), with the header of verifiable content for this very offset, or
+//! with the pattern of a purge's test block. Such a header or pattern covers 4 KiB. All other content is data, whether
+//! or not its format is known.
 //!
 //! A small target is read whole. A larger one is sampled: both ends, the usual offsets of backup superblocks, and one
-//! random 64 KiB window in each of N equal parts of the range, in one or several passes as time allows. Data in a run
-//! of at least two parts is always found. If a share *f* of all 64 KiB windows holds data, *n* windows miss it with a
-//! probability of (1 − f)ⁿ.
+//! random 64 KiB window in each of N equal parts of the range, in one or several passes as time allows. A contiguous
+//! run of data over at least two parts is always found. If a share *f* of all 64 KiB windows holds data, *n* windows
+//! miss it with a probability of (1 − f)ⁿ.
 
 use std::fmt::Write as _;
 use std::io;
@@ -23,22 +23,22 @@ use crate::aligned::AlignedBuf;
 
 /// The first bytes of verifiable content; its version follows as a digit, then the offset.
 const VERIFIABLE: &[u8; 7] = b"iodynoV";
-/// The first bytes of a block of a purge's proof.
+/// First bytes of a test block, which a purge writes to verify itself.
 pub(crate) const PURGE_PROOF: &[u8; 16] = b"iodyno purge 001";
 
-/// Unit of judgement.
+/// Unit that is judged to be blank, iodyno's own or foreign.
 const SECTOR_BYTES: usize = MARKED_BYTES;
-/// Bytes that one header of verifiable content, or one of a purge's proof, covers at most.
+/// Maximum length of iodyno's own content after one header: of verifiable content, or of a purge's test block.
 const HEADED_BYTES: usize = 4096;
-/// Length of a random window. Windows begin at multiples of it, which is a multiple of every logical block size.
+/// Length of a random window. Windows begin at multiples of this length, so at multiples of every logical block size.
 const WINDOW_BYTES: u64 = 64 << 10;
-/// Length of one read of a contiguous stretch.
+/// Length of one read, where a range is read in full.
 const STRIDE_BYTES: u64 = 1 << 20;
 /// A target of at most this size is read whole.
 const WHOLE_BYTES: u64 = 64 << 20;
-/// Length of the stretch that is read at either end.
+/// Length of the range that is read in full at each end of the target.
 const END_BYTES: u64 = 4 << 20;
-/// Bytes of the first foreign data that are shown.
+/// Number of bytes of foreign data that a message shows.
 const SHOWN_BYTES: usize = 16;
 
 const MIB: u64 = 1 << 20;
@@ -65,50 +65,50 @@ const BACKUPS: [u64; 15] = [
 /// Extent and time limits of a sampling.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Depth {
-    /// Equal parts of the range; a pass reads one window from each.
+    /// Number of equal parts of the range; each pass reads one window from each part.
     pub(crate) parts: u64,
-    /// Maximum number of passes.
+    /// Maximum number of passes over all parts.
     pub(crate) passes: u64,
-    /// No further pass begins after this time.
+    /// Time after which no further pass begins.
     pub(crate) enough: Duration,
-    /// Time limit for either end, and for the random windows. A slower target can't be sampled.
+    /// Time limit for each end, and for the windows between. Sampling a slower target fails.
     pub(crate) at_most: Duration,
 }
 
 impl Depth {
-    /// Sampling of a local target before any decision. Takes 1 to 2 s on a hard disk.
+    /// Limits for inspecting a local target, which takes 1 to 2 s on a hard disk.
     pub(crate) const FULL: Self = Self {
         parts: 256,
         passes: 4,
         enough: Duration::from_millis(400),
         at_most: Duration::from_secs(8),
     };
-    /// Sampling of an NBD export over a network.
+    /// Limits for inspecting an NBD export, perhaps over a network.
     pub(crate) const REMOTE: Self = Self {
         parts: 64,
         passes: 4,
         enough: Duration::from_millis(200),
         at_most: Duration::from_secs(10),
     };
-    /// Repeated sampling through the descriptor that will be written.
+    /// Limits for the second sampling, through the descriptor that will be used for writing.
     pub(crate) const AGAIN: Self =
         Self { parts: 32, passes: 1, enough: Duration::ZERO, at_most: Duration::from_secs(4) };
 }
 
-/// The result of sampling.
+/// What a sampling of a target read and found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sampled {
-    /// Bytes read.
+    /// Bytes read from the target, in all.
     pub looked_bytes: u64,
-    /// Number of windows and stretches read.
+    /// Number of positions read, each a contiguous range.
     pub places: u64,
-    /// Places with iodyno's content and otherwise only blank space.
+    /// Number of positions with iodyno's own content and no foreign data.
     pub own: u64,
-    /// Places with foreign data.
+    /// Number of positions with foreign data.
     pub foreign: u64,
-    /// First foreign data that was found.
+    /// Foreign data found at the lowest offset; `None` if there was none.
     pub first_foreign: Option<Foreign>,
-    /// The whole target was read.
+    /// True if the whole target was read; false if samples of it were.
     pub whole: bool,
 }
 
@@ -117,12 +117,12 @@ pub struct Sampled {
 pub struct Foreign {
     /// Offset in the target.
     pub offset_bytes: u64,
-    /// First bytes, hexadecimal.
+    /// First bytes of the data, as in `4d 5a 90 00`.
     pub hex: String,
 }
 
 impl Sampled {
-    /// The extent of the sampling, for a sentence.
+    /// Describes how much was read, as a clause for messages.
     pub fn scope(&self) -> String {
         if self.whole {
             "the whole target was read".to_owned()
@@ -136,7 +136,7 @@ impl Sampled {
         let first = self.first_foreign.as_ref()?;
         let mut text = format!(
             "{} of {} positions that were read hold data that iodyno did not write, the first at \
-             byte {} (which begins with {}",
+             byte {} (beginning with {}",
             self.foreign, self.places, first.offset_bytes, first.hex
         );
         if let Some(readable) = readable(&first.hex) {
@@ -147,7 +147,7 @@ impl Sampled {
     }
 }
 
-/// Decodes hexadecimal bytes as text, if at least four characters of ASCII lead.
+/// Decodes hexadecimal bytes as text; `None` unless they begin with at least four printable ASCII characters.
 fn readable(hex: &str) -> Option<String> {
     let bytes = hex.split(' ').filter_map(|byte| u8::from_str_radix(byte, 16).ok());
     let text: String = bytes
@@ -164,7 +164,7 @@ enum Sector {
     Foreign,
 }
 
-/// Bytes of iodyno's content from this sector on, judged by the sector's beginning.
+/// Number of bytes from this sector on that are iodyno's content, judged by the sector's first bytes; 0 if none.
 fn own_bytes(sector: &[u8], offset_bytes: u64) -> usize {
     let is_verifiable = sector.starts_with(VERIFIABLE)
         && sector.get(7).is_some_and(u8::is_ascii_digit)
@@ -187,8 +187,8 @@ fn is_blank(sector: &[u8]) -> bool {
     }
 }
 
-/// Judges the bytes from `from` on; returns the offset of the first foreign sector as well. The bytes before `from`
-/// show which of iodyno's pieces reach into the range.
+/// Judges the bytes from index `from` on; also returns the index of the first foreign sector. The bytes before `from`
+/// are searched only for headers of content that extends beyond `from`.
 fn judge(bytes: &[u8], offset_bytes: u64, from: usize) -> (Sector, usize) {
     let mut verdict = Sector::Blank;
     let mut own_until = 0;
@@ -212,7 +212,7 @@ fn judge(bytes: &[u8], offset_bytes: u64, from: usize) -> (Sector, usize) {
 /// Reads windows and counts their content.
 struct Sampler<'a> {
     read: &'a mut dyn FnMut(u64, &mut [u8]) -> io::Result<()>,
-    /// Holds a window and the bytes before it.
+    /// Holds a window, and the 64 KiB before it.
     buffer: AlignedBuf,
     found: Sampled,
 }
@@ -227,7 +227,7 @@ impl Sampler<'_> {
         let (mut sector, mut from) = judge(&self.buffer[lead..len], at_bytes, 0);
         from += lead;
         if sector == Sector::Foreign && from - lead < HEADED_BYTES && at_bytes >= WINDOW_BYTES {
-            // The sector may belong to a piece that begins before the window.
+            // The sector may be covered by a header before the window.
             (self.read)(at_bytes - WINDOW_BYTES, &mut self.buffer[..lead])?;
             (sector, from) = judge(&self.buffer[..len], at_bytes - WINDOW_BYTES, lead);
         }

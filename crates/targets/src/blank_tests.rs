@@ -119,7 +119,7 @@ fn findings_are_printed_as_clean_text() {
     assert_eq!(
         found.findings().unwrap(),
         "1 of 16 positions that were read hold data that iodyno did not write, the first at byte \
-         4096 (which begins with 53 51 4c 69 74 65 20 66 6f 72 6d 61 74 20 33 00, \"SQLite format 3\")"
+         4096 (beginning with 53 51 4c 69 74 65 20 66 6f 72 6d 61 74 20 33 00, \"SQLite format 3\")"
     );
     let escape = sampled(16 << 20, &[(0, b"abcd\x1b[31m".to_vec())], 1).findings().unwrap();
     assert!(escape.ends_with("\"abcd\")") && !escape.contains('\x1b'), "{escape}");
@@ -178,8 +178,8 @@ proptest! {
         prop_assert!(beside <= 8 + BACKUPS.len() + 3, "{beside}");
     }
 
-    /// A share f of windows with data is missed by n windows with (1 − f)ⁿ: for 2 % in 1 GiB and 256
-    /// windows or more, less than 1 in 150.
+    /// If a share f of all windows holds data, n sampled windows miss it with a probability of (1 − f)ⁿ: for 2 % in 1
+    /// GiB and 256 windows or more, less than 1 in 150.
     #[test]
     fn scattered_data_is_found(seed: u64) {
         let mut missed = 0;

@@ -1,8 +1,8 @@
 //! Conditions that may change during a measurement: settings, counters and sensors of the machine and of a device. They
 //! are read before and after a cell; two readings give the difference.
 //!
-//! Only values that cost a few reads of `/proc` and `/sys`; values that need commands to a device are in
-//! [`health`](crate::health()).
+//! Limited to values that take a few reads of `/proc` and `/sys`; [`health`](crate::health()) has those that need
+//! commands to a device.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,14 @@ use crate::inspect::{BlockDevice, Inspection};
 use crate::machine::{governors, turbo};
 use crate::sysroot::{DevNo, SysRoot};
 
-/// The machine at one instant.
+/// Settings and counters of the machine at one instant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MachineState {
     /// Frequency governors in use, joined by commas.
     pub governor: Option<String>,
     /// Turbo or boost is on.
     pub turbo: Option<bool>,
-    /// Clock source of the kernel.
+    /// The kernel's clock source in use, such as `tsc`.
     pub clock_source: Option<String>,
     /// Thermal throttling events of all processors since boot.
     pub throttles: Option<u64>,
@@ -45,7 +45,7 @@ impl MachineState {
         }
     }
 
-    /// Settings that differ from before, in words.
+    /// Settings that changed since `before`, as text such as `clock source: tsc, then hpet`.
     pub fn changed_since(&self, before: &Self) -> Vec<String> {
         let word = |turbo: Option<bool>| turbo.map(|on| if on { "on" } else { "off" }.to_owned());
         let settings = [
@@ -57,13 +57,14 @@ impl MachineState {
     }
 }
 
-/// A setting that is known before and after, and differs.
+/// Describes a setting's change; `None` if it is the same, or unknown before or after.
 fn changed(what: &str, before: Option<String>, after: Option<String>) -> Option<String> {
     let (before, after) = (before?, after?);
     (before != after).then(|| format!("{what}: {before}, then {after}"))
 }
 
-/// Sums the counts of cores and packages. Siblings of a core report the same event.
+/// Sums the counts of cores and packages. CPUs of one core or package report the same event, so it counts several
+/// times.
 fn throttles(root: &SysRoot) -> Option<u64> {
     let base = "sys/devices/system/cpu";
     let mut sum = None;
@@ -92,14 +93,14 @@ fn cpu_waited_us(root: &SysRoot) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix("some ")?.rsplit_once("total=")?.1.parse().ok())
 }
 
-/// Field 12 of the process's `stat`. Field 2 is the process's name, which may hold blanks and brackets.
+/// Reads field 12 of the process's `stat`. Field 2 is the process's name, which may hold blanks and brackets.
 fn major_faults(root: &SysRoot) -> Option<u64> {
     let text = root.read("proc/self/stat")?;
     let (_, rest) = text.rsplit_once(')')?;
     rest.split_whitespace().nth(9)?.parse().ok()
 }
 
-/// A device at one instant.
+/// Attributes and interrupts of a device at one instant.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceState {
     /// The device's attributes in sysfs.
@@ -122,7 +123,7 @@ impl DeviceState {
         Some(Self { interrupts: interrupts_of(&interrupts, &names), device })
     }
 
-    /// Settings that differ from before, in words.
+    /// Settings that changed since `before`, as text such as `clock source: tsc, then hpet`.
     pub fn changed_since(&self, before: &Self) -> Vec<String> {
         let (now, then) = (settings(&self.device), settings(&before.device));
         let name = &self.device.kernel_name;
@@ -145,7 +146,7 @@ impl DeviceState {
     }
 }
 
-/// Settings that a user may change, by name.
+/// Names and values of the settings that a user may change.
 fn settings(device: &BlockDevice) -> Vec<(&'static str, Option<String>)> {
     let number = |n: Option<u64>| n.map(|n| n.to_string());
     vec![
@@ -189,7 +190,7 @@ fn interrupts_of(text: &str, names: &[String]) -> Vec<u64> {
     sums
 }
 
-/// RAID sets below or above the target that are checking or rebuilding now, in words.
+/// RAID sets below or above the target that are checking or rebuilding now, each with its action: `md0: resync`.
 pub fn raid_at_work(root: &SysRoot, inspection: &Inspection) -> Vec<String> {
     let devices = inspection.device.iter().chain(&inspection.physical);
     let names: Vec<&str> = devices

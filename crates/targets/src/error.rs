@@ -1,4 +1,4 @@
-//! Errors between a target's name and its open descriptor, by kind: the command chooses its exit code from the kind.
+//! Errors from parsing a target's name to opening it. The kind of error determines the command's exit code.
 //!
 //! Every message names the problem, the object and the remedy. A [`Refusal`] is one reason not to write; a target can
 //! have several, and the message lists all. The `guard` module decides which refusals apply.
@@ -28,7 +28,7 @@ pub enum RefusalCode {
     PartitionTable,
     /// The target carries the signature of a file system, RAID set, volume manager or the like.
     Signature,
-    /// A run or a log's server has locked the file. Can't be lifted.
+    /// Another run or a message-log server has locked the file. Can't be lifted.
     Locked,
     /// Another process has the target open for writing.
     OpenElsewhere,
@@ -36,16 +36,16 @@ pub enum RefusalCode {
     ReadOnly,
     /// The target is a file that iodyno did not create.
     ForeignFile,
-    /// The target is a character device other than the harmless ones. Can't be lifted.
+    /// The target is a character device other than `/dev/null`, `/dev/zero` and `/dev/full`. Can't be lifted.
     CharDevice,
     /// The target is a directory, pipe or socket. Can't be lifted.
     NotStorage,
     /// The target could not be read, so its content is unknown.
     UnknownContent,
-    /// The target holds data that iodyno did not write, whether recognised or not. An export is refused even for
-    /// iodyno's own data, since its other clients can't be seen from here.
+    /// The target holds data that iodyno did not write, whether recognised or not. An NBD export is refused even for
+    /// iodyno's own data, since iodyno can't see its other clients.
     HoldsData,
-    /// A purge erases the whole target, so it must be named even if it seems empty.
+    /// A purge erases the whole target, so `--destroy` must name the target even if it seems empty.
     Purge,
 }
 
@@ -69,7 +69,7 @@ impl RefusalCode {
 /// A reason not to write to a target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
-    /// The kind of reason.
+    /// Kind of reason, stable for scripts.
     pub code: RefusalCode,
     /// The finding, as a full sentence.
     pub found: String,
@@ -86,14 +86,14 @@ impl fmt::Display for Refusal {
 /// A refused target: all the reasons, and the names that would have lifted them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusedTarget {
-    /// The target's name.
+    /// Name of the refused target.
     pub target: String,
     /// Every reason, the gravest first.
     pub refusals: Vec<Refusal>,
     /// Names that `--destroy` would have to give: kernel name, path, serial number. Empty when at least
     /// one of the refusals can't be lifted.
     pub confirmed_by: Vec<String>,
-    /// The names that `--destroy` gave; none is a name of this target.
+    /// Names that the user gave with `--destroy`; none of them is a name of this target.
     pub given: Vec<String>,
 }
 
@@ -133,45 +133,45 @@ impl fmt::Display for RefusedTarget {
 /// Reason why a target could not be named, inspected, opened or laid out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
-    /// The name is not valid.
+    /// The target's name is not valid.
     #[error("`{name}` is not a target: {problem}\n  help: {help}")]
     BadName {
-        /// The text as given.
+        /// Name as the user gave it.
         name: String,
-        /// The mistake.
+        /// What is wrong with the name, as a sentence.
         problem: String,
-        /// The correct form.
+        /// The correct form, as a sentence.
         help: String,
     },
     /// No file or device has this path.
     #[error("{path}: not found\n  help: {help}")]
     NotFound {
-        /// The path.
+        /// Path without a file or device.
         path: String,
-        /// The remedy.
+        /// What the user can do, as a sentence.
         help: String,
     },
-    /// Writing would destroy data, or can't work.
+    /// The guard refuses to write to the target: data would be lost, or the target can't be written.
     #[error("{0}")]
     Refused(Box<RefusedTarget>),
     /// No server answers, or its answer is not valid.
     #[error("{target}: {problem}\n  help: {help}")]
     Unreachable {
-        /// The target.
+        /// Name or path of the target.
         target: String,
-        /// The problem.
+        /// What is wrong, as a clause.
         problem: String,
-        /// The remedy.
+        /// What the user can do, as a sentence.
         help: String,
     },
     /// The operating system denies the operation.
     #[error("{path}: no permission to {op}\n  help: {help}")]
     Permission {
-        /// The operation, as a verb.
+        /// The operation that failed, such as `open it for writing`.
         op: String,
         /// Path of the file or device.
         path: String,
-        /// The missing right, as far as known.
+        /// How to get the permission, as a sentence.
         help: String,
     },
     /// There is less space than the target needs.
@@ -187,25 +187,25 @@ pub enum TargetError {
         wanted_bytes: u64,
         /// Bytes available.
         free_bytes: u64,
-        /// The remedy.
+        /// What the user can do, as a sentence.
         help: String,
     },
-    /// A failed system call without a kind of its own.
+    /// A failed system call that no other variant covers.
     #[error("{path}: could not {op}: {}", std::io::Error::from_raw_os_error(*.errno))]
     Io {
-        /// The operation, as a verb.
+        /// The operation that failed, such as `open it for writing`.
         op: String,
         /// Path of the file or device.
         path: String,
-        /// The `errno` value.
+        /// The system's error number.
         errno: i32,
     },
     /// The target does not support the request.
     #[error("{path}: {problem}\n  help: {help}")]
     Unsupported {
-        /// The target.
+        /// Name or path of the target.
         path: String,
-        /// The unsupported request.
+        /// What is not supported, as a clause.
         problem: String,
         /// A supported alternative.
         help: String,
@@ -213,21 +213,21 @@ pub enum TargetError {
     /// An output file, such as a report, can't or must not be written at this path.
     #[error("{path}: {problem}\n  help: {help}")]
     BadOutput {
-        /// The path.
+        /// Path of the output.
         path: String,
-        /// The problem.
+        /// What is wrong, as a clause.
         problem: String,
-        /// The remedy.
+        /// What the user can do, as a sentence.
         help: String,
     },
     /// The target is too small to be measured.
     #[error("{path}: a size of {} is too small to measure\n  help: {help}", human::size(*.have_bytes))]
     TooSmall {
-        /// Target name.
+        /// Name or path of the target.
         path: String,
-        /// Its size.
+        /// Size of the target, bytes.
         have_bytes: u64,
-        /// The remedy.
+        /// What the user can do, as a sentence.
         help: String,
     },
     /// The name led to another file or device when it was opened than when it was inspected.
@@ -236,9 +236,9 @@ pub enum TargetError {
          help: run `iodyno check` on the target, then try again"
     )]
     Changed {
-        /// The target.
+        /// Name or path of the target.
         path: String,
-        /// The change.
+        /// What changed, such as `another file or device took its name`.
         problem: String,
     },
     /// The caller stopped the lay-out; a partly written new file was removed.
@@ -266,7 +266,8 @@ impl TargetError {
         }
     }
 
-    /// Converts a failed system call: a missing file, a missing right, or any other error.
+    /// Converts the error of a system call: to `NotFound` without a file or device, `Permission` without the right,
+    /// else `Io`.
     pub(crate) fn from_errno(op: &str, path: &Path, errno: rustix::io::Errno) -> Self {
         use rustix::io::Errno;
         let path = path.display().to_string();

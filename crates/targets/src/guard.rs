@@ -1,9 +1,9 @@
 //! Decides whether a target may be written, and collects every reason why not.
 //!
 //! Nothing is destroyed by surprise. A block device is refused when it, a partition of it, its whole disk, or anything
-//! built on any of these is in use or holds data; a file, when iodyno did not create it. A refusal is lifted only by
-//! the target's own name ([`Confirm`]). Some can't be lifted: the system disk, mounted file systems and active swap
-//! space, exclusive holders, and targets that can't be written at all.
+//! built on any of these is in use or holds data. A file is refused when iodyno did not create it. A refusal is lifted
+//! only by the target's own name ([`Confirm`]). Some can't be lifted: the system disk, mounted file systems and active
+//! swap space, exclusive holders, and targets that can't be written at all.
 //!
 //! The content of a device, or of a file that iodyno made, is judged by its signatures and by samples
 //! ([`blank`](crate::blank)): only blank space and content that iodyno itself wrote may be overwritten.
@@ -36,7 +36,7 @@ pub(crate) use elsewhere::open_same;
 pub(crate) use erase::allow_purge;
 use in_use::Uses;
 
-/// The names given by `--destroy`.
+/// Names given with `--destroy`: targets that may be overwritten or purged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Confirm(pub Vec<String>);
 
@@ -74,7 +74,7 @@ fn check(inspection: &Inspection, root: &SysRoot, check_elsewhere: bool) -> Vec<
 /// record.
 ///
 /// # Errors
-/// [`TargetError::Refused`] with all refusals when no name fits, or when one can't be lifted.
+/// [`TargetError::Refused`] with all refusals if none of the names is the target's, or if a refusal can't be lifted.
 pub fn confirm(
     inspection: &Inspection,
     refusals: Vec<Refusal>,
@@ -117,7 +117,8 @@ pub fn with_log_kept(inspection: &Inspection, mut refusals: Vec<Refusal>) -> Vec
     refusals
 }
 
-/// Fails when a name from `--destroy` fits none of these targets: it is misspelt, or belongs to another run.
+/// Fails if a name from `--destroy` is not a name of any of the targets, since it may be misspelt or meant for another
+/// run.
 ///
 /// # Errors
 /// [`TargetError::BadName`].
@@ -128,9 +129,9 @@ pub fn check_confirmed(targets: &[&Inspection], confirm: &Confirm) -> Result<(),
         targets.iter().filter_map(|target| own_names(target).into_iter().next()).collect();
     Err(TargetError::BadName {
         name: given.clone(),
-        problem: "--destroy names none of the targets.".to_owned(),
+        problem: "--destroy must name a target of this run.".to_owned(),
         help: if names.is_empty() {
-            "leave --destroy out: no target of this run can be destroyed.".to_owned()
+            "leave --destroy out: this run has no target that needs it.".to_owned()
         } else {
             format!("the targets' names are: {}; or leave --destroy out.", names.join(", "))
         },
@@ -200,7 +201,7 @@ fn check_file(
         refusals.push(Refusal {
             code: RefusalCode::ReadOnly,
             found: format!("The file system at {place} is mounted read-only."),
-            mend: "Choose another place, or measure with --read-only.".to_owned(),
+            mend: "Choose another file system, or measure with --read-only.".to_owned(),
         });
     }
     if !inspection.exists {
@@ -214,7 +215,7 @@ fn check_file(
     uses.check_file(inspection, refusals);
 }
 
-/// A file may be written when its mark shows that iodyno created it, and its length still fits.
+/// Refuses a file unless its mark shows that iodyno created it, and its length still matches the mark.
 fn check_ownership(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
     let len_bytes = inspection.whole_bytes.unwrap_or(0);
     let found = match inspection.marker {
@@ -224,7 +225,7 @@ fn check_ownership(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
                 Some(findings) => format!(
                     "iodyno made this file, but another program has written to it since: {findings}."
                 ),
-                // A signature in it is a refusal of its own.
+                // A signature in the file is a refusal of its own.
                 None if inspection.sampled.is_some() || inspection.content.is_some() => return,
                 None => return unreadable(inspection, refusals),
             }
@@ -236,7 +237,7 @@ fn check_ownership(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
                  such as fio, from valuable data."
             .to_owned(),
     };
-    let new = "name a new file, with a size, and iodyno makes it";
+    let new = "name a new file and its size, and iodyno creates it";
     let (found, mend) = match inspection.size_bytes.filter(|bytes| *bytes > len_bytes) {
         Some(bytes) => (
             format!(
@@ -267,7 +268,7 @@ fn check_content(content: &Content, refusals: &mut Vec<Refusal>) {
     }
 }
 
-/// An export may be written when it is empty, according to its block status or to samples of it.
+/// Refuses an export unless it is empty, according to its block status or to samples of it.
 fn check_nbd(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
     if inspection.nbd.as_ref().is_some_and(|export| export.read_only) {
         refusals.push(Refusal {
@@ -310,7 +311,7 @@ fn check_capacity(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
     }
 }
 
-/// Refuses a target that can't be read: it may hold anything.
+/// Refuses a target whose content could not be read, since it may hold data.
 fn unreadable(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
     refusals.push(Refusal {
         code: RefusalCode::UnknownContent,
@@ -351,7 +352,7 @@ fn check_block(
         refusals.push(Refusal {
             code: RefusalCode::UnknownContent,
             found: "/sys does not show the device, so its partitions and the devices built on it are unknown.".to_owned(),
-            mend: "Run where /sys is mounted and shows the device.".to_owned(),
+            mend: "Run iodyno where /sys is mounted and shows the device.".to_owned(),
         });
         return;
     };

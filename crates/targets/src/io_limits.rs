@@ -6,7 +6,7 @@ use crate::machine::cgroup_folders;
 use crate::sysroot::{self, DevNo, SysRoot};
 use std::path::Path;
 
-/// One limit on a rate.
+/// A control group's limit on the rate of reads or writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IoLimit {
     /// File and device of the limit: `/sys/fs/cgroup/box/io.max, 8:0 riops`.
@@ -15,18 +15,18 @@ pub struct IoLimit {
     pub is_of_reads: bool,
     /// True: limits bytes; false: limits operations.
     pub is_of_bytes: bool,
-    /// Bytes or operations per second.
+    /// The limit, in bytes or operations per second.
     pub per_s: u64,
 }
 
-/// Files of version 1: name, limits reads, limits bytes.
+/// Files of version 1: name, whether it limits reads (or writes), whether it limits bytes (or operations).
 const VERSION_1: [(&str, bool, bool); 4] = [
     ("blkio.throttle.read_iops_device", true, false),
     ("blkio.throttle.write_iops_device", false, false),
     ("blkio.throttle.read_bps_device", true, true),
     ("blkio.throttle.write_bps_device", false, true),
 ];
-/// Keys of `io.max`: key, limits reads, limits bytes.
+/// Keys of `io.max`: key, whether it limits reads (or writes), whether it limits bytes (or operations).
 const VERSION_2: [(&str, bool, bool); 4] =
     [("rbps", true, true), ("wbps", false, true), ("riops", true, false), ("wiops", false, false)];
 

@@ -12,15 +12,15 @@ use rustix::io::{Errno, Result};
 
 /// Extents fetched by one FIEMAP call: 56 bytes each, so the buffer stays below 16 KiB.
 const FIEMAP_BATCH: usize = 256;
-/// `_IOWR('f', 11, struct fiemap)`, linux/fs.h.
+/// `_IOWR('f', 11, struct fiemap)`, linux/fs.h: list a file's extents.
 const FS_IOC_FIEMAP: libc::c_ulong = 0xC020_660B;
 /// linux/fiemap.h: write dirty pages back first, so that delayed allocation does not hide extents.
 const FIEMAP_FLAG_SYNC: u32 = 1;
-/// `_IOWR('N', 0x41, struct nvme_passthru_cmd)`, linux/nvme_ioctl.h.
+/// `_IOWR('N', 0x41, struct nvme_passthru_cmd)`, linux/nvme_ioctl.h: send an admin command.
 const NVME_IOCTL_ADMIN_CMD: libc::c_ulong = 0xC048_4E41;
 /// `_IO('N', 0x40)`, linux/nvme_ioctl.h: namespace number of a block device.
 const NVME_IOCTL_ID: libc::c_ulong = 0x4E40;
-/// scsi/sg.h.
+/// scsi/sg.h: send a SCSI command and wait for its completion.
 const SG_IO: libc::c_ulong = 0x2285;
 /// `_IO(0x12, 119)`, linux/fs.h: discard a byte range of a block device.
 const BLKDISCARD: libc::c_ulong = 0x1277;
@@ -29,7 +29,7 @@ const BLKFLSBUF: libc::c_ulong = 0x1261;
 /// `_IO(0x12, 95)`, linux/fs.h: read the partition table again.
 const BLKRRPART: libc::c_ulong = 0x125F;
 
-/// linux/loop.h.
+/// linux/loop.h: query a loop device's backing.
 const LOOP_GET_STATUS64: libc::c_ulong = 0x4C05;
 
 /// `_IOWR(0xfd, 12, struct dm_ioctl)`, linux/dm-ioctl.h: targets of a device-mapper device.

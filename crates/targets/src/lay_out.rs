@@ -25,8 +25,8 @@ enum Stop {
     ByCaller(u64),
 }
 
-/// Writes the range of [`Opened::lay_out`]. `fill` makes the content of a piece from its offset. `progress` receives
-/// the bytes done and the total after each piece, and may stop the work.
+/// Writes the range of [`Opened::lay_out`]. `fill` fills a buffer with the content for an offset. `progress` receives
+/// the bytes done and the total after each write, and may stop the work.
 ///
 /// # Errors
 /// [`TargetError::NoSpace`] when the file does not fit, [`TargetError::Interrupted`] when `progress` stopped the work,
@@ -197,14 +197,14 @@ fn explain(
                 free_bytes,
                 help: format!(
                     "{why}; the incomplete file was removed. Free some space, name a smaller size, \
-                     or choose another place."
+                     or choose another file system."
                 ),
             }
         }
         Stop::Failed(_, Errno::FBIG) => TargetError::Unsupported {
             path: shown,
             problem: "the file system can't hold a file of this size.".to_owned(),
-            help: "name a smaller size, or choose another place.".to_owned(),
+            help: "name a smaller size, or choose another file system.".to_owned(),
         },
         Stop::Failed(op, errno) => TargetError::from_errno(op, &path, errno),
     }

@@ -24,10 +24,10 @@ pub struct CgroupLimits {
     pub memory_bytes: Option<u64>,
 }
 
-/// The facts about a machine.
+/// Hardware, kernel and limits of a machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MachineFacts {
-    /// Host name.
+    /// Host name, which reports leave out.
     #[serde(default)]
     pub host_name: Option<String>,
     /// Kernel release, such as `6.18.0`.
@@ -64,7 +64,7 @@ pub struct MachineFacts {
     pub governor: Option<String>,
     /// Turbo or boost is enabled.
     pub turbo: Option<bool>,
-    /// Clock source of the kernel.
+    /// The kernel's clock source in use, such as `tsc`.
     pub clocksource: Option<String>,
     /// The time stamp counter runs at a constant rate and never stops.
     pub tsc_stable: Option<bool>,
@@ -230,7 +230,7 @@ impl MachineFacts {
         Self::gather_in(&SysRoot::real())
     }
 
-    /// Gathers the facts from a tree. Limits of this process are always the real ones.
+    /// Gathers the facts below another root, for tests. The limits of this process are always the real ones.
     pub fn gather_in(root: &SysRoot) -> Self {
         let cpu = root.read("proc/cpuinfo").unwrap_or_default();
         let flags: BTreeSet<&str> =

@@ -28,7 +28,7 @@ const PREFIX: &str = "iodyno 1";
 /// Maximum read of a sidecar, which has two short lines.
 const SIDECAR_BYTES_MAX: u64 = 4096;
 
-/// State in a file's mark.
+/// The mark of a file that iodyno created: how much of the file was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "state", content = "bytes")]
 pub enum Marker {
@@ -96,7 +96,7 @@ fn read_sidecar(fd: impl AsFd, beside: &Path) -> Option<Marker> {
     if of.trim_end() == identity(&fd).ok()? { Marker::parse(mark) } else { None }
 }
 
-/// Marks an open file.
+/// Writes the mark of an open file.
 pub(crate) fn write(fd: impl AsFd, path: &Path, marker: Marker) -> Result<(), Errno> {
     if fsetxattr(&fd, ATTRIBUTE, marker.to_text().as_bytes(), XattrFlags::empty()).is_ok() {
         return Ok(());

@@ -34,7 +34,7 @@ use crate::error::TargetError;
 pub use array::{ARRAY_DEPTH_MAX, ArrayName};
 pub use model::ModelName;
 
-/// Nominal size of `null:` without a size: 1 TiB.
+/// Size of `null:` if its name gives none: 1 TiB.
 pub const NULL_DEFAULT_BYTES: u64 = 1 << 40;
 
 /// Maximum number of devices in one emulated target.
@@ -43,7 +43,7 @@ pub const MODEL_COUNT_MAX: u32 = 1024;
 /// Every size must be a multiple of this, the smallest sector size.
 pub const SIZE_STEP_BYTES: u64 = 512;
 
-/// Schemes reserved for later versions, so that no file takes them by accident.
+/// Schemes reserved for later versions: a name with one is refused, not taken as a path.
 const RESERVED_SCHEMES: [&str; 1] = ["pcie"];
 /// NBD schemes; their names are URIs as in libnbd and QEMU.
 const NBD_SCHEMES: [&str; 4] = ["nbd", "nbds", "nbd+unix", "nbds+unix"];
@@ -52,7 +52,7 @@ const FORMS: &str = "write null:, ram:4GiB, scratch:, model:exflash-400g, nbd://
 
 const NBD_FORMS: &str = "write nbd://host/export, nbd://host:10809/, nbd+unix:///export?socket=/run/nbd.sock, or nbds: in place of nbd: for TLS.";
 
-/// Page cache setting.
+/// Whether I/O goes through the page cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direct {
@@ -71,9 +71,9 @@ pub enum Direct {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum TargetName {
-    /// Completes every operation at once: measures the ceiling of the generator itself.
+    /// Completes every operation at once, to measure the maximum rate of the load generator itself.
     Null {
-        /// Nominal size, bytes.
+        /// Size that the target reports, bytes.
         size_bytes: u64,
     },
     /// Memory of this process.
@@ -87,16 +87,16 @@ pub enum TargetName {
         path: PathBuf,
         /// Bytes to use, or the size of a file to create; `None`: the whole target.
         size_bytes: Option<u64>,
-        /// Page cache setting.
+        /// Whether I/O goes through the page cache.
         direct: Direct,
     },
     /// A file that iodyno creates for one run and removes.
     Scratch {
-        /// Size, bytes; `None`: chosen by the free space.
+        /// Size, bytes; `None`: 1 GiB, or less if space is short.
         size_bytes: Option<u64>,
         /// Directory; `None`: the current one.
         dir: Option<PathBuf>,
-        /// Page cache setting.
+        /// Whether I/O goes through the page cache.
         direct: Direct,
     },
     /// Emulated storage, in virtual or in real time.
@@ -200,7 +200,7 @@ fn split_options<'a>(name: &str, text: &'a str) -> Result<(&'a str, Options), Ta
     if uncached && options.direct == Direct::Require {
         return bad(
             name,
-            "direct I/O bypasses the page cache, uncached I/O goes through it.",
+            "direct=yes and uncached=yes exclude each other: uncached I/O goes through the page cache.",
             "leave direct=yes or uncached=yes out.",
         );
     }
@@ -211,7 +211,7 @@ fn split_options<'a>(name: &str, text: &'a str) -> Result<(&'a str, Options), Ta
 }
 
 impl TargetName {
-    /// Resolves relative paths against `folder`, for a process in another directory. Leaves the path of a file that
+    /// Resolves relative paths against `folder`, for a process in another directory. Keeps the path of a file that
     /// describes an emulated device.
     #[must_use]
     pub fn under(&self, folder: &Path) -> Self {
@@ -263,7 +263,7 @@ impl TargetName {
             }
             Some((scheme, _)) if RESERVED_SCHEMES.contains(&scheme) => bad(
                 text,
-                format!("`{scheme}:` targets are not in this version."),
+                format!("this version has no `{scheme}:` targets."),
                 format!("{FORMS} For a file with that name, write ./{text}"),
             ),
             Some((scheme, _)) => bad(
@@ -277,7 +277,7 @@ impl TargetName {
                     return bad(text, "the path is missing.", FORMS);
                 }
                 if path.contains('\0') {
-                    return bad(text, "a path can't hold a NUL character.", FORMS);
+                    return bad(text, "a path can't contain a NUL character.", FORMS);
                 }
                 Ok(Self::Path {
                     path: PathBuf::from(path),

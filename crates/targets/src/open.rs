@@ -40,13 +40,13 @@ pub enum Access {
 /// Options of opening a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenOptions {
-    /// Access mode.
+    /// Whether the target is opened for writing.
     pub access: Access,
     /// Page cache setting. One in the target's own name takes precedence.
     pub direct: Direct,
     /// Names given by `--destroy`.
     pub confirm: Confirm,
-    /// A message log on the target is not a reason to refuse: the caller continues that log.
+    /// True: a message log on the target is not a reason to refuse, since the caller continues that log.
     pub keeps_log: bool,
     /// Process that claims the target for the run.
     pub by: OpenedBy,
@@ -86,13 +86,13 @@ impl OpenOptions {
 pub enum LayOut {
     /// The target is a device, or is opened for reading only.
     NotNeeded,
-    /// The file is complete.
+    /// Every byte of the file was written.
     Complete,
     /// This range must be written first, by [`lay_out`](crate::lay_out).
     Needed {
-        /// First byte.
+        /// Offset of the first byte to write.
         from_bytes: u64,
-        /// End, exclusive.
+        /// Offset after the last byte to write.
         to_bytes: u64,
     },
 }
@@ -111,12 +111,12 @@ pub(crate) enum Undo {
     },
 }
 
-/// An open target.
+/// An open target, with what I/O on it must respect.
 #[derive(Debug)]
 pub struct Opened {
     /// Descriptor; all engines and threads may share it.
     pub fd: OwnedFd,
-    /// Access mode.
+    /// Whether the target is opened for writing.
     pub access: Access,
     /// Usable bytes from offset 0; a multiple of `align_bytes`.
     pub capacity_bytes: u64,
@@ -136,7 +136,7 @@ pub struct Opened {
     pub passthrough: Option<NvmePassthrough>,
     /// This opening created the file.
     pub made_here: bool,
-    /// Range to be written first.
+    /// Range to be written before measurement.
     pub lay_out: LayOut,
     /// Refusals that `--destroy` lifted, for the record.
     pub lifted: Vec<Refusal>,
@@ -223,7 +223,7 @@ pub fn open_inspected(
         Kind::Null | Kind::Ram | Kind::Model | Kind::Nbd => Err(TargetError::Unsupported {
             path: inspection.name.to_string(),
             problem: "this kind of target has no file to open.".to_owned(),
-            help: "use the engine that has the target's name.".to_owned(),
+            help: "use the engine named like the target, such as `ram` or `nbd`.".to_owned(),
         }),
         Kind::File if inspection.is_scratch() => file::scratch(inspection, options),
         Kind::File if !inspection.exists => file::create(inspection, options),
@@ -241,7 +241,7 @@ fn allowed(
     confirmed(inspection, guard::check_writable(inspection, root), options)
 }
 
-/// Drops the refusals that the options allow.
+/// Drops the refusals that the options make void. Returns those that a name from `--destroy` lifted.
 fn confirmed(
     inspection: &Inspection,
     mut refusals: Vec<Refusal>,
@@ -266,7 +266,7 @@ fn check_readable(inspection: &Inspection, root: &SysRoot) -> Result<(), TargetE
     if !inspection.exists {
         return Err(TargetError::Unsupported {
             path: inspection.name.to_string(),
-            problem: "the file does not exist, and --read-only makes no file.".to_owned(),
+            problem: "the file does not exist, and --read-only does not create it.".to_owned(),
             help: "run once without --read-only, or name an existing file.".to_owned(),
         });
     }

@@ -107,7 +107,7 @@ impl Output {
                     return Err(bad(path, "it is a symbolic link to a file that does not exist"));
                 }
                 let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-                    return Err(bad(path, "it names no file"));
+                    return Err(bad(path, "the path does not end with a file name"));
                 };
                 Self::within(Folder::open(parent)?, name.to_owned())
             }
@@ -116,7 +116,7 @@ impl Output {
                 FileType::RegularFile => {
                     let real = resolve(path)?;
                     let (Some(parent), Some(name)) = (real.parent(), real.file_name()) else {
-                        return Err(bad(path, "it names no file"));
+                        return Err(bad(path, "the path does not end with a file name"));
                     };
                     let mut output = Self::within(Folder::open(parent)?, name.to_owned())?;
                     path.clone_into(&mut output.shown);
@@ -181,7 +181,7 @@ impl Output {
         Ok(Self { shown: path.to_owned(), place: Place::Stream(File::from(fd)) })
     }
 
-    /// The path as given.
+    /// Path of the output, as given.
     pub fn path(&self) -> &Path {
         &self.shown
     }
@@ -282,7 +282,9 @@ impl NewFile {
     /// # Errors
     /// [`TargetError::BadOutput`] if the name exists, and the errors of [`Folder::open`].
     pub fn create(path: &Path) -> Result<Self, TargetError> {
-        let Some(name) = path.file_name() else { return Err(bad(path, "it names no file")) };
+        let Some(name) = path.file_name() else {
+            return Err(bad(path, "the path does not end with a file name"));
+        };
         let folder = Folder::open(path.parent().unwrap_or(Path::new("")))?;
         match Self::within(folder.fd, name.to_owned(), Mode::from_raw_mode(0o666)) {
             Err(Errno::EXIST) => Err(TargetError::BadOutput {
@@ -325,7 +327,7 @@ impl NewFile {
         self.file.try_clone()
     }
 
-    /// Keeps the file.
+    /// Leaves the file in place instead of removing it on drop.
     pub fn keep(mut self) {
         self.is_kept = true;
     }

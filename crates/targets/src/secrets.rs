@@ -8,8 +8,8 @@ const OTHERS: u32 = 0o077;
 /// Mode bit: members of the file's group may read it.
 const GROUP_READS: u32 = 0o040;
 
-/// Problem and remedy if users other than the owner can read or write a secret. Root may let a group read one, as for a
-/// database's key.
+/// Describes the problem and its remedy if users other than the owner can read or write a file with a secret. A file of
+/// root may also be readable by its group, as for a database's key.
 pub fn shared_secret(path: &Path) -> Option<String> {
     let meta = std::fs::metadata(path).ok()?;
     let allowed = if meta.uid() == 0 { GROUP_READS } else { 0 };

@@ -18,7 +18,7 @@ pub struct SysRoot {
 }
 
 impl SysRoot {
-    /// The running system.
+    /// The running system's `/proc` and `/sys`.
     pub fn real() -> Self {
         Self::at("/")
     }

@@ -1,12 +1,12 @@
-//! Fingerprint of all writes to a target, taken after iodyno's last write. By it a later run knows whether another
-//! program wrote since: preconditioning takes hours, and only stays valid if none did.
+//! Fingerprint of all writes to a target, taken after iodyno's last write. It tells a later run whether another program
+//! has written since: preconditioning takes hours, and stays valid only if none has.
 //!
 //! For a device, the fingerprint is the kernel's counter of sectors written and discarded, which is exact but restarts
 //! at boot, and the device's own counter, which survives a restart but is coarse. For a file, it is inode, size and
 //! times. File systems and volume managers always write a little to the devices below, so there a small share of the
 //! target's size is tolerated. A partition shares its flash with the rest of its disk, so the disk's counters are used.
 //!
-//! Unknown never counts as unwritten. Undetected: writes to a file within a few milliseconds, the step of its
+//! Unknown never counts as unwritten. Not detected: writes to a file within a few milliseconds, the step of its
 //! timestamps; and, after a restart, writes of less than two units of a device's counter.
 
 use std::fs;
@@ -31,7 +31,7 @@ const DEVICE_UNIT_BYTES: u64 = 512_000;
 pub struct DeviceWrites {
     /// Kernel name of the whole disk.
     pub kernel_name: String,
-    /// Device number.
+    /// Device number, such as `259:0`.
     pub dev: DevNo,
     /// World-wide name or serial number, which survive a restart.
     pub identity: Option<String>,
@@ -65,11 +65,11 @@ pub struct WritesSeen {
     pub size_bytes: u64,
     /// The kernel's random identifier of this boot.
     pub boot_id: Option<String>,
-    /// State of the file, for a file.
+    /// State of the file; `None` for a device.
     pub file: Option<FileState>,
-    /// Writes to the device, for a device.
+    /// Writes to the device; `None` for a file.
     pub device: Option<DeviceWrites>,
-    /// Writes to the devices below.
+    /// Writes to the devices below the target.
     pub below: Vec<DeviceWrites>,
 }
 
@@ -79,25 +79,25 @@ pub enum WrittenSince {
     /// Another target, or another size.
     #[error("it is not the same target as before: {0}")]
     Other(String),
-    /// Another program wrote.
+    /// Another program wrote or discarded.
     #[error("{who}: {} were written or discarded since then, according to {by}", human::size(*.bytes))]
     Written {
         /// Name of the device.
         who: String,
-        /// Bytes written.
+        /// Bytes written or discarded.
         bytes: u64,
         /// Counter that shows the writes.
         by: &'static str,
     },
     /// The file's size or times differ.
-    #[error("the file was changed since then")]
+    #[error("the file has changed since then")]
     FileChanged,
-    /// No counter to judge by.
-    #[error("{who}: whether the device was written to since then is not known: {why}")]
+    /// No counter shows whether there were writes.
+    #[error("{who}: it is not known whether the device was written to since then: {why}")]
     Unknown {
         /// Name of the device.
         who: String,
-        /// Reason.
+        /// Why the writes are not known.
         why: &'static str,
     },
 }
@@ -194,7 +194,7 @@ pub fn unwritten_since(before: &WritesSeen, now: &WritesSeen) -> Result<(), Writ
                 return Err(WrittenSince::FileChanged);
             }
         }
-        _ => return Err(WrittenSince::Other("another file has its name".to_owned())),
+        _ => return Err(WrittenSince::Other("another file took its name".to_owned())),
     }
     let same_boot = before.boot_id.is_some() && before.boot_id == now.boot_id;
     match (&before.device, &now.device) {
@@ -202,7 +202,7 @@ pub fn unwritten_since(before: &WritesSeen, now: &WritesSeen) -> Result<(), Writ
         (Some(a), Some(b)) => same(a, b, same_boot, 0)?,
         _ => {
             return Err(WrittenSince::Other(
-                "a file became a device, or a device a file".to_owned(),
+                "it was a file and is now a device, or the reverse".to_owned(),
             ));
         }
     }

@@ -110,7 +110,7 @@ fn targets_that_can_t_be_one_system_are_refused() {
         (format!("--on {DEVICE} --on {DEVICE}@nowhere"), &["x3850-x6", "nowhere", "one system"]),
         (format!("--on {DEVICE}?workers=near --on {DEVICE}?workers=anywhere"), &["workers="]),
         (format!("--on {DEVICE}*0"), &["*0", "1 to 1024"]),
-        (format!("--on {DEVICE}#2"), &["can't hold `#`"]),
+        (format!("--on {DEVICE}#2"), &["can't contain `#`"]),
         (format!("--on {DEVICE}?size=1GiB"), &["state=", "fill="]),
         (format!("--on {DEVICE} --engine uring"), &["uring", DEVICE, "--engine"]),
         (format!("--on {DEVICE} --active 1TiB..2TiB"), &[DEVICE, "2 TiB"]),

@@ -72,7 +72,7 @@ fn a_name_to_destroy_is_that_of_a_target() {
         "--on model:exflash-200g --destroy exflash-200g",
         "--on t?size=1MiB --on ram:1MiB --destroy t --destroy foo",
     ] {
-        run(words).fails(2, &["--destroy names none of the targets"]);
+        run(words).fails(2, &["--destroy must name a target of this run"]);
         assert_eq!(place.names(), [""; 0], "{words}");
     }
     run("--on t?size=1MiB --destroy t").succeeds();

@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// A switch and some hosts; all gone when dropped.
+/// Network namespaces: a switch and some hosts, removed on drop.
 struct Hosts {
     names: Vec<String>,
     switch: String,
@@ -88,8 +88,8 @@ impl Drop for Hosts {
     }
 }
 
-/// Two hosts with targets of their own; the clocks of namespaces are one, so the measured offset must be within its bound,
-/// which the start's skew is printed beside.
+/// Two hosts with targets of their own. Namespaces share a clock, so the measured offset must be within its bound; the
+/// test prints it with the skew of the start.
 #[test]
 #[ignore = "needs root, for network namespaces"]
 fn hosts_measure_together() {

@@ -26,7 +26,7 @@ fn the_merged_cell_is_the_sum_of_all_ranks() {
     }
 }
 
-/// Ranks have regions of a file that they share, which have nothing in common; and all of it with --overlap.
+/// Ranks that share a file use separate regions of it; with --overlap each uses the whole file.
 #[test]
 fn a_shared_file_is_divided() {
     let lab = Lab::new();
@@ -58,7 +58,7 @@ fn a_shared_file_is_divided() {
     assert!(verified["verified_reads"].as_u64().unwrap_or(1) > 0, "{verified}");
 }
 
-/// A file that no rank may write is refused by the first one's words and with its exit code, and nothing is made.
+/// If no rank may write a file, rank 0's message and exit code refuse it, and nothing is created.
 #[test]
 fn guards_hold_before_anything_is_written() {
     let lab = Lab::new();
@@ -79,7 +79,8 @@ fn guards_hold_before_anything_is_written() {
     assert!(left.is_empty(), "{left:?}");
 }
 
-/// An error that all ranks meet is printed by one; output that reaches no terminal has no colours, whatever `mpirun` puts between.
+/// One rank prints an error that all ranks meet. Output that reaches no terminal has no colours, whatever `mpirun` puts
+/// in between.
 #[test]
 fn output_is_that_of_one_process() {
     let lab = Lab::new();
@@ -97,7 +98,7 @@ fn output_is_that_of_one_process() {
     assert!(err.contains("2 ranks, slowest "), "{err}");
 }
 
-/// One process needs neither a launcher nor MPI; several that MPI does not join are not taken for one each.
+/// A single process needs neither a launcher nor MPI. Several processes that MPI does not connect are refused.
 #[test]
 fn processes_alone_are_what_they_seem() {
     let lab = Lab::new();
@@ -108,13 +109,13 @@ fn processes_alone_are_what_they_seem() {
     let refused = one_of_four.output().unwrap();
     assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
     assert!(
-        text(&refused).contains("4 processes were started, and MPI joins 1"),
+        text(&refused).contains("4 processes were started, but MPI connects only 1"),
         "{}",
         text(&refused)
     );
 }
 
-/// A method's steps are those of the merged cells: all ranks go through the same.
+/// A method's steps follow from merged cells, so all ranks go through the same steps.
 #[test]
 fn a_method_goes_on_by_the_merged_cells() {
     let lab = Lab::new();
@@ -127,7 +128,7 @@ fn a_method_goes_on_by_the_merged_cells() {
     assert_eq!(depths, [1, 4, 16]);
 }
 
-/// What differs between two runs of the same cells.
+/// Removes what differs between two runs of the same cells.
 fn without_what_varies(mut run: Value) -> Value {
     for cell in run["cells"].as_array_mut().unwrap() {
         let facts = cell["facts"].as_object_mut().unwrap();
@@ -136,7 +137,7 @@ fn without_what_varies(mut run: Value) -> Value {
     run["cells"].take()
 }
 
-/// A sweep in virtual time is the same from one rank and from four.
+/// A sweep in virtual time gives the same results with one rank and with four.
 #[test]
 fn a_sweep_is_the_same_from_any_number_of_ranks() {
     let lab = Lab::new();
@@ -146,7 +147,7 @@ fn a_sweep_is_the_same_from_any_number_of_ranks() {
     assert_eq!(without_what_varies(Lab::json(lab.ranks(4, sweep))), alone);
 }
 
-/// A study's figures are the same from three ranks as from one.
+/// A study gives the same results with three ranks as with one.
 #[test]
 fn a_study_is_the_same_from_any_number_of_ranks() {
     let lab = Lab::new();

@@ -4,7 +4,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-/// The launcher's words for ranks that share processors.
+/// The launcher's arguments for ranks that share processors.
 pub(crate) const SHARING: [&str; 3] =
     ["--allow-run-as-root", "--mpi-args", "--oversubscribe --bind-to none"];
 

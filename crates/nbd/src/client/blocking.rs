@@ -40,12 +40,12 @@ impl Blocking {
         self
     }
 
-    /// The export's description.
+    /// The export's size, limits and supported commands.
     pub fn info(&self) -> &Info {
         self.connection.info()
     }
 
-    /// The connection underneath.
+    /// The underlying connection, for requests that this client lacks.
     pub fn connection(&mut self) -> &mut Connection {
         &mut self.connection
     }
@@ -105,7 +105,8 @@ impl Blocking {
         self.call(kind, flags, offset_bytes, len_bytes, std::ptr::null_mut())
     }
 
-    /// Allocation of a range from its start; may cover only a part.
+    /// Queries the allocation of a range. The extents begin at its start, and may end before its
+    /// end.
     pub fn block_status(
         &mut self,
         offset_bytes: u64,

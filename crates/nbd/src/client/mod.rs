@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 const INPUT_BYTES: usize = 256 << 10;
 /// A payload with at least this many bytes outstanding is received directly into the caller's buffer.
 const DIRECT_BYTES_MIN: usize = 16 << 10;
-/// Maximum bytes received after a directly received payload, since they have to be copied.
+/// Maximum number of bytes that one receive takes beyond a directly received payload, since they have to be copied.
 const BETWEEN_BYTES: usize = 4096;
 
 const _: () = assert!(WINDOW_BYTES <= INPUT_BYTES);
@@ -64,7 +64,7 @@ impl Default for Config {
     }
 }
 
-/// Errors of connecting.
+/// Reason why a connection could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// The URI is invalid.
@@ -94,7 +94,7 @@ pub enum ClientError {
     NoMultiConn(String),
 }
 
-/// Waiting behaviour of a turn.
+/// How long [`Connection::turn`] waits for a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     /// Don't wait.
@@ -170,7 +170,7 @@ struct Dialled {
     socket: OwnedFd,
     pipe: Pipe,
     step: DialStep,
-    /// Received bytes after the negotiation.
+    /// Bytes that were received after the end of the negotiation.
     rest: Vec<u8>,
 }
 
@@ -300,7 +300,7 @@ pub fn connect_many(uri: &Uri, config: &Config, n: u32) -> Result<Vec<Connection
 }
 
 impl Connection {
-    /// Connects and negotiates.
+    /// Connects to a server and negotiates the export.
     pub fn connect(uri: &Uri, config: &Config) -> Result<Self, ClientError> {
         let Dialled { socket, pipe, step, rest } = dial(uri, config, false)?;
         let DialStep::Ready(found) = step else { unreachable!("a dial ended with {step:?}") };
@@ -325,12 +325,12 @@ impl Connection {
         })
     }
 
-    /// The export's description.
+    /// The export's size, limits and supported commands.
     pub fn info(&self) -> &Info {
         &self.found.info
     }
 
-    /// Result of the negotiation.
+    /// What client and server agreed on.
     pub fn found(&self) -> &Found {
         &self.found
     }
@@ -368,7 +368,7 @@ impl Connection {
         len_bytes: u32,
         buffer: *mut u8,
     ) {
-        assert!(kind != Kind::Disc, "a connection is left by dropping it");
+        assert!(kind != Kind::Disc, "to disconnect, drop the connection");
         let header = self.calls.start(slot, kind, flags, offset_bytes, len_bytes);
         self.buffers[slot as usize] = buffer;
         self.outbox.header(&header);

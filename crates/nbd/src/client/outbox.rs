@@ -6,7 +6,7 @@ use crate::wire::REQUEST_BYTES;
 use std::io;
 use std::os::fd::BorrowedFd;
 
-/// Number of sent pieces at which they are removed, for a queue that never runs empty.
+/// Number of sent pieces after which they are removed, in case the queue never runs empty.
 const CUT_PIECES: usize = 4096;
 
 #[derive(Clone, Copy)]

@@ -39,7 +39,7 @@ impl fmt::Display for Address {
 /// An export on a server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Uri {
-    /// The server's address.
+    /// Where the server listens.
     pub address: Address,
     /// TLS is required; there is no opportunistic TLS.
     pub tls: bool,

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Clone, Copy, Debug)]
 pub struct Words<'a> {
     pub(crate) all: &'a [AtomicU64],
-    /// First byte, counted from the first word.
+    /// Offset of the first byte from the start of the first word.
     pub(crate) skip: usize,
     pub(crate) len: usize,
 }
@@ -20,7 +20,7 @@ impl<'a> Words<'a> {
         Self { all: &words[skip / 8..], skip: skip % 8, len }
     }
 
-    /// Length, bytes.
+    /// Number of bytes.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -102,7 +102,7 @@ fn merge(word: &AtomicU64, skip: usize, bytes: &[u8]) {
 pub enum Answer<'a> {
     /// Success without data: for everything but reads and block status.
     Done,
-    /// Failure.
+    /// The request failed with this error.
     Failed(Errno),
     /// Data of a read, in the requested length.
     Data(&'a [u8]),
@@ -114,8 +114,8 @@ pub enum Answer<'a> {
 }
 
 impl Answer<'_> {
-    /// Encodes the reply. An answer that does not fit the request becomes EIO, since the client would misread it. True
-    /// for an error.
+    /// Encodes the reply. An answer that does not fit the request becomes EIO, since the client would misread it.
+    /// Returns true if the reply is an error.
     pub(crate) fn encode(
         &self,
         replies: wire::Replies,

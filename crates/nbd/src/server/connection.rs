@@ -24,9 +24,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use transmission::Watched;
 
-/// Holds the requests that arrive while a batch is answered: 32 writes of 4 KiB twice over.
+/// Length of the input buffer. It holds the requests that arrive while a batch is answered: twice 32 writes of 4 KiB.
 const INPUT_BYTES: usize = 256 << 10;
-/// Maximum bytes received into the input after a directly received payload: if another follows, they must be copied.
+/// Maximum number of bytes that one receive takes beyond a directly received payload: if they belong to another
+/// payload, they must be copied.
 const BETWEEN_BYTES: usize = 4096;
 /// Bytes passed to TLS at a time: about as many as it takes at once.
 const TLS_BYTES: usize = 64 << 10;
@@ -45,7 +46,7 @@ pub(crate) enum End {
 }
 
 impl End {
-    /// The reason in words; `None` for an orderly end.
+    /// The reason, for messages; `None` if the client disconnected or the server is stopping.
     pub(crate) fn why(&self) -> Option<String> {
         match self {
             Self::Left | Self::Gone => None,
@@ -85,7 +86,7 @@ struct Input {
     buffer: Box<[u8]>,
     start: usize,
     end: usize,
-    /// The last payload was received directly, and the next may be.
+    /// True: receive only [`BETWEEN_BYTES`], since the last payload was received directly and the next one may be, too.
     sparing: bool,
 }
 
@@ -94,7 +95,7 @@ impl Input {
         &self.buffer[self.start..self.end]
     }
 
-    /// Free space at the end.
+    /// Space for the next received bytes.
     fn free_space(&mut self) -> &mut [u8] {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);

@@ -18,7 +18,7 @@ pub struct Counters {
     pub(crate) written_bytes: AtomicU64,
 }
 
-/// The counts at one instant.
+/// Values of the server's counters at one instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
     /// Open connections, in any phase.
@@ -44,7 +44,7 @@ pub struct Snapshot {
 }
 
 impl Counters {
-    /// The present counts.
+    /// Present values of the counters.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot {
             connections: self.connections.load(Relaxed),

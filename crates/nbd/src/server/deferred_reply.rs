@@ -19,12 +19,12 @@ impl DeferredReply {
         Self { link: Some(link), command }
     }
 
-    /// The request.
+    /// The request to be answered.
     pub fn command(&self) -> &Command {
         &self.command
     }
 
-    /// Answers the request.
+    /// Answers the request: sends the answer, or leaves it to the connection's thread if the socket is full.
     pub fn answer(mut self, answer: &Answer<'_>) {
         if let Some(link) = self.put(answer) {
             link.push();
@@ -79,7 +79,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// An empty batch.
+    /// A batch without answers.
     pub fn new() -> Self {
         Self::default()
     }
@@ -103,7 +103,7 @@ impl Batch {
         }
     }
 
-    /// Sends the answers.
+    /// Sends all answers collected so far.
     pub fn send(&mut self) {
         for link in self.links.drain(..) {
             link.push();

@@ -28,7 +28,7 @@ pub trait Export: Send + Sync {
 /// The client that chose an export.
 #[derive(Clone)]
 pub struct Peer {
-    /// Address, for people.
+    /// Address of the client, for messages.
     pub address: String,
     /// The connection uses TLS.
     pub secure: bool,
@@ -94,7 +94,8 @@ pub trait Session {
         None
     }
 
-    /// The client disconnected before a placed payload was complete. Part of it may be in place.
+    /// Called if the client disconnects before a placed payload is complete. Part of the payload may have been
+    /// received.
     fn broken_off(&mut self, offset_bytes: u64, len_bytes: u32) {
         let _ = (offset_bytes, len_bytes);
     }
@@ -108,8 +109,10 @@ pub struct Place {
 }
 
 impl Place {
+    /// Lets a payload be received into these words.
+    ///
     /// # Safety
-    /// The words stay mapped until the session that returns this is dropped.
+    /// The words stay mapped until the session that returns this place is dropped.
     pub unsafe fn new(words: Words<'_>) -> Self {
         Self { start: words.start().cast_mut(), len: words.len }
     }
@@ -127,7 +130,7 @@ pub struct Io<'a> {
 }
 
 impl<'a> Io<'a> {
-    /// The request.
+    /// The request to be answered.
     pub fn command(&self) -> &Command {
         &self.command
     }

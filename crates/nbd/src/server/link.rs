@@ -31,7 +31,7 @@ const KEEP_BYTES: usize = 256 << 10;
 
 /// State shared by a connection's thread and the threads that answer its requests later.
 pub(crate) struct Link {
-    /// Number of the connection.
+    /// Number of the connection, unique in the server.
     pub(crate) id: u64,
     pub(crate) socket: OwnedFd,
     pub(crate) replies: OnceLock<Replies>,
@@ -84,7 +84,7 @@ struct Queue {
     sending: bool,
     /// When the last send began.
     sent_at: Option<Instant>,
-    /// The socket was full: the connection's thread continues.
+    /// The socket was full: the connection's thread sends the rest.
     stuck: bool,
     /// The connection has ended.
     closed: bool,
@@ -381,8 +381,8 @@ impl Link {
         trim(&mut q.tail);
     }
 
-    /// Begins a send of the connection's own replies. False while other replies are queued or being sent; it must then
-    /// queue its own, or wait.
+    /// Begins a send of the connection's own replies. False while other replies are queued or being sent; the
+    /// connection must then queue its own, or wait.
     pub(crate) fn begin_own(&self) -> bool {
         if !self.used() {
             return true;

@@ -41,7 +41,7 @@ impl fmt::Display for Endpoint {
 pub enum ListenError {
     /// TCP without TLS on an address that other machines reach: anyone could read and write.
     #[error(
-        "{0} is open to other machines, and there is no TLS: give certificates, listen on 127.0.0.1, or insist on plain TCP"
+        "{0} is open to other machines, and there is no TLS: give certificates, listen on 127.0.0.1, or allow plain TCP"
     )]
     Open(SocketAddr),
     /// The path holds something other than a socket.
@@ -140,7 +140,7 @@ impl AsFd for Listener {
 }
 
 impl Listener {
-    /// Opens a listening socket. Without `plain_anywhere`, TCP only on loopback addresses.
+    /// Opens a listening socket. Without `plain_anywhere`, refuses TCP on addresses other than loopback.
     ///
     /// # Errors
     /// The reason for the failure.

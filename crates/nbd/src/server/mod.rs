@@ -79,7 +79,8 @@ impl Default for Limits {
     }
 }
 
-/// Exports of a server, by name. They may be added and removed while it runs; a connection keeps its own.
+/// Exports of a server, by name. They may be added and removed while it runs; a connection keeps the export that it has
+/// open.
 #[derive(Default)]
 pub struct Exports(RwLock<BTreeMap<String, Arc<dyn Export>>>);
 
@@ -87,7 +88,7 @@ impl Exports {
     /// Serves an export under a name; the empty name is the default export. Returns the export that had the name
     /// before. Panics if the name has more than 4,096 bytes or contains NUL.
     pub fn insert(&self, name: &str, export: Arc<dyn Export>) -> Option<Arc<dyn Export>> {
-        assert!(name.len() <= NAME_MAX && !name.contains('\0'), "no name of an export");
+        assert!(name.len() <= NAME_MAX && !name.contains('\0'), "not a valid export name");
         let mut map = self.0.write().unwrap_or_else(PoisonError::into_inner);
         map.insert(name.to_owned(), export)
     }
@@ -119,7 +120,7 @@ impl Directory for Exports {
     }
 }
 
-/// The phase of a connection.
+/// Whether a connection is still negotiating.
 pub(crate) struct Phase {
     since: Instant,
     agreed: AtomicBool,
@@ -173,13 +174,13 @@ pub type Log = Arc<dyn Fn(&str, &str) + Send + Sync>;
 /// Configuration of a server.
 #[derive(Clone, Default)]
 pub struct ServerConfig {
-    /// Limits.
+    /// Limits on connections, memory and times.
     pub limits: Limits,
     /// Certificates. `Some` makes TLS mandatory, `None` disables it.
     pub tls: Option<ServerTls>,
-    /// Listen without TLS on addresses beyond loopback.
+    /// Allow listening without TLS on addresses other than loopback.
     pub insist_on_plain: bool,
-    /// Callback for connections that end badly.
+    /// Callback for connections that end other than by a disconnect request.
     pub log: Option<Log>,
 }
 
@@ -247,12 +248,12 @@ impl Server {
         &self.endpoints
     }
 
-    /// The exports.
+    /// The exports, which may be added and removed while the server runs.
     pub fn exports(&self) -> &Arc<Exports> {
         &self.exports
     }
 
-    /// The counters.
+    /// Present values of the server's counters.
     pub fn counters(&self) -> Snapshot {
         self.counters.snapshot()
     }
@@ -283,7 +284,7 @@ impl Server {
         self.wait_for_members(self.farewell);
     }
 
-    /// True if all connections ended.
+    /// Waits until all connections have ended, at most for this time. True if they have.
     fn wait_for_members(&self, at_most: Duration) -> bool {
         let map = self.members.lock();
         let (map, _) = self

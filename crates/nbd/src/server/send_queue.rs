@@ -7,13 +7,13 @@ use crate::wire::{self, Command, Errno, Kind, Replies};
 /// Length at which replies are sent, bytes. Large enough to spread a call's cost over many requests, small enough to
 /// give the client work while the next replies are made.
 const FULL_BYTES: usize = 128 << 10;
-/// Maximum lent pieces in one call; each may have own bytes before it.
+/// Maximum number of pieces of lent memory in one send; bytes of the queue's own may precede each.
 const LENT_MAX: usize = crate::syscalls::PIECES_MAX / 2 - 1;
 /// Length below which copying is cheaper than another piece, bytes.
 const LEND_BYTES_MIN: usize = 1024;
 
 struct Lent {
-    /// Position of the lent piece: before this byte of the own bytes.
+    /// Position of the lent memory: before this byte of the queue's own bytes.
     before: usize,
     start: *const u8,
     len: usize,
@@ -22,7 +22,7 @@ struct Lent {
 /// The queue of unsent replies; see the module.
 pub(crate) struct Outgoing {
     pub(crate) replies: Replies,
-    /// Copy lent memory at once, since TLS has to read it in this process.
+    /// True: copy lent memory at once, since TLS has to read it in this process.
     copies: bool,
     bytes: Vec<u8>,
     lent: Vec<Lent>,
@@ -44,7 +44,7 @@ impl Outgoing {
         }
     }
 
-    /// Own memory, bytes.
+    /// Memory of the queue itself, bytes.
     #[inline]
     pub(crate) fn held_bytes(&self) -> usize {
         self.bytes.len()
@@ -106,7 +106,7 @@ impl Outgoing {
         &mut self.spans
     }
 
-    /// The whole queue, if nothing is lent.
+    /// The bytes of the whole queue. Only for a queue without lent memory.
     pub(crate) fn own_bytes(&self) -> &[u8] {
         debug_assert!(self.lent.is_empty());
         &self.bytes

@@ -29,7 +29,7 @@ impl<'a> Reader<'a> {
         Some(u64::from_be_bytes(*head))
     }
 
-    /// A string preceded by its length in 32 bits.
+    /// Takes a string that is preceded by its length in 32 bits.
     pub(crate) fn counted(&mut self) -> Option<&'a [u8]> {
         let len = self.u32()?;
         self.take(len as usize)

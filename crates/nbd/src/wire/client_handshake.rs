@@ -17,7 +17,7 @@ use super::values::{
 /// exports; other options need a handful.
 const REPLIES_MAX: u32 = 10_000;
 
-/// What the client requests.
+/// What the client requests in the negotiation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DialConfig {
     /// Name of the export; empty for the default export. At most [`NAME_MAX`] bytes.
@@ -32,10 +32,10 @@ pub struct DialConfig {
     pub list: bool,
 }
 
-/// Result of the negotiation.
+/// What client and server agreed on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// The export's description.
+    /// The export's size, limits and supported commands.
     pub info: Info,
     /// Reads are answered in chunks (structured replies).
     pub structured: bool,
@@ -78,7 +78,7 @@ pub enum DialError {
     /// The peer is not an NBD server.
     #[error("this is not an NBD server: its first bytes are not NBDMAGIC")]
     NotNbd,
-    /// Oldstyle, or non-fixed newstyle.
+    /// The server speaks oldstyle, or newstyle that is not fixed.
     #[error(
         "the server speaks an NBD version older than fixed newstyle (2010), which is not supported"
     )]

@@ -12,7 +12,7 @@ use super::values::{
     CHUNK_NONE, CHUNK_OFFSET_DATA, CHUNK_OFFSET_HOLE, CmdFlags, Errno, NAME_MAX, SIMPLE_MAGIC,
 };
 
-/// Maximum extents in one reply; the document's limit.
+/// Maximum number of extents in one reply; the protocol document's limit.
 const EXTENTS_MAX: u32 = 1 << 20;
 /// Maximum out-of-order pieces of one read.
 const PIECES_MAX: usize = 1024;
@@ -29,11 +29,11 @@ pub struct ServerFault(pub &'static str);
 pub struct Extent {
     /// Length, bytes; not 0.
     pub len_bytes: u32,
-    /// Flags: [`super::STATE_HOLE`], [`super::STATE_ZERO`], and others of the context.
+    /// Flags: [`super::STATE_HOLE`], [`super::STATE_ZERO`], and perhaps others of the metadata context.
     pub state: u32,
 }
 
-/// Next event of a reply.
+/// Next event in the stream of replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallEvent {
     /// Call step again; if this step consumed nothing, more input is needed.
@@ -85,7 +85,7 @@ struct Covered {
     next: u32,
     /// Ranges received out of order: disjoint, ascending, none touching `next`.
     ahead: Vec<(u32, u32)>,
-    /// Number of content chunks.
+    /// Number of chunks with data or holes.
     chunks: u32,
 }
 

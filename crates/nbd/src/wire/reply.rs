@@ -37,7 +37,7 @@ fn simple(out: &mut Vec<u8>, cookie: u64, code: u32) {
     out.extend_from_slice(&bytes);
 }
 
-/// The 20-byte header of every chunk.
+/// Writes the 20-byte header that every chunk has.
 fn chunk(out: &mut Vec<u8>, done: bool, kind: u16, cookie: u64, len: u32) {
     let mut bytes = [0; 20];
     bytes[..4].copy_from_slice(&CHUNK_MAGIC.to_be_bytes());
@@ -48,7 +48,7 @@ fn chunk(out: &mut Vec<u8>, done: bool, kind: u16, cookie: u64, len: u32) {
     out.extend_from_slice(&bytes);
 }
 
-/// Success without data. Also for reads of no bytes, which cannot have a chunk of data.
+/// Writes a success reply without data. Also for reads of no bytes, which cannot have a chunk of data.
 pub fn ok(replies: Replies, out: &mut Vec<u8>, command: &Command) {
     if replies == Replies::Structured && command.kind == Kind::Read {
         chunk(out, true, CHUNK_NONE, command.cookie, 0);
@@ -57,7 +57,7 @@ pub fn ok(replies: Replies, out: &mut Vec<u8>, command: &Command) {
     }
 }
 
-/// Header of a read's data; all `command.len_bytes` bytes must follow. Not for reads of no bytes.
+/// Writes the header of a read's data; the caller must append all `command.len_bytes` bytes. Not for reads of no bytes.
 #[inline]
 pub fn data_header(replies: Replies, out: &mut Vec<u8>, command: &Command) {
     debug_assert!(command.kind == Kind::Read && command.len_bytes > 0);
@@ -83,7 +83,7 @@ pub fn hole(replies: Replies, out: &mut Vec<u8>, command: &Command) -> bool {
     true
 }
 
-/// An error reply.
+/// Writes an error reply.
 pub fn error(replies: Replies, out: &mut Vec<u8>, cookie: u64, errno: Errno) {
     match replies {
         Replies::Simple => simple(out, cookie, errno.code()),
@@ -97,9 +97,9 @@ pub fn error(replies: Replies, out: &mut Vec<u8>, cookie: u64, errno: Errno) {
     }
 }
 
-/// Reply to a block status: (length, state) each, consecutive from the request's offset. Empty extents are left out,
-/// equal neighbours joined, and with REQ_ONE only the first is kept and cut to the range. False, with nothing written,
-/// if none is left.
+/// Writes the reply to a block status: (length, state) of each extent, consecutive from the request's offset. Empty
+/// extents are left out, equal neighbours joined, and with REQ_ONE only the first is kept and cut to the range. False,
+/// with nothing written, if none is left.
 pub fn block_status(out: &mut Vec<u8>, command: &Command, extents: &[(u32, u32)]) -> bool {
     let start = out.len();
     let one = command.flags.has(CmdFlags::REQ_ONE);

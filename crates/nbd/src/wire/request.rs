@@ -74,13 +74,13 @@ impl Kind {
 /// A request as it is on the wire; only its magic number was checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Flags.
+    /// Flags, not checked yet.
     pub flags: CmdFlags,
     /// Number of the command; see [`Kind`].
     pub command: u16,
     /// The client's identifier, which the reply repeats.
     pub cookie: u64,
-    /// Offset of the first byte.
+    /// Offset in the export of the first byte.
     pub offset_bytes: u64,
     /// Length, bytes.
     pub len_bytes: u32,
@@ -129,9 +129,9 @@ pub struct Command {
     pub kind: Kind,
     /// Flags, valid for this kind.
     pub flags: CmdFlags,
-    /// The client's identifier.
+    /// The client's identifier of the request, which the reply repeats.
     pub cookie: u64,
-    /// Offset of the first byte.
+    /// Offset in the export of the first byte.
     pub offset_bytes: u64,
     /// Length, bytes. May be 0, except for a block status.
     pub len_bytes: u32,
@@ -146,7 +146,7 @@ pub enum Admission {
     Refuse(Errno),
     /// The client disconnects.
     Leave,
-    /// End the connection.
+    /// End the connection, since the client broke the protocol.
     Drop(Violation),
 }
 

@@ -14,7 +14,7 @@ use super::values::{
     REP_SERVER, Violation,
 };
 
-/// The exports, for the negotiation. These calls open nothing.
+/// Names and descriptions of the exports, for the negotiation. Its methods open nothing.
 pub trait Directory {
     /// Names and descriptions, of at most [`NAME_MAX`] bytes each.
     fn list(&self, each: &mut dyn FnMut(&str, &str));
@@ -58,10 +58,10 @@ pub enum Refusal {
     Shutdown,
 }
 
-/// Result of the negotiation.
+/// What server and client agreed on.
 #[derive(Clone, Debug)]
 pub struct Negotiated {
-    /// Name of the export.
+    /// Name of the chosen export.
     pub name: String,
     /// Reads are answered in chunks (structured replies).
     pub structured: bool,
@@ -98,7 +98,7 @@ enum State {
         wanted: Wanted,
     },
     Securing,
-    /// Negotiated or ended.
+    /// The negotiation succeeded or ended.
     Over,
 }
 
@@ -115,7 +115,7 @@ pub struct Handshake {
 }
 
 impl Handshake {
-    /// State of a new connection.
+    /// Negotiation of a new connection. The server sends first.
     pub fn new(policy: TlsPolicy) -> Self {
         Self {
             policy,
@@ -127,7 +127,7 @@ impl Handshake {
         }
     }
 
-    /// The server's first message.
+    /// Appends the server's first message to `out`.
     pub fn greeting(out: &mut Vec<u8>) {
         out.put_u64(INIT_MAGIC);
         out.put_u64(OPTION_MAGIC);

@@ -99,15 +99,15 @@ impl CmdFlags {
         self.0 & other.0 == other.0
     }
 
-    /// The union of both.
+    /// All flags of both.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 }
 
-/// Error numbers in replies. When received, others become `Inval`, as the document requires; when sent, the nearest of
-/// these.
+/// Error numbers in replies. Other numbers become `Inval` when received, as the document requires, and the nearest of
+/// these when sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Errno {
@@ -150,7 +150,7 @@ impl Errno {
         })
     }
 
-    /// The nearest to a Linux error number.
+    /// Converts a Linux error number to the nearest of these.
     pub const fn from_os(code: i32) -> Self {
         match code {
             1 | 13 | 30 => Self::Perm,
@@ -165,7 +165,7 @@ impl Errno {
         }
     }
 
-    /// The error in words.
+    /// Describes the error, for messages.
     pub const fn message(self) -> &'static str {
         match self {
             Self::Perm => "not permitted: the export is read-only",
@@ -215,7 +215,7 @@ pub enum Violation {
     WriteLength,
 }
 
-/// An export's description.
+/// Size, limits and supported commands of an export.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Info {
     /// Size, bytes; less than 2^63.
@@ -230,7 +230,7 @@ pub struct Info {
     pub description: String,
     /// The export is read-only.
     pub read_only: bool,
-    /// Seeks cost time.
+    /// Seeks cost time, as on a hard disk.
     pub rotational: bool,
     /// FLUSH is supported.
     pub flush: bool,
@@ -255,7 +255,7 @@ pub struct Info {
 /// Reason why an [`Info`] is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InfoError {
-    /// Size is too large.
+    /// The size is too large.
     #[error("an export of 2^63 bytes or more")]
     Size,
     /// Smallest block is invalid.
@@ -265,7 +265,7 @@ pub enum InfoError {
     #[error("a preferred block that is not a power of two, or below 512 or the smallest block")]
     PreferredBlock,
     /// Maximum payload is below the preferred block.
-    #[error("a largest payload below the preferred block")]
+    #[error("a maximum payload below the preferred block")]
     MaxPayload,
     /// Description is too long.
     #[error("a description of more than 4,096 bytes")]
@@ -298,7 +298,7 @@ impl Info {
         }
     }
 
-    /// Checks the limits that the document sets.
+    /// Checks the limits that the protocol document sets.
     pub fn check(&self) -> Result<(), InfoError> {
         if self.size_bytes >= 1 << 63 {
             return Err(InfoError::Size);
@@ -337,7 +337,7 @@ impl Info {
         bits.into_iter().filter(|(on, _)| *on).fold(0, |flags, (_, bit)| flags | 1 << bit)
     }
 
-    /// From size and flags. Block sizes are the document's defaults until the server sends them.
+    /// Describes an export by its size and flags. Block sizes are the document's defaults until the server sends them.
     pub(crate) fn from_flags(size_bytes: u64, flags: u16) -> Result<Self, InfoError> {
         let bit = |n: u32| flags >> n & 1 == 1;
         if !bit(0) {

@@ -75,7 +75,7 @@ impl Lab {
         panic!("{what}: {:?}", self.server().counters());
     }
 
-    /// The server still works: a new client gets its bytes.
+    /// Checks that the server still works: a new client gets its bytes.
     pub fn serves(&self) {
         let mut client = self.client();
         let mut bytes = [0; 512];
@@ -105,7 +105,7 @@ impl Raw {
         }
     }
 
-    /// Through the negotiation by EXPORT_NAME: simple replies.
+    /// Negotiates by EXPORT_NAME, which gives simple replies.
     pub fn agreed(mut self) -> Self {
         self.receive(18);
         self.send(&[&[0, 0, 0, 3][..], b"IHAVEOPT", &[0, 0, 0, 1, 0, 0, 0, 0]].concat());
@@ -119,7 +119,7 @@ impl Raw {
         self.send(&header);
     }
 
-    /// A simple reply without data: error and cookie.
+    /// Receives a simple reply without data: error and cookie.
     pub fn reply(&mut self) -> (u32, u64) {
         let bytes = self.receive(16);
         assert_eq!(bytes[..4], [0x67, 0x44, 0x66, 0x98]);
@@ -150,7 +150,7 @@ pub fn pattern_at(offset: u64, len: usize) -> Vec<u8> {
 pub enum Manner {
     Each,
     Together,
-    /// It waits until it is [released](Delayed::release).
+    /// The thread waits until it is [released](Delayed::release).
     Held,
 }
 

@@ -1,9 +1,9 @@
 //! Finds other processes that have a file or device open: exclusively (the kernel answers `EBUSY`), or for writing
 //! (`/proc/PID/fd`, as far as this user may read it).
 //!
-//! A successful exclusive open is closed again at once; the lasting one is made when the target is opened. The kernel's
-//! check can't see a process that opened the device without `O_EXCL`, such as a virtual machine; hence the search of
-//! `/proc`.
+//! A successful exclusive open is closed again at once; the lasting claim is made when the target is opened. The
+//! kernel's check can't see a process that opened the device without `O_EXCL`, such as a virtual machine; hence the
+//! search of `/proc`.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -20,15 +20,15 @@ use crate::inspect::{Identity, Inspection, open_path};
 use crate::ioctl;
 use crate::sysroot::DevNo;
 
-/// A device counts as open elsewhere only if all of these checks find it open: programs that scan devices (udev,
-/// losetup, blkid) open each only for a moment.
+/// Number of checks of a device, all of which must find it open elsewhere: programs that scan devices (udev, losetup,
+/// blkid) open each only for a moment.
 const CHECKS: u32 = 4;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
-/// Checks of a file; 1 s in all.
+/// Number of checks of a file; 1 s in all.
 const FILE_CHECKS: u32 = 20;
 
-/// Adds refusals for devices that share data with the target. Devices in `explained` have a known holder: they are
-/// mounted, or below another device.
+/// Adds refusals for devices that share data with the target and that another process has open. Devices in `explained`
+/// have a known holder: they are mounted, or below another device.
 pub(super) fn check(
     relatives: &[Relative],
     explained: &BTreeSet<DevNo>,
@@ -99,8 +99,8 @@ fn find_openers(relatives: &[Relative], explained: &BTreeSet<DevNo>) -> Vec<Refu
     refusals
 }
 
-/// Adds a refusal for a file below a loop device that has another user as well, found by a lock or a descriptor for
-/// writing. The loop device itself has the file open for writing, so the kernel's own check is useless.
+/// Adds refusals for a loop device's backing file if another process has locked it or has it open for writing. The loop
+/// device itself has the file open for writing, so the kernel's own check is useless.
 pub(super) fn check_backing_file(
     path: &str,
     identity: Option<Identity>,
@@ -220,7 +220,7 @@ fn writers_of(path: &Path, identity: Option<Identity>) -> Vec<String> {
     .collect()
 }
 
-/// True when an exclusive open fails as busy. The node must be the device's own.
+/// True if an exclusive open of the device fails as busy. False if `node` is not the device's own node.
 fn is_held(node: &Path, dev: DevNo) -> bool {
     let is_own = fs::metadata(node).is_ok_and(|meta| {
         meta.file_type().is_block_device() && DevNo::from_packed(meta.rdev()) == dev
@@ -238,7 +238,7 @@ enum Openers {
     OtherWriters,
 }
 
-/// Processes that have one of the devices open: `name (process PID)`.
+/// Processes that have one of the devices open, each with the device: `name (process PID)`.
 fn processes_with(devices: &[DevNo], which: Openers) -> Vec<(DevNo, String)> {
     processes_where(which == Openers::All, |descriptor| {
         // Only links below /dev are followed, so that files on unresponsive servers can't block the search.
@@ -278,8 +278,8 @@ impl Descriptor {
     }
 }
 
-/// Processes for which `of` returns a value for one of their descriptors, each with the first such value. `with_own`:
-/// this process is searched as well.
+/// Searches the descriptors of all processes. Returns each process for which `of` gives a value, with the first such
+/// value. `with_own` includes this process.
 fn processes_where<T>(with_own: bool, of: impl Fn(&Descriptor) -> Option<T>) -> Vec<(T, String)> {
     let me = std::process::id().to_string();
     let mut found = Vec::new();

@@ -1,5 +1,5 @@
-//! Present users of a target: mounts in all namespaces, swap space, layers, exclusive holders and writers. They are
-//! searched on the target, on everything that shares data with it, and beneath loop devices.
+//! Present users of a target: mounts in all namespaces, swap space, layers, exclusive holders and writers. The search
+//! covers the target, everything that shares data with it, and what lies beneath loop devices.
 //!
 //! Mounts are found in two ways: in the mount tables of all processes, and by the kernel's exclusive hold on the device
 //! of a mounted file system. The second also finds a namespace without a process (kept by a file, or by another
@@ -21,7 +21,7 @@ use crate::sysroot::{DevNo, SysRoot};
 /// measurement.
 const SYSTEM_MOUNTS: [&str; 6] = ["/", "/usr", "/etc", "/var", "/boot", "/boot/efi"];
 
-/// Storage in use on this machine, read once per check.
+/// Lists of the storage in use on this machine, read once per check.
 pub(super) struct Uses<'a> {
     root: &'a SysRoot,
     mounts: Vec<Mount>,
@@ -31,7 +31,7 @@ pub(super) struct Uses<'a> {
     members: Vec<(DevNo, String)>,
     swaps: Vec<Swap>,
     swap_devices: Vec<DevNo>,
-    /// Search for holders and writers. False once this process holds the target itself.
+    /// True: search for holders and writers. False once this process holds the target itself.
     looks_elsewhere: bool,
 }
 
@@ -50,7 +50,7 @@ impl<'a> Uses<'a> {
         }
     }
 
-    /// All uses of a block device.
+    /// Adds refusals for all uses of a block device.
     pub(super) fn check_device(&self, target: &BlockNode, refusals: &mut Vec<Refusal>) {
         let relatives = topology::relatives(self.root, target);
         self.check(&relatives, &BTreeSet::new(), refusals);
@@ -58,7 +58,7 @@ impl<'a> Uses<'a> {
         self.check_beneath(target, &mut known, refusals);
     }
 
-    /// All uses of a file.
+    /// Adds refusals for all uses of a file.
     pub(super) fn check_file(&self, inspection: &Inspection, refusals: &mut Vec<Refusal>) {
         let Some(path) = &inspection.canonical_path else { return };
         let identity = inspection.identity;

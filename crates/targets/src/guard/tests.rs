@@ -224,7 +224,8 @@ fn a_loop_device_on_a_device_that_is_in_use() {
     assert_eq!(codes(&tree, "7:3"), []);
 }
 
-/// The use of a device on a loop device on the target counts as the target's: no name lifts its mounts.
+/// If a loop device lies on the target, the mount of a device built on it counts as a mount of the target, which no
+/// name lifts.
 #[test]
 fn devices_on_a_loop_device_are_in_use() {
     type Change = fn(&Tree);
@@ -420,7 +421,7 @@ fn unreadable_targets_may_hold_anything() {
     assert_eq!(codes(&export), [RefusalCode::UnknownContent]);
 }
 
-/// A blank device is not exempt from a purge's checks: a purge erases also what no sample found.
+/// A blank device is not exempt from a purge's checks: a purge also erases data that no sample found.
 #[test]
 fn a_device_or_an_export_is_purged_by_its_name_alone() {
     let disk = block(&partitioned(), "8:0");

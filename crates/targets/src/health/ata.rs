@@ -14,10 +14,10 @@ const PAGE_BYTES: usize = 512;
 /// Statistics count logical sectors: 512 bytes on all but 4Kn drives.
 const SECTOR_BYTES: u64 = 512;
 
-/// One page of a log, by READ LOG EXT (2Fh). Bytes of the command block by SAT-4: protocol 4 is
-/// PIO data-in, bit 0 extends the registers to 48 bits; 0Eh says that the length in 512-byte
-/// blocks is in the count field and the data come from the device. Each 16-bit register is two
-/// bytes, the high one first.
+/// Command that reads one page of a log, READ LOG EXT (2Fh). Bytes of the command block by SAT-4:
+/// protocol 4 is PIO data-in, bit 0 extends the registers to 48 bits; 0Eh says that the length in
+/// 512-byte blocks is in the count field and the data come from the device. Each 16-bit register is
+/// two bytes, the high one first.
 fn read_log_ext(log: u8, page: u8) -> [u8; 16] {
     [0x85, 4 << 1 | 1, 0x0E, 0, 0, 0, 1, 0, log, 0, page, 0, 0, 0, 0x2F, 0]
 }
@@ -56,7 +56,8 @@ pub(super) fn read(fd: &OwnedFd) -> Result<Health> {
     Ok(health)
 }
 
-/// A statistic is 8 bytes: flags in the highest (bit 7 supported, bit 6 valid), the value below.
+/// Reads a statistic of 8 bytes: the highest holds flags (bit 7 supported, bit 6 valid), the lower
+/// ones the value. `None` unless both flags are set.
 fn statistic(page: &[u8; PAGE_BYTES], at: usize, bytes: usize) -> Option<u64> {
     const SUPPORTED_AND_VALID: u8 = 0xC0;
     if page[at + 7] & SUPPORTED_AND_VALID != SUPPORTED_AND_VALID {
@@ -67,8 +68,8 @@ fn statistic(page: &[u8; PAGE_BYTES], at: usize, bytes: usize) -> Option<u64> {
     Some(u64::from_le_bytes(value))
 }
 
-/// Takes the values of one page of the statistics log. False if it is another page: byte 2 repeats
-/// the number.
+/// Stores the values of one page of the statistics log. False if the drive returned another page:
+/// byte 2 holds the page's number.
 fn take_statistics(health: &mut Health, number: u8, page: &[u8; PAGE_BYTES]) -> bool {
     if page[2] != number {
         return false;

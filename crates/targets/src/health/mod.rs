@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::TargetError;
 use crate::inspect::BlockDevice;
 
-/// A device's report on itself. `None` means not reported.
+/// A device's own health report. `None` means that the device does not report the value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Health {
     /// Source of the report: `NVMe SMART log`, `ATA device statistics`, `ATA SMART data`, joined by ` and `.
@@ -27,9 +27,9 @@ pub struct Health {
     pub data_read_bytes: Option<u64>,
     /// Present temperature, in degrees Celsius.
     pub temperature_c: Option<i64>,
-    /// Hours under power.
+    /// Hours that the device was powered on.
     pub power_on_hours: Option<u64>,
-    /// Power cycles.
+    /// Number of times that the device was powered on.
     pub power_cycles: Option<u64>,
     /// Power losses without a preceding shutdown command.
     pub unsafe_shutdowns: Option<u64>,

@@ -9,7 +9,7 @@ use crate::ioctl;
 
 const LOG_ID: u8 = 0x02;
 const LOG_BYTES: usize = 512;
-/// Data units are thousands of 512-byte blocks.
+/// Unit of the log's data counters: 1000 blocks of 512 bytes.
 const DATA_UNIT_BYTES: u64 = 512_000;
 
 pub(super) fn read(fd: &OwnedFd) -> Result<Health> {

@@ -38,7 +38,7 @@ const OF_SEVERAL_HOSTS: [&str; 23] = [
     "glusterfs",
     "quobyte",
 ];
-/// The file systems among these that lie on a shared block device. Its name may differ between hosts.
+/// The part of [`OF_SEVERAL_HOSTS`] that lies on a shared block device, whose name may differ between hosts.
 const ON_SHARED_DEVICES: [&str; 2] = ["gfs2", "ocfs2"];
 
 impl FileSystem {
@@ -53,7 +53,7 @@ impl FileSystem {
 }
 
 impl Inspection {
-    /// Path of an existing file; for one that is still to be created, its folder and its name there.
+    /// Path of an existing file, with `None`; for a file to be created, the path of its folder and the file's name.
     pub fn place(&self) -> Option<(&Path, Option<&str>)> {
         let path = Path::new(self.canonical_path.as_ref().or(self.path.as_ref())?);
         if self.exists {
@@ -64,18 +64,20 @@ impl Inspection {
     }
 }
 
-/// A file, or the folder for a new one, on a file system of several hosts as one host sees it.
+/// One host's view of a file on a file system that several hosts can mount. For a file to be created, it describes the
+/// folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileAcrossHosts {
     fs_type: String,
-    /// Id given by the server or the volume; `None` if the host made it up.
+    /// File system id from the server or the volume, the same on all hosts; `None` if this host generated it.
     fs_id: Option<String>,
-    /// Mounted source; `None` for FUSE, whose programs choose any name.
+    /// Mounted source; `None` for FUSE, whose programs choose it freely.
     source: Option<String>,
     inode: u64,
     size_bytes: u64,
-    /// Change and creation times of the inode, ns; creation only where the file system keeps it.
+    /// Change time of the inode, ns.
     changed_ns: i128,
+    /// Creation time of the inode, ns; `None` if the file system does not keep it.
     created_ns: Option<i128>,
     /// Name of the file that is still to be created.
     new: Option<String>,

@@ -20,7 +20,7 @@ pub struct Alignment {
     pub logical_block_bytes: Option<u64>,
     /// Physical block: the smallest write without read-modify-write.
     pub physical_block_bytes: Option<u64>,
-    /// Preferred I/O for throughput.
+    /// Preferred I/O size for throughput.
     pub io_optimal_bytes: Option<u64>,
     /// Required multiple of a direct I/O's offset and length. 0: no direct I/O.
     pub direct_offset_bytes: Option<u64>,

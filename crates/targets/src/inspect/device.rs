@@ -41,7 +41,7 @@ impl PcieLink {
 }
 
 /// One reading of a device's I/O counters, from `/sys/class/block/NAME/stat` and `inflight`. The difference of two
-/// readings reveals I/O by others.
+/// readings, less iodyno's own I/O, is I/O by others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskStats {
     /// Reads completed.
@@ -152,23 +152,23 @@ impl DiskStats {
 pub struct BlockDevice {
     /// The kernel's name: `nvme0n1`, `sda2`, `dm-0`.
     pub kernel_name: String,
-    /// Device number.
+    /// Device number, such as `259:0`.
     pub dev: DevNo,
     /// Kernel name of the disk, for a partition.
     pub partition_of: Option<String>,
     /// Capacity in bytes.
     pub size_bytes: Option<u64>,
-    /// Attachment, as far as name and position show: nvme, scsi, virtio, loop, zram, dm, md, …
+    /// Bus or driver, derived from name and position in sysfs: nvme, scsi, virtio, loop, zram, dm, md, …
     pub transport: Option<String>,
-    /// Model name.
+    /// Model, as the device reports it.
     pub model: Option<String>,
-    /// Vendor name.
+    /// Vendor, as the device reports it.
     pub vendor: Option<String>,
-    /// Serial number.
+    /// Serial number, as the device reports it.
     pub serial: Option<String>,
-    /// World-wide identifier.
+    /// World-wide identifier, such as `eui.0025385b71b01234` or `naa.5000c500a1b2c3d4`.
     pub wwid: Option<String>,
-    /// Identity of this very device, partition or volume that survives a restart, if any.
+    /// Identity of this device, partition or volume that survives a restart; `None` if it has none.
     pub lasting_id: Option<String>,
     /// Firmware revision.
     pub firmware: Option<String>,
@@ -176,15 +176,15 @@ pub struct BlockDevice {
     pub rotational: Option<bool>,
     /// The medium is removable.
     pub removable: Option<bool>,
-    /// Set read-only in the kernel.
+    /// True if the kernel refuses writes to the device.
     pub read_only: Option<bool>,
     /// Logical block: the smallest I/O.
     pub logical_block_bytes: Option<u64>,
     /// Physical block: the smallest write without read-modify-write.
     pub physical_block_bytes: Option<u64>,
-    /// Preferred smallest I/O.
+    /// Smallest preferred I/O size.
     pub io_min_bytes: Option<u64>,
-    /// Preferred I/O for throughput, if the device names one.
+    /// Preferred I/O size for throughput, if the device reports one.
     pub io_optimal_bytes: Option<u64>,
     /// Required alignment of a buffer's address for DMA.
     pub dma_alignment_bytes: Option<u64>,
@@ -220,7 +220,7 @@ pub struct BlockDevice {
     pub dax: Option<bool>,
     /// NUMA node that the device is attached to.
     pub numa_node: Option<u64>,
-    /// PCIe link.
+    /// State and capability of the device's PCIe link.
     pub pcie: Option<PcieLink>,
     /// Hottest sensor, in degrees Celsius.
     pub temperature_c: Option<f64>,
@@ -253,7 +253,7 @@ fn selected(text: &str) -> String {
     chosen.map_or(text, |(chosen, _)| chosen).to_owned()
 }
 
-/// Attachment of the disk, by its position in the device tree or its driver's naming.
+/// Bus or driver of the disk, from its position in the device tree or from its name.
 fn transport(disk: &BlockNode) -> Option<String> {
     const BY_NAME: [(&str, &str); 11] = [
         ("nvme", "nvme"),
@@ -395,7 +395,7 @@ impl BlockDevice {
         }
     }
 
-    /// Path of the device node.
+    /// Path of the device node, such as `/dev/nvme0n1`.
     pub fn node_path(&self) -> PathBuf {
         PathBuf::from(format!("/dev/{}", self.kernel_name.replace('!', "/")))
     }

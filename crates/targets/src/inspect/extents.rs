@@ -1,8 +1,8 @@
 //! Share of a file that was really written.
 //!
 //! A read of a hole or of an unwritten extent never reaches the device: the file system answers with zeroes from
-//! memory, and that speed would be measured. FIEMAP lists extents and their flags; where a file system lacks it
-//! (tmpfs), `SEEK_DATA` separates data from holes.
+//! memory, so memory would be measured. FIEMAP lists extents and their flags; where a file system lacks it (tmpfs),
+//! `SEEK_DATA` separates data from holes.
 
 use std::os::fd::AsFd;
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use crate::sysroot::SysRoot;
 
-/// A tree under construction.
+/// A simulated machine's tree, in a temporary folder.
 pub(crate) struct Tree {
     dir: tempfile::TempDir,
 }

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::mounts::{self, Mount};
 use crate::sysroot::{DevNo, SysRoot};
 
-/// File system types by `f_type`, for paths whose mount mountinfo does not show. Numbers from linux/magic.h and each
-/// file system's own sources.
+/// File system types by the `f_type` of `statfs`, for paths whose mount is missing in mountinfo. Numbers from
+/// linux/magic.h and each file system's own sources.
 const MAGIC: [(i64, &str); 22] = [
     (0xEF53, "ext4"),
     (0x5846_5342, "xfs"),
@@ -59,19 +59,19 @@ const NOT_FOR_FILES: [&str; 14] = [
 pub struct FileSystem {
     /// Type as the kernel names it: ext4, xfs, tmpfs, …
     pub fs_type: String,
-    /// The mount point.
+    /// Path at which the file system is mounted.
     pub mount_point: Option<String>,
-    /// The mounted source: a device, a server's path, a word.
+    /// What is mounted: a device, a server's path, or a mere word such as `tmpfs`.
     pub source: Option<String>,
-    /// Options of this mount.
+    /// Options of this mount, such as `rw,noatime`.
     pub options: Option<String>,
-    /// Options of the file system.
+    /// Options of the file system, which all its mounts share.
     pub super_options: Option<String>,
     /// True if mounted read-only.
     pub read_only: Option<bool>,
-    /// Preferred block size.
+    /// Preferred block size, bytes.
     pub block_bytes: Option<u64>,
-    /// Total size.
+    /// Size of the file system, bytes.
     pub total_bytes: Option<u64>,
     /// Space available to an unprivileged user.
     pub free_bytes: Option<u64>,
@@ -80,7 +80,7 @@ pub struct FileSystem {
 }
 
 impl FileSystem {
-    /// True if files are kept in memory, so that its space counts as memory.
+    /// True if the file system keeps its files in memory, so that its free space is memory.
     pub fn is_memory(&self) -> bool {
         matches!(self.fs_type.as_str(), "tmpfs" | "ramfs")
     }

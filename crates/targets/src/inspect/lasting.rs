@@ -14,7 +14,7 @@ use crate::sysroot::SysRoot;
 /// Maximum depth of layers; a deeper device has no identity.
 const DEPTH_MAX: u32 = 32;
 
-/// Identity of a device; `None` if it has no lasting one.
+/// Identity of a device that survives a restart; `None` if it has none.
 pub(super) fn lasting_id(root: &SysRoot, node: &BlockNode) -> Option<String> {
     of(root, node, 0)
 }
@@ -66,12 +66,12 @@ fn is_unique(dm_uuid: &str) -> bool {
             .is_some_and(|id| id.len() == 32 && id.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
-/// False for a serial number of zeroes alone, as some devices have.
+/// False for a serial number that consists of zeroes, as on some devices.
 fn says_anything(id: &str) -> bool {
     id.bytes().any(|byte| byte.is_ascii_alphanumeric() && byte != b'0')
 }
 
-/// Page 80h of a SCSI device's vital product data: 4 bytes of header, then the serial number.
+/// Reads the serial number in page 80h of a SCSI device's vital product data, after 4 bytes of header.
 pub(super) fn scsi_serial(disk: &BlockNode) -> Option<String> {
     let page = std::fs::read(disk.dir.join("device/vpd_pg80")).ok()?;
     let text = String::from_utf8_lossy(page.get(4..)?);

@@ -1,6 +1,6 @@
 //! Inspection of a target, without opening anything for writing.
 //!
-//! An [`Inspection`] is plain data for the notebook: reports disclose it, and a later version can judge by it again.
+//! An [`Inspection`] is plain data for the notebook: reports disclose it, and a later version can judge it again.
 //! `None` means unknown. From an inspection the [`guard`](crate::guard) decides whether the target may be written;
 //! [`open`](crate::open) opens it.
 
@@ -46,7 +46,7 @@ use crate::signature::{self, Content};
 use crate::sysroot::{DevNo, SysRoot};
 use stack::{End, Stack};
 
-/// The kind of a target.
+/// What a target is: memory, a file, a device, …
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -103,11 +103,11 @@ pub struct Capabilities {
 /// All facts about a target before it is opened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Inspection {
-    /// Canonical name.
+    /// Name of the target, in canonical form.
     pub name: TargetName,
-    /// Kind of target.
+    /// What the target was found to be.
     pub kind: Kind,
-    /// Path as given; the directory of a scratch file.
+    /// Path as given; for a scratch file, its directory.
     pub path: Option<String>,
     /// Path without symbolic links.
     pub canonical_path: Option<String>,
@@ -140,11 +140,11 @@ pub struct Inspection {
     pub device: Option<BlockDevice>,
     /// Devices at the bottom: disks below partitions, members below dm and md, the disk below a loop device's file.
     pub physical: Vec<BlockDevice>,
-    /// Layers down to the storage. `None` for a target without any, and in records of versions that did not inspect
+    /// Layers down to the storage. `None` for a target without layers, and in runs of versions that did not inspect
     /// them.
     #[serde(default)]
     pub stack: Option<Stack>,
-    /// Character device that takes the commands, for an NVMe namespace's generic device.
+    /// Character device that receives the commands; only for an NVMe namespace named by its generic device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generic: Option<NvmeGeneric>,
     /// Description of the export by its NBD server.
@@ -354,7 +354,7 @@ pub(crate) fn open_path(inspection: &Inspection) -> PathBuf {
     PathBuf::from(path.map(String::as_str).unwrap_or_default())
 }
 
-/// The name's page cache setting.
+/// Page cache setting in a target's name; the default if it has none.
 pub(crate) fn direct_of(name: &TargetName) -> Direct {
     match name {
         TargetName::Path { direct, .. } | TargetName::Scratch { direct, .. } => *direct,

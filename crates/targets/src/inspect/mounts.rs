@@ -9,7 +9,7 @@ use std::path::Path;
 use super::topology::{BlockNode, device_of_path};
 use crate::sysroot::{DevNo, SysRoot};
 
-/// One line of mountinfo.
+/// A mount: one line of `/proc/PID/mountinfo`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mount {
     pub(crate) id: u64,
@@ -21,7 +21,7 @@ pub(crate) struct Mount {
     pub(crate) super_options: String,
 }
 
-/// One line of `/proc/swaps`.
+/// Swap space: one line of `/proc/swaps`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Swap {
     pub(crate) path: String,

@@ -1,9 +1,9 @@
 //! Inspection of an NBD export: the server's description, and the export's content.
 //!
-//! One connection queries the server's promises, the allocation (`base:allocation`, if the server has it) and the
+//! One connection queries the server's description, the allocation (`base:allocation`, if the server has it) and the
 //! content of both ends. An export counts as empty if its block status reports zeroes throughout; if the server can't
-//! report that, then if both ends and the samples in between are zeroes. The [`guard`](crate::guard) decides whether it
-//! may be written.
+//! report that, the export counts as empty if both ends and the samples in between are zeroes. The
+//! [`guard`](crate::guard) decides whether the export may be written.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ use crate::signature;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time limit for the block status of the whole export; beyond it, allocation is unknown.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum length of one block status request; a multiple of any smallest block.
+/// Maximum length of one block status request; a multiple of every possible block size.
 const STATUS_BYTES: u64 = (1 << 32) - (64 << 10);
 /// Exports with more extents than this are not walked to the end.
 const EXTENTS_MAX: u64 = 1 << 20;
@@ -39,11 +39,11 @@ pub struct NbdExport {
     pub export: String,
     /// The server's description text.
     pub description: String,
-    /// Size, bytes.
+    /// Size of the export, bytes.
     pub size_bytes: u64,
-    /// Smallest block, bytes.
+    /// Smallest unit of a request, bytes.
     pub min_block_bytes: u32,
-    /// Preferred block, bytes.
+    /// Unit of requests that the server prefers, bytes.
     pub preferred_block_bytes: u32,
     /// Maximum payload of one request, bytes.
     pub max_payload_bytes: u32,
@@ -55,7 +55,7 @@ pub struct NbdExport {
     pub block_status: bool,
     /// The export is read-only.
     pub read_only: bool,
-    /// Seeks cost time.
+    /// The server declares that seeks cost time, as on a hard disk.
     pub rotational: bool,
     /// FLUSH is supported.
     pub flush: bool,
@@ -67,7 +67,7 @@ pub struct NbdExport {
     pub write_zeroes: bool,
     /// A flush on one connection covers writes on all others.
     pub multi_conn: bool,
-    /// The export holds other data than zeroes; `None` if unknown.
+    /// The export holds data other than zeroes; `None` if unknown.
     pub holds_data: Option<bool>,
 }
 

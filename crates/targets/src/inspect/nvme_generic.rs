@@ -15,11 +15,11 @@ use crate::sysroot::{DevNo, SysRoot};
 /// block device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NvmeGeneric {
-    /// Path without symbolic links.
+    /// Path of the character device, without symbolic links.
     pub path: String,
     /// Identity of the character device.
     pub identity: Identity,
-    /// Longest transfer of one command, bytes, as the kernel has it for the block device.
+    /// Maximum transfer of one command, bytes: the kernel's limit for the block device.
     pub transfer_bytes_max: Option<u64>,
 }
 

@@ -38,7 +38,7 @@ pub(super) fn scratch(
     if !canonical.is_dir() {
         return Err(TargetError::Unsupported {
             path: text(dir),
-            problem: "a scratch file needs a directory, and this is not a directory.".to_owned(),
+            problem: "a scratch file needs a directory, but this is not a directory.".to_owned(),
             help: "name a directory, such as scratch:1GiB@/mnt/disk.".to_owned(),
         });
     }
@@ -100,7 +100,7 @@ fn on_file_system(
         return Err(TargetError::NotFound {
             path: inspection.canonical_path.clone().unwrap_or_else(|| text(path)),
             help: format!(
-                "no file can be made on {}; check the spelling of the device's name.",
+                "no file can be created on {}; check the spelling of the device's name.",
                 fs.fs_type
             ),
         });
@@ -114,7 +114,7 @@ fn on_file_system(
     Ok(())
 }
 
-/// Support of `fallocate` modes by file systems as of Linux 6.18.
+/// Operations that `fallocate` supports on a type of file system, as of Linux 6.18.
 fn file_capabilities(fs_type: &str) -> Capabilities {
     let (trim, write_zeroes) = match fs_type {
         "ext4" | "xfs" | "btrfs" | "f2fs" | "bcachefs" => (Some(true), Some(true)),
@@ -285,7 +285,7 @@ fn block_device(
         return Err(TargetError::Unsupported {
             path: text(canonical),
             problem: format!(
-                "its size is {}, and {} were requested.",
+                "its size is {}, but {} were requested.",
                 human::size(whole),
                 human::size(requested)
             ),
@@ -315,7 +315,7 @@ fn block_device(
     Ok(())
 }
 
-/// Notes if the file is a disk image or another container.
+/// Adds a note if the file is a disk image or another container.
 fn note_container(inspection: &mut Inspection) {
     let container = inspection.content.as_ref().and_then(Content::container);
     if let Some(Signature { kind, name, .. }) = container {

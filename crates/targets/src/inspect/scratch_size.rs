@@ -5,9 +5,9 @@ use crate::error::TargetError;
 use iodyno_units::human;
 
 const MIB: u64 = 1 << 20;
-/// Size if nothing else limits it.
+/// Default size, unless free space or memory limits it.
 const DEFAULT_BYTES: u64 = 1 << 30;
-/// Minimum: a smaller file fits the caches of nearly every device, and figures say little.
+/// Minimum size: a smaller file fits the cache of nearly every device, so results would say little.
 const LEAST_BYTES: u64 = 64 * MIB;
 /// Divisor of the free space: the default takes at most a tenth.
 const SHARE_OF_FREE: u64 = 10;
@@ -86,7 +86,7 @@ pub(crate) fn check_room(
         path: inspection.canonical_path.clone().unwrap_or_default(),
         wanted_bytes,
         free_bytes,
-        help: "make room, name a smaller size, or choose another place.".to_owned(),
+        help: "free some space, name a smaller size, or choose another directory.".to_owned(),
     })
 }
 

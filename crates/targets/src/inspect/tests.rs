@@ -224,7 +224,7 @@ fn missing_targets_name_the_remedy() {
         (at("no/such/folder?size=1MiB"), "folder"),
         (at("dangling?size=1MiB"), "symbolic link"),
         // A mistyped device must not become a file in memory.
-        (TargetName::parse("/proc/nosuchdevice?size=1MiB").unwrap(), "no file can be made on"),
+        (TargetName::parse("/proc/nosuchdevice?size=1MiB").unwrap(), "no file can be created on"),
     ] {
         match inspect(&name) {
             Err(error @ TargetError::NotFound { .. }) => {

@@ -149,7 +149,7 @@ impl BlockNode {
         all
     }
 
-    /// Kind and name, for a sentence: `LVM volume vg-home`, `RAID set md0 (raid1)`.
+    /// Kind and name for a sentence: `the LVM volume vg-home (dm-0)`, `the RAID set md0 (raid1)`.
     pub(crate) fn describe(&self) -> String {
         let name = &self.name;
         if let Some(uuid) = self.attr("dm/uuid") {
@@ -314,8 +314,8 @@ fn up_from(root: &SysRoot, mut found: Vec<Relative>, known: &BTreeSet<DevNo>) ->
     found
 }
 
-/// Devices at the bottom of `node` that take its I/O: the disk of a partition, the members of dm and md. A device on
-/// nothing is its own bottom.
+/// Devices at the bottom of `node` that take its I/O: the disk of a partition, the members of dm and md. A device that
+/// is not built on others is its own bottom.
 pub(crate) fn physical(root: &SysRoot, node: &BlockNode) -> Vec<BlockNode> {
     let mut seen = BTreeSet::new();
     let mut open = vec![node.clone()];

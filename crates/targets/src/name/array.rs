@@ -17,17 +17,17 @@ pub const ARRAY_DEPTH_MAX: usize = 4;
 /// An array of equal devices or equal arrays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ArrayName {
-    /// RAID level.
+    /// RAID level of the array.
     pub level: Level,
     /// Number of members.
     pub members: u32,
-    /// Strip size, bytes; `None`: the default of the array's maker, Linux md or an adapter.
+    /// Strip size, bytes; `None`: the default of Linux md or of the RAID adapter.
     pub strip_bytes: Option<u64>,
-    /// Parity rotation.
+    /// How parity rotates over the members.
     pub rotation: Rotation,
 }
 
-/// An array's name, parsed.
+/// Result of parsing an array at the beginning of a name.
 pub(super) struct Taken<'a> {
     /// Arrays, from the innermost to the outermost.
     pub arrays: Vec<ArrayName>,
@@ -87,8 +87,12 @@ impl ArrayName {
         arrays.push(array);
         let devices = Self::devices(&arrays);
         if devices > MODEL_COUNT_MAX {
-            let problem = format!("the array would have {devices} devices.");
-            return bad(name, problem, format!("a system has at most {MODEL_COUNT_MAX}."));
+            let problem = format!("the array would have {devices} devices, which is too many.");
+            return bad(
+                name,
+                problem,
+                format!("a system can have at most {MODEL_COUNT_MAX} devices."),
+            );
         }
         Ok(Some(Taken { arrays, device, after }))
     }
@@ -98,7 +102,7 @@ impl ArrayName {
         arrays.iter().map(|array| array.members).product()
     }
 
-    /// Sets one option.
+    /// Sets the option in `word`, such as `strip=64KiB`.
     fn set(&mut self, name: &str, word: &str) -> Result<(), TargetError> {
         match word.split_once('=') {
             Some(("strip", size)) => match parse_size(size) {
@@ -123,7 +127,7 @@ impl ArrayName {
                     return bad(
                         name,
                         format!("`{word}` is not a layout of a {}.", self.level),
-                        "RAID 5 and 6 have left-symmetric, left-asymmetric, right-symmetric and \
+                        "RAID 5 and 6 support left-symmetric, left-asymmetric, right-symmetric and \
                          right-asymmetric, as mdadm calls them.",
                     );
                 };
@@ -131,7 +135,7 @@ impl ArrayName {
             }
             _ => {
                 let problem = format!("`{word}` is not an option of an array.");
-                return bad(name, problem, "after the devices write strip= or layout=.");
+                return bad(name, problem, "after the devices, write strip= or layout=.");
             }
         }
         Ok(())

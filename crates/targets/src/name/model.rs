@@ -44,11 +44,11 @@ pub struct ModelName {
     pub count: u32,
     /// System that holds the devices: a name in the catalog, or a path. `None`: the device's default host.
     pub system: Option<String>,
-    /// Precondition of the devices.
+    /// State of the devices before the run, such as fresh or written at random.
     pub state: Precondition,
     /// Share of the capacity written beforehand, in millionths: 1 to 1 000 000.
     pub fill_ppm: u32,
-    /// Each flash DIMM has its own driver thread; otherwise as in the device's file.
+    /// True: each flash DIMM has its own driver thread. False: the device's file gives the number of threads.
     pub max_occupancy: bool,
     /// Turns off the write cache of the system's RAID adapters.
     pub cache_off: bool,
@@ -84,7 +84,7 @@ impl ModelName {
             if let Some(c) = part.chars().find(|c| "*@?#\0".contains(*c)) {
                 return bad(
                     name,
-                    format!("`{part}` can't hold `{}`.", c.escape_debug()),
+                    format!("`{part}` can't contain `{}`.", c.escape_debug()),
                     format!(
                         "{FORMS} To use a file whose path has such a character, name a symbolic link to it."
                     ),
@@ -117,7 +117,7 @@ impl ModelName {
         Ok(model)
     }
 
-    /// Sets one option.
+    /// Sets the option in `pair`, such as `fill=50%`.
     fn set(&mut self, name: &str, pair: &str) -> Result<(), TargetError> {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
         match (key, value) {

@@ -1,5 +1,5 @@
-//! Claims what a loop device lies on, at any depth: a file by a lock, a device exclusively. Otherwise a file and its
-//! loop device, or two loop devices on one file, could be opened at the same time.
+//! Claims the backing of a loop device, at any depth: a file by a lock, a device by an exclusive open. Otherwise a file
+//! and its loop device, or two loop devices on one file, could be opened at the same time.
 
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
@@ -32,7 +32,7 @@ pub(super) fn taken(inspection: &Inspection, path: &Path) -> TargetError {
     }
 }
 
-/// Claims everything below the loop devices that a device is, or is built on.
+/// Claims the backing of each loop device at or below a device.
 ///
 /// # Errors
 /// [`TargetError::Refused`] if another process holds one of them.

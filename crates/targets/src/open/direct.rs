@@ -49,7 +49,7 @@ pub(super) fn refused(path: &Path, why: &str) -> TargetError {
     TargetError::Unsupported {
         path: path.display().to_string(),
         problem: format!("direct I/O was required, but {why}"),
-        help: "leave direct=yes out to fall back to the page cache, or choose another place."
+        help: "leave direct=yes out to fall back to the page cache, or choose another file system."
             .to_owned(),
     }
 }

@@ -47,7 +47,7 @@ pub(super) fn existing(
         return Err(TargetError::Unsupported {
             path: path.display().to_string(),
             problem: format!(
-                "its size is {}, {} were requested, and --read-only does not grow a file.",
+                "its size is {}, but {} were requested; --read-only does not grow a file.",
                 human::size(len_bytes),
                 human::size(wanted_bytes)
             ),
@@ -86,7 +86,7 @@ pub(super) fn existing(
     Ok(opened(inspection, options, ready))
 }
 
-/// Length of a file in which `wanted_bytes` can be used.
+/// Length of a new file for `wanted_bytes`: rounded up to whole pages and blocks.
 fn file_len(wanted_bytes: u64, align_bytes: u64) -> u64 {
     wanted_bytes.next_multiple_of(FILE_STEP_BYTES.max(align_bytes))
 }
@@ -116,7 +116,7 @@ fn needed(
     }
 }
 
-/// Number and interval of attempts to lock a file: 1 s in all.
+/// Number of attempts to lock a file, with pauses of 1 s in all.
 const LOCK_TRIES: u32 = 20;
 const LOCK_TRY_EVERY: std::time::Duration = std::time::Duration::from_millis(50);
 

@@ -12,9 +12,9 @@ use crate::ioctl;
 
 /// Opcode of Identify, which returns the namespace's format.
 const IDENTIFY: u8 = 0x06;
-/// Timeout, ms.
+/// Timeout of Identify, ms.
 const IDENTIFY_MS: u32 = 5_000;
-/// Length of the returned page.
+/// Length of the page that Identify returns.
 const IDENTIFY_BYTES: usize = 4096;
 
 /// Passthrough access to an NVMe namespace, bypassing the block layer.
@@ -26,7 +26,7 @@ pub struct NvmePassthrough {
     pub namespace: u32,
     /// Logical block, bytes.
     pub block_bytes: u32,
-    /// Longest transfer of one command, bytes.
+    /// Maximum transfer of one command, bytes.
     pub transfer_bytes_max: u64,
 }
 

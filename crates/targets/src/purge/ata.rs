@@ -32,7 +32,7 @@ impl Port for Device<'_> {
     }
 }
 
-/// Security feature set in IDENTIFY DEVICE.
+/// State of the Security feature set, from IDENTIFY DEVICE.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools)] // Each is a bit of word 128.
 pub(super) struct Security {
@@ -42,7 +42,7 @@ pub(super) struct Security {
     pub(super) frozen: bool,
     pub(super) expired: bool,
     pub(super) enhanced: bool,
-    /// The drive's estimates, minutes; `None`: not reported.
+    /// The drive's estimates of an erase, minutes; `None`: not reported.
     pub(super) erase_minutes: Option<u32>,
     pub(super) enhanced_minutes: Option<u32>,
 }

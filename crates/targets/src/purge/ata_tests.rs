@@ -7,7 +7,7 @@ type Page = (u16, Vec<u8>);
 
 /// A simulated drive with the Security feature set.
 struct Fake {
-    /// Word 128.
+    /// Word 128 of IDENTIFY DEVICE, the security status.
     status: u16,
     words: Vec<(usize, u16)>,
     fails: Option<u8>,

@@ -1,4 +1,5 @@
-//! Sequence of a purge: guard, plan, proof blocks, health, method, health, check of the proof blocks.
+//! Carries out a purge: checks the guard, plans, writes test blocks, reads health, erases, reads health again, and
+//! checks the test blocks.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -25,8 +26,8 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 ///
 /// # Errors
 /// [`TargetError::Refused`] when it must not be erased or `--destroy` does not name it, [`TargetError::BadName`] when
-/// `--destroy` names something else as well, and those of opening it. An impossible or failed purge is not an error:
-/// the record states it.
+/// `--destroy` names something else as well, and the errors of opening the target. An impossible or failed purge is not
+/// an error: the record states it.
 pub fn purge(
     inspection: Inspection,
     options: &PurgeOptions,
@@ -63,7 +64,7 @@ pub fn purge_opened(
     if opened.access != Access::ReadWrite {
         return Err(TargetError::Unsupported {
             path: inspection.name.to_string(),
-            problem: "it is open for reading only, and a purge is a write.".to_owned(),
+            problem: "it is open for reading only, but a purge writes.".to_owned(),
             help: "leave --read-only out.".to_owned(),
         });
     }
@@ -131,7 +132,7 @@ impl Purge<'_> {
     }
 }
 
-/// Tries the possible methods, best first, until one works. Writes the proof before and checks it afterwards.
+/// Tries the possible methods, best first, until one works. Writes test blocks before and checks them afterwards.
 fn try_methods<B: Blocks>(
     plan: PurgePlan,
     lifted: &[Refusal],
@@ -272,7 +273,7 @@ fn kept(record: &PurgeRecord, kind: Kind) -> Option<String> {
     Some(text.to_owned())
 }
 
-/// Health of the device that is the target; `None` for a device below a file or loop device.
+/// Health of the target, if it is a device; `None` for a file or a loop device, whatever device it lies on.
 fn own_health(inspection: &Inspection, root: &SysRoot) -> Option<Health> {
     let own = inspection.device.as_ref().filter(|_| inspection.kind == Kind::Block)?;
     let is_own = |device: &&BlockDevice| {
@@ -282,7 +283,7 @@ fn own_health(inspection: &Inspection, root: &SysRoot) -> Option<Health> {
     health(&BlockDevice::read(root, device.dev)?).ok()
 }
 
-/// Life used and medium errors before and after, from the device's own log.
+/// Describes life used and medium errors before and after the purge, from the device's own log.
 fn wear(before: Option<&Health>, after: Option<&Health>) -> Option<String> {
     let (before, after) = (before?, after?);
     if after.percentage_used.is_none() && after.media_errors.is_none() {

@@ -13,7 +13,7 @@ use crate::inspect::{self, Inspection, Kind};
 /// A method, and whether it is possible here.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Choice {
-    /// The method.
+    /// The purge method.
     pub method: Method,
     /// True if the method can be tried.
     pub possible: bool,
@@ -21,20 +21,20 @@ pub struct Choice {
     pub remark: String,
 }
 
-/// Plan of a purge.
+/// What a purge of a target would do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PurgePlan {
     /// Canonical name of the target.
     pub target: String,
     /// Methods for this kind of target, best first.
     pub choices: Vec<Choice>,
-    /// Method that would be used.
+    /// Method that would be used; `None` if none is possible.
     pub chosen: Option<Method>,
     /// Reason why no method would be used, as a sentence.
     pub why_not: Option<String>,
 }
 
-/// A device's answers; `None` if it was not queried.
+/// A device's answers about its erase commands; `None` if it was not queried.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) nvme: Option<Result<nvme::Identified, String>>,
@@ -95,7 +95,7 @@ fn is_whole(inspection: &Inspection) -> Result<(), String> {
     Ok(())
 }
 
-/// Applies the rules.
+/// Decides which methods are possible and which to use. Queries nothing.
 pub(super) fn decide(
     inspection: &Inspection,
     found: &Found,
@@ -123,7 +123,7 @@ pub(super) fn decide(
     PurgePlan { target: inspection.name.to_string(), choices, chosen, why_not }
 }
 
-/// True if targets of this kind can have the method, so that it is worth a line.
+/// True if targets of this kind can have the method, so that the plan lists it.
 fn belongs(method: Method, inspection: &Inspection) -> bool {
     use Method as M;
     let name = inspection.device.as_ref().map_or("", |device| device.kernel_name.as_str());

@@ -81,18 +81,18 @@ impl Blocks for ExportBlocks<'_> {
     }
 }
 
-/// The blocks of the proof.
+/// Sampled blocks that hold the pattern.
 #[derive(Debug)]
 pub(super) struct EraseCheck {
     nonce: u64,
     block_bytes: usize,
-    /// Number of blocks that should have been written.
+    /// Number of blocks chosen to receive the pattern.
     wanted: usize,
     /// Offsets of blocks that took the pattern.
     places: Vec<u64>,
 }
 
-/// Blocks by the result of reading them again.
+/// Numbers of blocks by what was found when they were read again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Findings {
     kept: u32,
@@ -102,7 +102,8 @@ struct Findings {
 }
 
 impl EraseCheck {
-    /// Writes the pattern to blocks of the first `range_bytes`. Blocks from which it can be read back form the proof.
+    /// Writes the pattern to blocks of the first `range_bytes`. Keeps the offsets of the blocks from which the pattern
+    /// can be read back.
     pub(super) fn write(
         blocks: &mut dyn Blocks,
         range_bytes: u64,

@@ -11,7 +11,7 @@
 //! not discarded: their write pointers would stay.
 //!
 //! This module holds the types. The NVMe and ATA commands are in `nvme` and `ata`, the choice of a method in `choose`,
-//! the sequence in `carry_out`, the proof in `erase_check`.
+//! the sequence in `carry_out`, the sampled blocks in `erase_check`.
 
 mod ata;
 mod carry_out;
@@ -110,9 +110,9 @@ impl FromStr for Method {
 pub enum PurgeOutcome {
     /// The target reports success.
     Purged,
-    /// The target has no method, or not the requested one. Nothing was erased.
+    /// The target supports no purge method, or not the requested one; holds the reason. Nothing was erased.
     NotPossible(String),
-    /// The purge began and failed.
+    /// The purge began and failed; holds the reason.
     Failed(String),
 }
 
@@ -128,18 +128,18 @@ pub enum Verified {
     Unknown,
 }
 
-/// Record of a purge.
+/// What a purge did, and whether it was verified.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PurgeRecord {
     /// Canonical name of the target.
     pub target: String,
     /// Method used; `None` if none was possible.
     pub method: Option<Method>,
-    /// The outcome.
+    /// Whether the target was purged.
     pub outcome: PurgeOutcome,
-    /// Time from the first command to the last answer, ns; excludes the proof.
+    /// Time from the first command to the last answer, ns; excludes writing and checking the sampled blocks.
     pub duration_ns: u64,
-    /// Result of the proof.
+    /// Whether the sampled blocks show that the data is gone.
     pub verified: Verified,
     /// Findings, as sentences.
     pub evidence: Vec<String>,
@@ -154,7 +154,7 @@ pub struct PurgeRecord {
 }
 
 impl PurgeRecord {
-    /// True if the target was purged and the proof does not contradict.
+    /// True if the target reports success and no sampled block contradicts it.
     pub fn is_purged(&self) -> bool {
         self.outcome == PurgeOutcome::Purged && self.verified != Verified::No
     }

@@ -58,7 +58,7 @@ pub(super) struct Identified {
     pub(super) sanitize_crypto: bool,
     pub(super) format: bool,
     pub(super) format_crypto: bool,
-    /// A format, or its erase, affects all namespaces.
+    /// Format NVM, or its erase, affects all namespaces.
     pub(super) format_hits_all: bool,
     /// Present format of the namespace, to be kept.
     pub(super) layout: Layout,
@@ -66,7 +66,7 @@ pub(super) struct Identified {
 }
 
 impl Identified {
-    /// The other namespaces.
+    /// Namespaces of the subsystem other than this one.
     pub(super) fn others(&self) -> Vec<u32> {
         self.namespaces.iter().copied().filter(|&nsid| nsid != self.nsid).collect()
     }
@@ -127,7 +127,7 @@ fn format(nsid: u32, layout: Layout, crypto: bool) -> NvmeAdmin {
     NvmeAdmin { opcode: 0x80, nsid, cdw10, cdw11: 0, timeout_ms: FORMAT_MS }
 }
 
-/// Abilities from Identify Controller: OACS in bytes 257:256, SANICAP in 331:328, FNA in 524.
+/// Capabilities from Identify Controller: OACS in bytes 257:256, SANICAP in 331:328, FNA in 524.
 struct Controller {
     format: bool,
     namespace_management: bool,
@@ -150,7 +150,7 @@ fn parse_controller(page: &[u8; PAGE_BYTES]) -> Controller {
 }
 
 /// Parses Identify Namespace: FLBAS in byte 26 (index in bits 3:0 and 6:5, extended metadata in bit 4), DPS in byte 29
-/// (type in bits 2:0, place in bit 3).
+/// (type in bits 2:0, position in bit 3).
 fn parse_layout(page: &[u8; PAGE_BYTES]) -> Layout {
     let (flbas, dps) = (page[26], page[29]);
     Layout {
@@ -175,7 +175,7 @@ pub(super) enum SanitizeState {
     Failed,
 }
 
-/// The Sanitize Status log.
+/// Content of the Sanitize Status log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SanitizeStatus {
     pub(super) state: SanitizeState,
@@ -183,7 +183,7 @@ pub(super) struct SanitizeStatus {
     progress: u16,
     /// By the device's own report, nothing was written since the sanitize.
     pub(super) global_data_erased: bool,
-    /// The device's estimates, seconds.
+    /// The device's estimates of a sanitize's time, seconds.
     pub(super) block_erase_s: Option<u32>,
     pub(super) crypto_erase_s: Option<u32>,
 }
@@ -207,7 +207,7 @@ fn parse_sanitize(page: &[u8; 512]) -> SanitizeStatus {
     }
 }
 
-/// A failure in words.
+/// Describes a failed command.
 fn words(failure: NvmeFailure) -> String {
     match failure {
         NvmeFailure::System(errno) => errno.to_string(),
@@ -242,7 +242,7 @@ fn did_not_begin(failure: NvmeFailure) -> bool {
     matches!(failure, NvmeFailure::Status(status) if WITHOUT_EFFECT.contains(&(status & 0x7FF)))
 }
 
-/// Queries the controller's abilities. Only reads.
+/// Queries the controller's capabilities. Only reads.
 ///
 /// # Errors
 /// Reason for the failure, in words.

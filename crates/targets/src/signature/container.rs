@@ -4,7 +4,8 @@
 use super::SignatureKind::{Archive, DiskImage};
 use super::{Ends, Found, SignatureKind};
 
-/// `(offset, magic, family, name)`, from the formats' own sources (QEMU's `block/`, VirtualBox's `VDICore.h`).
+/// Offset, magic number, family and name of each format, from the formats' own sources (QEMU's `block/`, VirtualBox's
+/// `VDICore.h`).
 #[rustfmt::skip]
 const TABLE: [(u64, &[u8], SignatureKind, &str); 27] = [
     (0, b"QFI\xFB", DiskImage, "qcow2"),

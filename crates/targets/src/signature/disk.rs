@@ -3,7 +3,7 @@
 use super::SignatureKind::PartitionTable;
 use super::{Ends, Found};
 
-/// Formats whose first sector ends with the boot mark but is not a partition table.
+/// Formats whose first sector ends like a partition table, with the bytes 55h AAh, but is not one.
 const BOOT_SECTORS: [&str; 5] = ["vfat", "ntfs", "exfat", "refs", "BitLocker"];
 
 /// Looks for partition tables; true if there is a boot sector without any partition.

@@ -16,16 +16,16 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 
-/// Length read at the start: its farthest magic is VMFS's at 1 MiB.
+/// Length read at the start: the farthest magic number there is VMFS's at 1 MiB.
 const HEAD_BYTES: u64 = (1 << 20) + (64 << 10);
-/// Length read at the end: ZFS's last labels are in the last 768 KiB.
+/// Length read at the end: it must reach ZFS's last labels, in the last 768 KiB.
 const TAIL_BYTES: u64 = 1 << 20;
 /// Length at the start that is checked for zeroes.
 const BLANK_BYTES: usize = 1 << 20;
 /// Windows start at multiples of the largest logical block, so that they can be read with O_DIRECT.
 const STEP_BYTES: u64 = 64 << 10;
 
-/// Family of a signature.
+/// What a signature marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SignatureKind {
@@ -75,7 +75,7 @@ impl SignatureKind {
 /// A signature that was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signature {
-    /// Family.
+    /// What the signature marks.
     pub kind: SignatureKind,
     /// Format: `ext4`, `LVM2`, `GPT`, …
     pub name: String,
@@ -83,14 +83,14 @@ pub struct Signature {
     pub offset_bytes: u64,
 }
 
-/// Signatures found at both ends.
+/// Signatures found at both ends of a target.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Content {
     /// Every signature found, by offset.
     pub signatures: Vec<Signature>,
     /// The first 1 MiB holds only zeroes.
     pub starts_with_zeroes: bool,
-    /// The boot sector has no partitions: worth a remark, not a reason to refuse.
+    /// True if there is a boot sector without partitions: worth a note, not a reason to refuse.
     pub empty_boot_sector: bool,
 }
 
@@ -102,7 +102,7 @@ impl Content {
     }
 }
 
-/// The contents at both ends of a target.
+/// The bytes at both ends of a target.
 struct Ends {
     size: u64,
     head: Vec<u8>,
@@ -149,7 +149,7 @@ impl Ends {
     }
 }
 
-/// Findings of the probes.
+/// Signatures found so far.
 #[derive(Default)]
 struct Found(Vec<Signature>);
 

@@ -4,7 +4,7 @@
 use super::SignatureKind::{Cache, Encryption, FileSystem, MessageLog, Raid, Store, Swap, Volume};
 use super::{Ends, Found, SignatureKind};
 
-/// `(offset, magic, family, name)`.
+/// Offset, magic number, family and name of a signature.
 type Entry = (u64, &'static [u8], SignatureKind, &'static str);
 
 const KIB: u64 = 1024;
@@ -68,7 +68,7 @@ pub(super) const TABLE: [Entry; 53] = [
     (4 * KIB - 10, b"S1SUSPEND\0", Swap, "hibernation image"),
 ];
 
-/// Swap signatures end the first page, which is larger on some machines.
+/// Page sizes above 4 KiB: a swap signature is at the end of the first page.
 const LARGER_PAGES: [u64; 4] = [8 * KIB, 16 * KIB, 32 * KIB, 64 * KIB];
 
 pub(super) fn find(ends: &Ends, found: &mut Found) {
@@ -109,9 +109,9 @@ pub(super) fn find(ends: &Ends, found: &mut Found) {
 fn ext(ends: &Ends) -> Option<&'static str> {
     const COMPAT_HAS_JOURNAL: u32 = 0x4;
     const INCOMPAT_JOURNAL_DEV: u32 = 0x8;
-    /// Flags that ext3 may have: filetype, recover, meta_bg.
+    /// Incompatible features that ext3 may have: filetype, recover, meta_bg.
     const INCOMPAT_OF_EXT3: u32 = 0x2 | 0x4 | 0x10;
-    /// Flags that ext3 may have: sparse_super, large_file, btree_dir.
+    /// Features incompatible with writing that ext3 may have: sparse_super, large_file, btree_dir.
     const RO_COMPAT_OF_EXT3: u32 = 0x1 | 0x2 | 0x4;
     if ends.le16(KIB + 56)? != 0xEF53 {
         return None;

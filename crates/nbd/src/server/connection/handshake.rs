@@ -104,8 +104,8 @@ impl Connection<'_> {
         }
     }
 
-    /// Treats the rest of the input as TLS records. Options sent in the clear together with STARTTLS, to be taken for
-    /// part of the protected stream, are not TLS records, so they end the connection.
+    /// Starts TLS, with the rest of the input as its first records. Plain options that an attacker appended to STARTTLS
+    /// are not TLS records, so they end the connection.
     fn begin_tls(&mut self, deadline: Instant) -> Result<(), End> {
         let Some(tls) = &self.start.tls else { return Err(End::Gone) };
         let early = self.input.bytes().to_vec();

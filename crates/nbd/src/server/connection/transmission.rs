@@ -18,11 +18,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A payload with at least this many bytes outstanding is received directly into its place.
+/// A payload with at least this many bytes outstanding is received directly into memory that the session offers.
 const PLACE_BYTES_MIN: usize = 16 << 10;
 /// Growth of a payload's buffer while bytes arrive.
 const PAYLOAD_STEP_BYTES: usize = 1 << 20;
-/// A thread that has waited at least this long for its client has slept.
+/// A wait for the client of at least this length means that the thread slept.
 const ASLEEP: Duration = Duration::from_micros(10);
 /// Polling interval of a thread without a waker.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -61,7 +61,7 @@ impl Connection<'_> {
         }
     }
 
-    /// Waits for pending requests, at most for the farewell time.
+    /// Waits until all pending requests are answered, at most for `Limits::farewell`.
     fn drain(&mut self) {
         let deadline = Instant::now() + self.start.limits.farewell;
         let link = &self.start.link;
@@ -259,7 +259,8 @@ impl Connection<'_> {
         Ok(())
     }
 
-    /// Receives the rest of a payload into its place, and bytes after it into the input, which is empty.
+    /// Receives the rest of a payload into the session's memory, and bytes after it into the input, which must be
+    /// empty.
     fn receive_placed(&mut self, mut start: *mut u8, mut len: usize) -> Result<(), End> {
         while len > 0 {
             let space = self.input.free_space();
@@ -488,14 +489,14 @@ enum Watch {
     Idle,
     /// The client has not taken the only answer, sent at this time.
     Sent(Instant),
-    /// Several answers are not taken.
+    /// The client has not taken several answers.
     Behind,
 }
 
-/// State of [`Connection::watch_answer`].
+/// What [`Connection::watch_answer`] knows of earlier answers.
 #[derive(Debug)]
 pub(super) struct Watched {
-    /// Earlier value of [`Link::sends`](crate::server::link::Link::sends).
+    /// Value of [`Link::sends`](crate::server::link::Link::sends) at the last look.
     sends: usize,
     state: Watch,
 }

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-/// Grants are multiples of this.
+/// Unit of grants, bytes.
 pub(super) const STEP_BYTES: usize = 256 << 10;
 /// Maximum time that a connection keeps a large unused buffer.
 pub(crate) const TRIM_AFTER: Duration = Duration::from_millis(50);
@@ -31,7 +31,7 @@ pub(crate) struct Budget {
     own_bytes: usize,
     stall: Duration,
     state: Mutex<State>,
-    /// Wakes the acceptor.
+    /// Wakes the acceptor to trim buffers.
     waker: Arc<Waker>,
     /// Some connection may have a large unused buffer.
     to_trim: AtomicBool,

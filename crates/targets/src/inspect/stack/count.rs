@@ -69,9 +69,9 @@ fn is_without_counts(root: &SysRoot, dev: DevNo) -> Option<bool> {
     counters(root, dev).map(|(_, does_count)| !does_count)
 }
 
-/// Counters of one device, and whether it keeps any. The scan for partitions alone reads, so a disk whose counters are
-/// zero does not count. `None` if counting is disabled in the kernel, if the device is gone, and if a disk counts but
-/// its partition does not.
+/// Counters of one device, and whether it keeps any. The kernel's scan for partitions reads every disk, so a disk whose
+/// counters are zero keeps none. `None` if counting is disabled in the kernel, if the device is gone, and if a disk
+/// counts but its partition does not.
 fn counters(root: &SysRoot, dev: DevNo) -> Option<(Counted, bool)> {
     let node = BlockNode::by_number(root, dev)?;
     let disk = node.whole_disk().unwrap_or_else(|| node.clone());
@@ -107,7 +107,7 @@ fn disks(root: &SysRoot) -> Vec<BlockNode> {
 }
 
 /// Bytes sent and received over the machine's network, since a process may serve data from another machine. `None` if
-/// data may come by ways that the kernel does not count.
+/// data may arrive uncounted, by InfiniBand or by a device that a process drives itself.
 fn network(root: &SysRoot) -> Option<Counted> {
     let has_function = |driver: &str| {
         root.list(format!("sys/bus/pci/drivers/{driver}")).iter().any(|name| name.contains(':'))

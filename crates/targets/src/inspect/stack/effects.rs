@@ -1,7 +1,8 @@
 //! Effects of layers on I/O, from the type of a device-mapper target, the state of a RAID set, the mode of a cache, or
 //! the checksums of a file system.
 //!
-//! Only root can read the types of device-mapper targets. Without them, the uuids of LVM and cryptsetup give the type.
+//! Only root can read the types of device-mapper targets. For other users, the uuids of LVM and cryptsetup give the
+//! type.
 
 use std::path::Path;
 
@@ -15,7 +16,7 @@ use crate::sysroot::SysRoot;
 
 /// Node of the device-mapper driver.
 const CONTROL: &str = "/dev/mapper/control";
-/// Prefixes of uuids, longer ones first, and the driver.
+/// Prefixes of device-mapper uuids, each with the driver it implies; longer prefixes first.
 const PREFIXES: [(&str, &str); 4] = [
     ("CRYPT-VERITY", "verity"),
     ("CRYPT-INTEGRITY", "integrity"),
@@ -47,9 +48,9 @@ pub enum Effect {
     Resyncs,
     /// Allocates blocks on first write; reads of unallocated blocks touch no medium.
     Allocates,
-    /// Compresses or deduplicates.
+    /// Compresses or deduplicates data.
     Reduces,
-    /// Encrypts.
+    /// Encrypts data.
     Encrypts,
     /// Verifies checksums of blocks.
     Verifies,
@@ -57,16 +58,16 @@ pub enum Effect {
     BuffersWrites,
 }
 
-/// An effect and its layer.
+/// An effect on I/O, and the layer that has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerEffect {
-    /// Layer's name.
+    /// Name of the device or file system.
     pub layer: String,
     /// Driver, such as `writecache`.
     pub driver: String,
-    /// The effect.
+    /// What the layer does to I/O.
     pub effect: Effect,
-    /// Extent in words, such as `1 of 2 members`.
+    /// Extent of the effect, such as `1 of 2 members`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub amount: Option<String>,
 }
@@ -123,7 +124,7 @@ fn of_raid(node: &BlockNode) -> impl Iterator<Item = (Effect, Option<String>)> {
     missing.into_iter().chain(journal.map(|_| (Effect::CachesWrites, None)))
 }
 
-/// Effect of a device-mapper target.
+/// Derives a device-mapper target's effect from its driver, table and status.
 fn of_target(target: &Target) -> Option<(Effect, Option<String>)> {
     let status: Vec<&str> = target.status.split_whitespace().collect();
     let table: Option<Vec<&str>> =
@@ -195,7 +196,7 @@ fn raid(driver: &str, status: &[&str]) -> Option<(Effect, Option<String>)> {
     (!matches!(action, "idle" | "frozen")).then(|| (Effect::Resyncs, Some(action.to_owned())))
 }
 
-/// Targets of a device: from the driver, from a recorded tree, or from uuids.
+/// Device-mapper targets of a device: from the driver, from a recorded tree, or derived from uuids.
 fn targets(root: &SysRoot, node: &BlockNode) -> Vec<Target> {
     let asked = if root.is_real() { ask(node) } else { recorded(node) };
     asked.filter(|targets| !targets.is_empty()).unwrap_or_else(|| by_uuid(root, node))
@@ -235,7 +236,7 @@ fn recorded(node: &BlockNode) -> Option<Vec<Target>> {
     Some(table.lines().map(of_line).collect())
 }
 
-/// Derives the driver from the uuid's prefix, or from the suffixes of hidden devices below.
+/// Derives the driver from the prefix of the device's uuid, or from the suffixes of the uuids of devices below.
 fn by_uuid(root: &SysRoot, node: &BlockNode) -> Vec<Target> {
     let Some(uuid) = node.attr("dm/uuid") else { return Vec::new() };
     let below: Vec<String> =

@@ -3,7 +3,8 @@
 //! For example, a loop device on a file, on a file system, on a RAID set, on disks. The meaning of a measurement
 //! depends on the bottom: a disk, memory, a serving process, another machine. [`stack_of`] walks down and opens
 //! nothing. [`Stack::count`] reads the bytes moved at the bottom, so that two readings show how many of a run's bytes
-//! arrived there. Unknown layers are not trusted: their bytes are searched on every disk of the machine.
+//! arrived there. The storage below an unknown layer may be anywhere, so bytes are then counted on every disk of the
+//! machine.
 
 mod count;
 mod effects;
@@ -17,7 +18,7 @@ pub use count::Counted;
 pub use effects::{Effect, LayerEffect};
 pub(crate) use walk::stack_of;
 
-/// Kind of layer.
+/// What a layer of a stack is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LayerKind {
@@ -39,9 +40,9 @@ pub enum LayerKind {
     Loop,
     /// A device-mapper device.
     DeviceMapper,
-    /// A RAID set of md.
+    /// A RAID set of Linux md.
     Raid,
-    /// Another device built on devices.
+    /// Another block device built on block devices.
     Composed,
     /// A partition.
     Partition,
@@ -49,7 +50,7 @@ pub enum LayerKind {
     Disk,
     /// Compressed memory (zram).
     Zram,
-    /// A RAM disk of the kernel.
+    /// A RAM disk of the kernel (`/dev/ram0`).
     RamDisk,
     /// A test device: `null_blk`, `scsi_debug`.
     TestDevice,
@@ -59,20 +60,20 @@ pub enum LayerKind {
     ServedDevice,
     /// A virtual block device of an unknown kind.
     UnknownDevice,
-    /// A server that iodyno connects to directly.
+    /// An NBD server that iodyno connects to directly.
     NbdServer,
 }
 
 /// One layer of a stack.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Layer {
-    /// Kind of layer.
+    /// What the layer is, such as a partition.
     pub kind: LayerKind,
     /// Name of the device, or of the file system with its mount point.
     pub name: String,
 }
 
-/// Kind of storage at the end of a stack.
+/// Kind of storage at the bottom of a stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
@@ -96,7 +97,7 @@ pub enum End {
 pub struct Lowest {
     /// Kernel name; the partition's, if the stack lies on one.
     pub name: String,
-    /// Device number.
+    /// Device number, such as `259:0`.
     pub dev: DevNo,
     /// Capacity, bytes.
     pub size_bytes: Option<u64>,
@@ -109,17 +110,17 @@ pub struct Lowest {
 pub struct Stack {
     /// Layers from top to bottom; members of one layer follow each other.
     pub layers: Vec<Layer>,
-    /// Kind of storage at the bottom. Of several ends, the one that proves least about a device.
+    /// Kind of storage at the bottom. Of several kinds, the one that proves least about a device.
     pub end: End,
-    /// Devices at the bottom.
+    /// Block devices at the bottom of the stack.
     pub lowest: Vec<Lowest>,
-    /// Layers that use the page cache whatever the run requests, each with the remedy.
+    /// Layers that use the page cache even if the run bypasses it, each with the remedy.
     pub page_cache: Vec<String>,
-    /// Numbers of all block devices on the way, including the disks of partitions.
+    /// Device numbers of all block devices in the stack, including the disks of partitions.
     pub passes: Vec<DevNo>,
     /// The data may be on any disk of this machine, or come over its network.
     pub anywhere: bool,
-    /// Effects of layers that change figures.
+    /// What layers do to I/O that changes results, such as caching or encryption.
     #[serde(default)]
     pub effects: Vec<LayerEffect>,
     /// Some data may be on devices that are unknown or keep no counters.
@@ -138,7 +139,7 @@ impl Stack {
         walk::recorded(root, name)
     }
 
-    /// Bottom layer, in words: `tmpfs at /dev/shm`.
+    /// Name of the bottom layer for a sentence, such as `tmpfs at /dev/shm`.
     pub fn bottom_in_words(&self) -> String {
         self.layers.last().map_or_else(|| "it".to_owned(), |layer| layer.name.clone())
     }

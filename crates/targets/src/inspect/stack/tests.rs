@@ -1,4 +1,4 @@
-//! Stacks of simulated machines: the end of each, page caches on the way, and the counted bytes.
+//! Stacks of simulated machines: the storage at the bottom of each, page caches above it, and the counted bytes.
 
 use super::walk::Walk;
 use super::{Counted, End, Stack};
@@ -53,8 +53,8 @@ pub(super) fn of(tree: &Tree, target: &str) -> Stack {
     Stack::recorded(&tree.root(), target)
 }
 
-/// Findings on a stack as text: its end, page caches on the way, devices at the bottom, whether the machine's other
-/// disks count too, and whether some bytes can't be counted.
+/// Findings on a stack as text: the kind of storage, page caches above it, devices at the bottom, whether the machine's
+/// other disks count too, and whether some bytes can't be counted.
 fn findings(tree: &Tree, target: &str) -> String {
     let stack = of(tree, target);
     let end = serde_json::to_value(stack.end).unwrap();
@@ -72,7 +72,7 @@ fn findings(tree: &Tree, target: &str) -> String {
     words.join(" ")
 }
 
-/// A trap: name, change to the machine's tree, target, expected findings.
+/// A stack that may be misjudged: name, change to the machine's tree, target, expected findings.
 type Trap = (&'static str, fn(&Tree), &'static str, &'static str);
 
 /// Stacks that the kernel of a test machine may lack, as recorded trees. Only findings of `device` without `cached` are

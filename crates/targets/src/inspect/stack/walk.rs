@@ -19,7 +19,7 @@ const DEPTH_MAX: u32 = 32;
 /// Suffix of an `iodyno serve` export's description.
 const EMULATED: &str = "emulated by iodyno";
 
-/// Stack of an inspected target; `None` for a target without any, such as memory of the process.
+/// Stack of an inspected target; `None` for a target without layers, such as memory of the process.
 pub(crate) fn stack_of(root: &SysRoot, inspection: &Inspection) -> Option<Stack> {
     let mut walk = Walk::new(root);
     match inspection.kind {
@@ -70,7 +70,7 @@ impl<'a> Walk<'a> {
         self.stack.layers.push(Layer { kind, name: name.into() });
     }
 
-    /// Adds an end; the one that proves least about a device remains.
+    /// Records the kind of storage at the bottom; of several, keeps the one that proves least about a device.
     fn end(&mut self, end: End) {
         self.stack.end = self.stack.end.max(end);
     }
@@ -243,7 +243,7 @@ impl<'a> Walk<'a> {
             && node.slaves(self.root).is_empty()
     }
 
-    /// Ends at a disk. `part` is counted, since a partition's counters contain less I/O by others.
+    /// Ends the walk at a disk. Bytes are counted on `part`, since a partition's counters contain less I/O by others.
     fn disk(&mut self, disk: &BlockNode, part: &BlockNode) {
         self.layer(LayerKind::Disk, disk.name.clone());
         // virtio's driver calls every disk rotational.
@@ -276,7 +276,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Ends at a block server that iodyno connects to directly.
+    /// Ends the walk at an NBD server that iodyno connects to directly.
     pub(super) fn server(&mut self, uri: &Uri, says: &str) {
         self.layer(LayerKind::NbdServer, uri.address.to_string());
         if says.ends_with(EMULATED) {
@@ -310,7 +310,8 @@ pub(super) fn memory_device(node: &BlockNode) -> Option<LayerKind> {
     }
 }
 
-/// True for devices served by a process, another machine, or the kernel's own target, perhaps from a file.
+/// True for devices served by a process, by another machine, or by the kernel's own SCSI or NVMe target, perhaps from a
+/// file.
 pub(super) fn is_served(node: &BlockNode) -> bool {
     // Behind a PCI adapter, the LIO target is on another machine or the hypervisor's.
     let is_lio = || {
@@ -338,7 +339,7 @@ pub(super) fn is_multipath_head(node: &BlockNode) -> bool {
     node.dir.to_string_lossy().contains("/nvme-subsystem/")
 }
 
-/// Effect of data journalling on direct I/O, in words.
+/// Describes the effect of data journalling on direct I/O; `None` if the file system does not journal data.
 fn journalled(fs: &FileSystem) -> Option<&'static str> {
     let mode = option(fs.super_options.as_deref()?, "data")?;
     (matches!(fs.fs_type.as_str(), "ext3" | "ext4") && mode == "journal")
