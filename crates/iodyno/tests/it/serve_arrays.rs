@@ -269,6 +269,6 @@ fn a_memory_slot_is_not_opened_under_power() {
     let server = Served::start(&place, "exflash-400g --no-floor --memory 64MiB");
     server.try_fault("replace").fails(2, &["can't be replaced under power", "bay.hot_swap"]);
     server.fault("power-off");
-    assert!(server.fault("replace").contains("another device"));
+    assert!(server.fault("replace").contains("an empty device"));
     assert!(server.fault("power-on").contains("the power is on"));
 }

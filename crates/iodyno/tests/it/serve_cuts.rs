@@ -136,7 +136,7 @@ fn no_loss_is_followed_by_a_flush_that_succeeds() {
         client.write(0, &[7; 4096], CmdFlags::NONE).unwrap();
         other.write(0, &[7; 4096], CmdFlags::FUA).unwrap();
         let said: String = fault.iter().map(|words| server.fault(words)).collect();
-        assert_eq!(said.contains("connections and open files ended"), is_power, "{said}");
+        assert_eq!(said.contains("connections and open files were closed"), is_power, "{said}");
         assert_eq!(
             said.contains("the next flush on each connection fails"),
             fault[0] == "lose",
