@@ -129,7 +129,7 @@ fn a_server_ends_while_devices_are_lost() {
     server.fault("lose device 1");
     let (code, said) = server.end();
     assert!(
-        code == Some(4) && said.contains("dirty bytes that the devices do not accept"),
+        code == Some(4) && said.contains("dirty bytes of the adapters' cache"),
         "{code:?} {said}"
     );
     // The device is there again.
