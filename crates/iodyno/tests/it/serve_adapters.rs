@@ -179,5 +179,5 @@ fn several_volumes_share_adapters_and_a_folder() {
     expected.check(&mut server.client(), false);
     server.stop();
     let refused = place.iodyno(&format!("serve {args} --size 1GiB --nbd unix:nbd.sock"));
-    refused.exits(2).says(&["--size is for volumes of a single device"]);
+    refused.exits(2).says(&["--size requires volumes of a single device"]);
 }
