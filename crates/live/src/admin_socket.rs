@@ -46,7 +46,7 @@ macro_rules! socket {
 socket!(TcpStream);
 socket!(UnixStream);
 
-/// A socket with a deadline, at which its calls fail.
+/// A socket whose reads and writes fail once a deadline has passed.
 #[derive(Debug)]
 pub(crate) struct Timed<'a, S> {
     socket: &'a S,

@@ -54,7 +54,7 @@ pub struct Counts {
     pub late: u64,
     /// Late completions for which a spinning thread had lost its core: see [`Looks`].
     pub late_away: u64,
-    /// Units whose checksum was wrong when they were read.
+    /// 4 KiB units whose checksum was wrong when they were read.
     pub corruptions_found: u64,
     /// Failed writes to the backing file or memory, including retries: the backing was full or failed, or the write
     /// covered only a part of a corrupt unit.
@@ -116,7 +116,10 @@ mod tests {
             !away(due_ns, back_ns),
             "the thread saw that it was due, so another cause delayed it"
         );
-        assert!(!away(due_ns - 1, back_ns - 1), "the thread was back in time, so another cause delayed it");
+        assert!(
+            !away(due_ns - 1, back_ns - 1),
+            "the thread was back in time, so another cause delayed it"
+        );
         let late = Looks::default().late(due_ns, back_ns);
         assert_eq!((late.ns, late.away), (LATE_NS + 1, false));
         assert_eq!(Looks::default().late(due_ns, due_ns - 1).ns, 0, "not late if it is early");

@@ -39,7 +39,7 @@ use Samples::{Adapters, Caches, Kinds, Quantiles, Resources, Volumes};
 const NS_PER_S: f64 = 1e-9;
 
 /// Value of a sample that every volume has.
-#[allow(clippy::unnecessary_wraps, reason = "the type of samples that not every volume has")]
+#[allow(clippy::unnecessary_wraps, reason = "same signature as for samples that some volumes lack")]
 fn count(value: u64) -> Option<f64> {
     Some(value as f64)
 }

@@ -149,7 +149,7 @@ impl<S: Sink> Lead<S> {
         Self { live, leads: false, polls: Looks::default(), busy_ns: 0, is_fast: false }
     }
 
-    /// Notes that a request of the client was submitted.
+    /// Records that a request of the client was submitted.
     pub fn request_submitted(&mut self) {
         let now_ns = self.live.now_ns();
         self.is_fast = now_ns.saturating_sub(self.busy_ns) < FAST_CLIENT_NS;

@@ -33,7 +33,7 @@ const KINDS: [(OpKind, &str); OpKind::COUNT] = [
     (OpKind::WriteZeroes, "z"),
 ];
 
-/// Writes a record.
+/// Writer of a record: a file with the inputs of a served machine.
 #[derive(Debug)]
 pub struct Recorder {
     to: BufWriter<File>,
@@ -127,7 +127,7 @@ enum Line {
 
 /// Longest line of a record, bytes. Only the second line, the description of the machine, comes near it.
 const LINE_BYTES_MAX: u64 = 1 << 20;
-/// Latest time in a record, ns: two years.
+/// Latest time that is accepted in a record, ns: about two years.
 const AT_NS_MAX: u64 = 1 << 56;
 /// Largest operation that carries data, bytes: twice what a server accepts.
 const DATA_BYTES_MAX: u32 = 64 << 20;
@@ -185,7 +185,7 @@ fn take_line<'a>(
     if line.last() == Some(&b'\n') {
         line.pop();
     } else if line.len() as u64 == LINE_BYTES_MAX {
-        return Err(wrong("is longer than lines of records can be"));
+        return Err(wrong("is too long for a record"));
     } else {
         return Ok(None);
     }
@@ -240,7 +240,7 @@ impl<R: BufRead> Record<R> {
     /// Checks the whole record without a replay: `machine` must accept each line.
     ///
     /// # Errors
-    /// The first line that is not accepted.
+    /// A line can't be read, or `machine` does not accept it.
     pub fn check(mut self, machine: &Machine) -> Result<(), String> {
         while self.next(machine)?.is_some() {}
         Ok(())

@@ -45,7 +45,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::Thread;
 
-/// A monotonic clock, ns.
+/// Function that reads a monotonic clock, ns.
 pub type Now = fn() -> u64;
 
 /// Value for the time of the next event if no event is pending.

@@ -20,7 +20,7 @@ pub enum Status {
     Model(ModelStatus),
     /// Emulated storage at native speed.
     Native(NativeStatus),
-    /// Plain memory.
+    /// Plain memory, without emulation.
     Memory(MemoryStatus),
 }
 
@@ -106,9 +106,9 @@ pub struct AdaptersStatus {
     pub mirrored: bool,
     /// Dirty data in the caches, bytes.
     pub dirty_bytes: u64,
-    /// Volumes that no adapter can serve.
+    /// Numbers of the volumes that no adapter can serve.
     pub volumes_down: Vec<u32>,
-    /// Volumes whose access state is cleared.
+    /// Numbers of the volumes whose access state is cleared.
     pub cleared: Vec<u32>,
 }
 
@@ -119,9 +119,9 @@ pub struct AdapterStatus {
     pub lost: bool,
     /// Whether the battery of its cache has failed.
     pub battery_failed: bool,
-    /// Volumes that the adapter serves.
+    /// Numbers of the volumes that the adapter serves.
     pub volumes: Vec<u32>,
-    /// Volumes that are optimized on the adapter.
+    /// Numbers of the volumes whose optimized (preferred) path leads through the adapter.
     pub optimized: Vec<u32>,
 }
 
@@ -219,13 +219,13 @@ pub struct KindStatus {
 pub struct ArrayStatus {
     /// The members, by number.
     pub members: Vec<MemberStatus>,
-    /// Members that are missing or not yet rebuilt.
+    /// Number of members that are missing or not yet rebuilt.
     pub missing: usize,
     /// Rebuilt share of the member that is being rebuilt, 0 to 1; `None` if none is.
     pub rebuilt_share: Option<f64>,
     /// Number of runs of consecutive rows that are being resynced after a power cut.
     pub resyncs: u32,
-    /// Whether some data is lost, and reported as unreadable.
+    /// Whether some of the array's data is lost; it can't be read until it is rewritten.
     pub data_lost: bool,
     /// Members rebuilt since the start.
     pub rebuilt_members: u64,

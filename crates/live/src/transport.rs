@@ -22,7 +22,7 @@ const STEP_PART: u64 = 64;
 pub struct Transport {
     /// Time from a request to its answer if the server's thread is awake, without the machine's own time.
     pub round_trip_ns: u64,
-    /// Part of the round trip from sending an answer until the client has taken it.
+    /// Part of the round trip from sending an answer until the client has received it.
     pub taking_ns: u64,
     /// Additional time if the request has to wake the server's thread.
     pub waking_ns: u64,

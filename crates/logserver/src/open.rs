@@ -6,7 +6,7 @@ use iodyno_msglog::recovery::recover_ahead;
 use iodyno_msglog::{Layout, OpenError, Recovered, Storage};
 use std::sync::Arc;
 
-/// Result of reading a target's log.
+/// What was found when a target's log was read.
 #[derive(Debug)]
 pub struct Found {
     /// The recovered log.

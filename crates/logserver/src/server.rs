@@ -27,7 +27,7 @@ const QUEUE_BYTES: usize = 64 << 20;
 /// Time for connections that were cut off to end when the server stops.
 const LAST_WAIT: Duration = Duration::from_millis(500);
 
-/// How a log is served.
+/// Addresses, access rules and limits with which a log is served.
 #[derive(Debug)]
 pub struct ServerOptions {
     /// Addresses to listen on.
@@ -58,7 +58,7 @@ pub enum StartError {
     Thread(#[from] io::Error),
 }
 
-/// A running server.
+/// A running message log server.
 pub struct Server {
     core: Arc<Core>,
     stop: Arc<AtomicBool>,

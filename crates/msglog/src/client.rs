@@ -126,7 +126,7 @@ impl<S: Read + Write> Connection<S> {
         &self.stream
     }
 
-    /// Sends a request, after any gathered ones.
+    /// Sends a request, together with any gathered ones before it.
     ///
     /// # Errors
     /// The stream broke.

@@ -181,7 +181,10 @@ impl Commit {
     #[inline]
     pub fn flush_begins(&mut self) {
         debug_assert!(self.flushing.is_none(), "one flush at a time");
-        debug_assert_eq!(self.written, self.issued, "a flush waits for the writes of its group");
+        debug_assert_eq!(
+            self.written, self.issued,
+            "a flush must wait for the writes of its group"
+        );
         self.flushing = Some(self.written);
         self.has_partial = false;
     }

@@ -61,7 +61,7 @@ pub enum LayoutError {
     /// Invalid chunk size, bytes.
     #[error("a chunk size of {0} bytes is not valid: use {min} to {max}, and a multiple of the target's block", min = CHUNK_BYTES.start(), max = CHUNK_BYTES.end())]
     Chunk(u32),
-    /// The segment size does not suit the chunk size.
+    /// The segment size is not a multiple of the chunk size.
     #[error(
         "a segment size of {segment_bytes} bytes is not valid: use a multiple of the chunk size of {chunk_bytes}"
     )]
@@ -84,7 +84,7 @@ pub enum LayoutError {
 }
 
 impl Layout {
-    /// Creates a layout.
+    /// Creates a layout, after checking the sizes.
     ///
     /// # Errors
     /// The sizes are not valid.

@@ -128,7 +128,7 @@ pub struct Selection {
     pub topic: String,
     /// Only messages that match this filter; None for all.
     pub filter: Option<Filter>,
-    /// Only messages from this number and from this time on, ns since 1970.
+    /// Only messages with at least this number and at least this time, ns since 1970.
     pub from: (u64, u64),
     /// Only messages below this number.
     pub until: u64,

@@ -41,7 +41,7 @@ pub struct LoadShape {
     pub ramp_ns: u64,
     /// Length of the measured window, ns; None if it is not limited by time.
     pub time_ns: Option<u64>,
-    /// Length of an interval of the series, ns.
+    /// Length of an interval of the recorded time series, ns.
     pub interval_ns: u64,
     /// Whether the target returns written data: then replays check it.
     pub returns_bytes: bool,

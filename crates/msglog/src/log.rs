@@ -18,9 +18,9 @@ const INDEX_STEP_BYTES: u64 = 256 << 10;
 pub struct LogOptions {
     /// Rule of group commit.
     pub commit: CommitRule,
-    /// Most messages per chunk; 1 or more. With [`Durability::Each`] it is always 1.
+    /// Maximum number of messages per chunk; 1 or more. With [`Durability::Each`] it is always 1.
     pub chunk_messages_max: u32,
-    /// Most waiting chunks; beyond it, appends fail with [`AppendError::Busy`].
+    /// Maximum number of waiting chunks; beyond it, appends fail with [`AppendError::Busy`].
     pub queue_chunks_max: usize,
     /// Minimum retention of messages, ns: if all segments are younger, appends fail. 0 drops the oldest segment when
     /// space is needed; `u64::MAX` never drops one.

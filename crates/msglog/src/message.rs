@@ -15,11 +15,11 @@
 
 use thiserror::Error;
 
-/// Length of a record before its topic, bytes.
+/// Length of the fixed part of a record, which precedes the topic, bytes.
 pub const RECORD_HEADER_BYTES: usize = 32;
-/// Longest topic, bytes.
+/// Longest topic that a message may have, bytes.
 pub const TOPIC_BYTES_MAX: usize = u8::MAX as usize;
-/// Longest key, bytes.
+/// Longest key that a message may have, bytes.
 pub const KEY_BYTES_MAX: usize = u16::MAX as usize;
 
 /// Kind of a record in a chunk.
@@ -68,7 +68,7 @@ pub struct Message<'a> {
     pub topic: &'a str,
     /// Key, at most [`KEY_BYTES_MAX`] bytes; empty for none.
     pub key: &'a [u8],
-    /// Content of the message; empty for other kinds than [`MessageKind::Publish`] and [`MessageKind::CarriedValue`].
+    /// Content of the message.
     pub body: &'a [u8],
 }
 

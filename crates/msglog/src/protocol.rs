@@ -19,7 +19,7 @@ pub const MAGIC: [u8; 4] = *b"IMLP";
 pub const FRAME_BYTES_MAX: usize = (16 << 20) + 4096;
 /// Longest first frame of a client, bytes. Nothing larger is buffered before the token is verified.
 pub const HELLO_BYTES_MAX: usize = 4096;
-/// Longest name of a publisher, bytes.
+/// Longest name that a publisher may have, bytes.
 pub const NAME_BYTES_MAX: usize = 255;
 /// Length of a frame before its fields, bytes.
 pub const FRAME_HEADER_BYTES: usize = 5;

@@ -23,7 +23,7 @@ use thiserror::Error;
 /// Length of the start of the newest segment that is searched for a proof that the segment belongs to the log, bytes.
 const PROOF_BYTES: u64 = 8 << 20;
 
-/// Result of opening a log.
+/// What recovery has found on a target: the end, state and damage of the log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recovered {
     /// Layout of the log.
@@ -86,7 +86,7 @@ impl fmt::Display for Damage {
     }
 }
 
-/// Error of opening a log.
+/// Reason why a log could not be opened.
 #[derive(Debug, Error)]
 pub enum OpenError {
     /// The target holds no log.

@@ -14,7 +14,7 @@ use values::Values;
 /// The current value of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Value {
-    /// Number of the value's message.
+    /// Number of the message that set the value.
     pub number: u64,
     /// Time of publication, ns since 1970.
     pub time_ns: u64,

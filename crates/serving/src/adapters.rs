@@ -42,7 +42,7 @@ impl Named {
                 Err("this system has a single adapter, and so no link between adapters".to_owned())
             }
             AdapterFault::LinkDown { link } | AdapterFault::LinkUp { link } if link >= links => {
-                Err(format!("there is no link aa {link}: there are {links}, counted from 0"))
+                Err(format!("there is no link aa {link}: there are {links}, numbered from 0"))
             }
             AdapterFault::Lose { adapter }
             | AdapterFault::Replace { adapter }
@@ -52,10 +52,10 @@ impl Named {
             | AdapterFault::Access { from: adapter, .. }
                 if adapter >= adapters =>
             {
-                Err(format!("there is no adapter {adapter}: there are {adapters}, counted from 0"))
+                Err(format!("there is no adapter {adapter}: there are {adapters}, numbered from 0"))
             }
             AdapterFault::Access { volume, .. } if volume >= volumes => {
-                Err(format!("there is no volume {volume}: there are {volumes}, counted from 0"))
+                Err(format!("there is no volume {volume}: there are {volumes}, numbered from 0"))
             }
             _ => Ok(()),
         }

@@ -108,7 +108,7 @@ fn machine(
     Ok(live)
 }
 
-/// Serves metrics, if the request has an address for them.
+/// Starts to serve metrics over HTTP, if the request has an address for them.
 fn serve_metrics(
     request: &ServeRequest,
     live: &Arc<Served>,

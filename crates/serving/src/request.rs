@@ -72,7 +72,7 @@ impl ServeRequest {
 /// Functions that print a server's output for people.
 #[derive(Clone, Copy, Debug)]
 pub struct Console {
-    /// Prints a text with line ends.
+    /// Prints a text, which has its own line ends.
     pub say: fn(&str),
     /// Prints a line, given its kind, such as `warning`, and words that may quote a file, a server or a device.
     pub remark: fn(&str, &str),

@@ -111,7 +111,7 @@ pub(crate) fn insert(exports: &Exports, name: &str, is_first: bool, export: Arc<
     exports.insert(name, export);
 }
 
-/// Starts an NBD server.
+/// Starts the NBD server at the request's addresses.
 pub(crate) fn start(request: &ServeRequest, exports: &Arc<Exports>) -> Result<Server, ServeError> {
     let (endpoints, config) = (&request.endpoints, request.config());
     Server::start(Arc::clone(exports), endpoints, config).map_err(|e| match e {
@@ -122,7 +122,7 @@ pub(crate) fn start(request: &ServeRequest, exports: &Arc<Exports>) -> Result<Se
     })
 }
 
-/// Opens the control socket, if the request has one.
+/// Opens the control socket, if the request asks for one.
 pub(crate) fn control(
     request: &ServeRequest,
     answer: Arc<Answer>,

@@ -46,7 +46,7 @@ pub fn in_effect(ask: &Ask, was_off: bool, device: &str, effect: &Effect) -> Str
 }
 
 /// Suffix for damage that lasts until the range is repaired.
-const UNTIL_WRITTEN: &str = " until written again, or clear";
+const UNTIL_WRITTEN: &str = " until rewritten or cleared";
 
 /// Describes the state after a command that has its usual effect, without the name of its subject.
 fn usual_effect(ask: &Ask, was_off: bool, device: &str) -> String {
@@ -97,7 +97,7 @@ fn usual_effect(ask: &Ask, was_off: bool, device: &str) -> String {
                 Fault::Clear { .. } => "no fault".to_owned(),
             }
         }
-        Ask::Full { .. } => "full until clear: writes where there is no data fail".to_owned(),
+        Ask::Full { .. } => "full until clear: writes to unallocated space fail".to_owned(),
         Ask::Resize { size_bytes, .. } => format!("resized to {}", size(size_bytes)),
         Ask::Corrupt { offset_bytes, len_bytes, .. } => {
             let (at, len) = (size(offset_bytes), size(len_bytes));

@@ -90,7 +90,10 @@ const fn with(verb: &'static str, operand: Operand, help: &'static str, form: Fo
     Command { verb, operand: Some(operand), help, form }
 }
 
-#[allow(clippy::unnecessary_wraps, reason = "the type of commands whose operand may be wrong")]
+#[allow(
+    clippy::unnecessary_wraps,
+    reason = "same signature as for commands whose operand may be wrong"
+)]
 const fn fault(fault: Fault) -> Result<Ask, String> {
     Ok(Ask::Fault(fault))
 }

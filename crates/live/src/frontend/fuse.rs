@@ -32,7 +32,7 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-/// Time for which the kernel may cache names and attributes, which never change.
+/// Time for which the kernel may cache names and volumes' attributes, which never change.
 const FOREVER: Duration = Duration::from_secs(86_400);
 const STATUS_NAME: &str = "status.json";
 /// Inode of the status file. The folder has inode 1, and volumes have inodes from [`FIRST`] on.

@@ -52,7 +52,7 @@ impl ArrayBytes {
         }
     }
 
-    /// Executes a step that the machine has taken. `stores` are the members' stores.
+    /// Executes a step that the machine has taken, on the devices' stores.
     pub(super) fn change(&mut self, change: &ContentEvent, stores: &mut [Store]) {
         match *change {
             ContentEvent::Fetched { part, unit, name } => {
@@ -80,7 +80,7 @@ impl ArrayBytes {
                 let at = unit * UNIT_BYTES;
                 let bytes = &bytes[usize::from(from)..usize::from(to)];
                 let begun = store.begin_write(token, at + u64::from(from), bytes);
-                debug_assert!(begun.is_ok(), "a member is as large as its store");
+                debug_assert!(begun.is_ok(), "a member must be as large as its store");
                 if page.is_none() {
                     store.corrupt(&(at..at + UNIT_BYTES), token);
                 }
@@ -91,7 +91,7 @@ impl ArrayBytes {
                 let bytes = &operation.bytes[at..at + len];
                 let offset_bytes = unit * UNIT_BYTES + to as u64;
                 let begun = stores[part.index()].begin_write(token, offset_bytes, bytes);
-                debug_assert!(begun.is_ok(), "a member is as large as its store");
+                debug_assert!(begun.is_ok(), "a member must be as large as its store");
             }
             ContentEvent::Cleared { part, offset_bytes, len_bytes, trim, token } => {
                 let (store, len_bytes) = (&mut stores[part.index()], u64::from(len_bytes));
@@ -100,7 +100,7 @@ impl ArrayBytes {
                 } else {
                     store.begin_zeroes(token, offset_bytes, len_bytes)
                 };
-                debug_assert!(begun.is_ok(), "a member is as large as its store");
+                debug_assert!(begun.is_ok(), "a member must be as large as its store");
             }
             ContentEvent::Ended { part, token, failed } => {
                 let store = &mut stores[part.index()];

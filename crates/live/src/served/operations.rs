@@ -16,7 +16,8 @@ use iodyno_units::{IoError, Op, OpKind};
 pub(super) const NUMBER_BITS: u32 = 20;
 pub(super) const NUMBER_MASK: u64 = (1 << NUMBER_BITS) - 1;
 
-/// Minimum of the limit on a volume's stranded bytes; applies if its cache is smaller or its size is unknown.
+/// Minimum of `stranded_bytes_max`, the limit on bytes of a volume that the host refused; applies if the volume's cache
+/// is smaller or its size is unknown.
 const STRANDED_BYTES_MIN: u64 = 1 << 20;
 
 /// An operation in the machine.
@@ -54,7 +55,7 @@ pub(super) struct Inner<S> {
     pub(super) submitted_ns: u64,
     /// For each volume, whether its device rebuilds unreadable units from parity.
     rebuilds: Vec<bool>,
-    /// For each volume, the number of stranded bytes up to which it still accepts writes.
+    /// For each volume, the amount of stranded (refused by the host) bytes up to which it still accepts writes.
     stranded_bytes_max: Vec<u64>,
     /// First error while bytes were written to the backing.
     pub(super) trouble: Option<String>,

@@ -8,7 +8,7 @@ use iodyno_units::human;
 use std::fmt::Write as _;
 
 impl Status {
-    /// The status as text.
+    /// Formats the status as text.
     pub fn text(&self) -> String {
         match self {
             Self::Model(status) => status.text(),
@@ -31,7 +31,7 @@ impl ModelStatus {
             let time = |ns: u64| human::time_ns(ns as f64);
             let _ = writeln!(
                 text,
-                "transport {} a round trip are subtracted, {} of them until a client receives a reply; {} more where a thread was woken",
+                "transport {} per round trip are subtracted, {} of them until a client receives a reply; {} more if a thread had to be woken",
                 time(transport.round_trip_ns),
                 time(transport.taking_ns),
                 time(transport.waking_ns),
@@ -102,7 +102,7 @@ impl VolumeStatus {
         }
         for (is_so, words) in [
             (self.power_off, "the power is off: everything fails"),
-            (self.full, "full: writes where there is no data fail"),
+            (self.full, "full: writes to unallocated space fail"),
             (self.hung, "hung: nothing completes"),
             (self.lost, "lost: everything fails"),
         ] {
@@ -374,7 +374,7 @@ mod tests {
   !             resync after a power cut: 2 runs of rows
   !             some data is lost: it can't be read until it is written";
         let expected = "machine  1.5 s of the model's time
-transport 24.5 µs a round trip are subtracted, 21.0 µs of them until a client receives a reply; 22.4 µs more where a thread was woken
+transport 24.5 µs per round trip are subtracted, 21.0 µs of them until a client receives a reply; 22.4 µs more if a thread had to be woken
 adapters
   cache         in one adapter; 8 KiB are not on the devices
   adapter 0     serves 0, 1
@@ -399,7 +399,7 @@ disk
   !             delayed: each flush ends 5.00 ms later
   !             failing: 1 % of read operations
   !             the power is off: everything fails
-  !             full: writes where there is no data fail
+  !             full: writes to unallocated space fail
   !             hung: nothing completes
   !             lost: everything fails
   !             1 corrupt unit found

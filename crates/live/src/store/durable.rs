@@ -85,7 +85,7 @@ impl Durable {
         Self { base, units, zeroes, refusals: 0, late: None, holes_for_zeroes, hole: 0..0 }
     }
 
-    /// Whether no bytes are stranded.
+    /// Whether no bytes are stranded: the base has everything that the machine decided.
     #[inline]
     pub(super) fn is_clear(&self) -> bool {
         self.units.is_empty() && self.zeroes.is_empty()
@@ -96,17 +96,17 @@ impl Durable {
         self.units.len() as u64 * UNIT_MEMORY_BYTES + self.zeroes.len() as u64 * RANGE_MEMORY_BYTES
     }
 
-    /// Number of refused writes since the last call; see `refusals`.
+    /// Returns the number of refused writes since the last call.
     pub(super) fn take_refusals(&mut self) -> u64 {
         std::mem::take(&mut self.refusals)
     }
 
-    /// Reason why bytes are stranded; None if there are none.
+    /// Why the host refused the bytes that are stranded in memory; None if no bytes are.
     pub(super) fn trouble(&self) -> Option<&WriteError> {
         self.trouble_in(&(0..u64::MAX))
     }
 
-    /// Reason why bytes of these units are stranded; None if there are none.
+    /// Why the host refused bytes of these units that are stranded in memory; None if no bytes are.
     pub(super) fn trouble_in(&self, units: &Range<u64>) -> Option<&WriteError> {
         let unit = self.units.range(units.clone()).next().map(|(_, s)| &s.why);
         unit.or_else(|| self.zeroes_in(units).next().map(|(_, why)| why))

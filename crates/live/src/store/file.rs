@@ -60,7 +60,7 @@ pub(super) struct File {
     generation: AtomicU64,
     /// Whether anything was written in the current generation.
     is_dirty: AtomicBool,
-    /// Units whose data may not match their sum.
+    /// Units whose data may not match their checksum.
     doubtful: Mutex<BTreeMap<u64, Doubt>>,
     /// Number of doubtful units.
     doubts: AtomicUsize,
@@ -134,7 +134,7 @@ impl File {
         }
     }
 
-    /// Removes the file of sums.
+    /// Removes the file of checksums.
     pub(super) fn remove_sums(&self) {
         remove_made(&self.sums_path, self.sums.host().file());
     }

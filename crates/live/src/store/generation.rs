@@ -13,7 +13,7 @@
 //! 508    CRC-32C of the 508 bytes before: u32
 //! ```
 
-/// Offsets of the two slots in the file of sums.
+/// Offsets in the file of checksums of the two slots that generations are written to in turn.
 pub(super) const SLOTS: [u64; 2] = [512, 1024];
 const SLOT_BYTES: usize = 512;
 const RANGES_MAX: usize = 29;
@@ -44,7 +44,7 @@ impl Generations {
         Self { serial: 0, closed: 1, ended: true, in_doubt: vec![(1, 1)] }
     }
 
-    /// Whether a unit written in this generation may match either sum.
+    /// Whether a unit written in this generation may match either of its two checksums.
     #[inline]
     pub(super) fn is_in_doubt(&self, generation: u64) -> bool {
         self.in_doubt.iter().any(|&(first, last)| (first..=last).contains(&generation))

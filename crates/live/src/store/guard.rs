@@ -41,7 +41,7 @@ impl Guard {
         self.damaged.store(!runs.is_empty(), Ordering::Release);
     }
 
-    /// Lifts the damage of these units.
+    /// Removes the injected damage from these units.
     #[inline]
     pub(super) fn lift(&self, units: &Range<u64>) {
         if self.damaged.load(Ordering::Acquire) {
@@ -61,7 +61,7 @@ impl Guard {
         (unit < end).then_some(seed)
     }
 
-    /// Whether a unit is damaged.
+    /// Whether damage is injected into a unit.
     pub(super) fn is_damaged(&self, unit: u64) -> bool {
         self.seed(unit).is_some()
     }
@@ -87,7 +87,7 @@ impl Guard {
     }
 }
 
-/// Whether a unit's bytes, damaged by `seed`, match one of the sums.
+/// Whether a unit's bytes, after the damage that `seed` determines, match one of the checksums.
 fn is_sound(unit: u64, bytes: &[u8], sums: &[u32], seed: Option<u64>) -> bool {
     let Some(seed) = seed else {
         return sums.is_empty() || sums.contains(&sum(bytes));

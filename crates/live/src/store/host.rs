@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt as _;
 /// Length of one write of zeroes on file systems without holes, bytes.
 const ZEROES_BYTES: u64 = 1 << 20;
 
-/// Kinds of calls to the host.
+/// Kind of a call to the host's file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     not(feature = "host-faults"),

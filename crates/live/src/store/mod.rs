@@ -153,8 +153,8 @@ impl Store {
     }
 
     /// Opens or creates a volume in a sparse file, byte for byte, with its checksums in `PATH.sums`. An image without
-    /// sums is accepted as it is. (Before changing it by other means, remove its sums, or the changed units read as
-    /// corrupt.)
+    /// checksums is accepted as it is. (Remove its checksums before you change it by other means; otherwise the changed
+    /// units read as corrupt.)
     ///
     /// # Errors
     /// The path is not a plain file, the file has another size, another server has it open, the checksums do not belong
@@ -378,12 +378,12 @@ impl Store {
         if above.any(|unit| units.contains(&unit)) { Held::InBuffer } else { Held::Nothing }
     }
 
-    /// Lifts the damage to a unit, like a device that has rebuilt it.
+    /// Removes the injected damage from a unit, like a device that has rebuilt it.
     pub fn heal(&self, unit: u64) {
         self.base().guard.lift(&(unit..unit + 1));
     }
 
-    /// Lifts the damage to all units.
+    /// Removes the injected damage from all units.
     pub fn clear_corruption(&self) {
         self.base().guard.lift(&(0..u64::MAX));
     }

@@ -358,12 +358,12 @@ impl Store {
         }
     }
 
-    /// Reason why bytes for the medium are stranded in memory; None if none are.
+    /// Why the host refused bytes that are still kept in memory (stranded); None if no bytes are.
     pub fn trouble(&self) -> Option<&WriteError> {
         self.durable.trouble()
     }
 
-    /// Estimated memory used by stranded bytes, bytes.
+    /// Estimated memory used by stranded bytes, which the host refused to write, bytes.
     pub fn stranded_bytes(&self) -> u64 {
         self.durable.memory_bytes()
     }
@@ -373,7 +373,7 @@ impl Store {
         self.durable.take_refusals()
     }
 
-    /// Retries stranded bytes; returns the reason why some still are, or None if none are.
+    /// Retries writing bytes that the host had refused. Returns why it still refuses some; None if all are written.
     pub fn is_stranded(&mut self) -> Option<WriteError> {
         if self.durable.is_clear() || self.durable.settle_some() {
             return None;
@@ -381,9 +381,9 @@ impl Store {
         self.trouble().cloned()
     }
 
-    /// Reason to refuse an operation, after a retry of stranded bytes: the host still refuses some, and the operation
-    /// needs space on the host, or might need more memory than `memory_bytes_max`. None if the operation may be
-    /// submitted. Must be called before that.
+    /// Error with which to refuse an operation, after a retry of the bytes that the host had refused: it still refuses
+    /// some, and the operation needs space on the host, or might need more memory than `memory_bytes_max`. None if the
+    /// operation may be submitted. Must be called before that.
     pub fn refuses(&mut self, op: &Op, memory_bytes_max: u64) -> Option<WriteError> {
         if matches!(op.kind, OpKind::Read | OpKind::Flush) {
             return None;

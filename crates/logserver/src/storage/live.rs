@@ -17,7 +17,7 @@ use std::time::Instant;
 
 /// Number of the machine's workers that readers share; the writer has its own.
 const READERS: u32 = WORKERS - 1;
-/// Volume that holds the log.
+/// Number of the volume that holds the log.
 const VOLUME: u32 = 0;
 
 /// Storage on an emulated volume.

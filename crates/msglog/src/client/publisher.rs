@@ -143,7 +143,7 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
         self.dropped
     }
 
-    /// Number of reconnects.
+    /// Number of times that the publisher has reconnected.
     pub fn reconnects(&self) -> u64 {
         self.reconnects
     }

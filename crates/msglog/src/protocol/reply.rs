@@ -187,7 +187,7 @@ pub struct ServerError {
 }
 
 impl ServerError {
-    /// Creates an error.
+    /// Creates an error from its code, the number of the message at fault and a description.
     pub fn new(code: ErrorCode, number: u64, text: impl Into<String>) -> Self {
         Self { code, number, text: text.into() }
     }

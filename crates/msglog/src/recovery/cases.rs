@@ -61,7 +61,7 @@ pub(super) enum Decision {
     Gap,
 }
 
-/// A row of the table.
+/// A case of the decision table: the conditions that it matches, and the decision.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     /// Required value of each condition; None: any value.
