@@ -9,14 +9,14 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Most open connections on one listening socket.
+/// Maximum number of open connections per listening socket.
 pub(crate) const CONNECTIONS_MAX: usize = 16;
-/// Pause before the next attempt if accepting fails, for instance for lack of descriptors.
+/// Pause after a failed accept, for instance when descriptors have run out.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
-/// Upper bound of the time in which an ended connection is closed, once its thread no longer waits for its client.
+/// Time to wait for an ended connection to close before the next oldest is ended too.
 const CLOSES_WITHIN: Duration = Duration::from_millis(200);
 
-/// Socket of a connection.
+/// A connected socket, with a timeout for each transfer.
 pub(crate) trait Socket: Send + Sync + Sized + 'static {
     /// Receives bytes, within `timeout`.
     fn receive(&self, to: &mut [u8], timeout: Duration) -> io::Result<usize>;
@@ -46,7 +46,7 @@ macro_rules! socket {
 socket!(TcpStream);
 socket!(UnixStream);
 
-/// A socket with a deadline, at which its calls fail.
+/// A socket whose reads and writes fail once a deadline has passed.
 #[derive(Debug)]
 pub(crate) struct Timed<'a, S> {
     socket: &'a S,
@@ -58,7 +58,7 @@ impl<'a, S: Socket> Timed<'a, S> {
         Self { socket, deadline: Instant::now() + timeout }
     }
 
-    /// Sets a new deadline.
+    /// Sets the deadline to `timeout` from now.
     pub(crate) fn renew(&mut self, timeout: Duration) {
         self.deadline = Instant::now() + timeout;
     }
@@ -85,8 +85,8 @@ impl<S: Socket> Write for Timed<'_, S> {
     }
 }
 
-/// Connections not ended yet, by number, and the number of descriptors held: an ended connection holds its descriptor
-/// until its thread has noticed.
+/// Open connections by number, and the number of open descriptors. An ended connection keeps its descriptor until its
+/// thread has noticed.
 struct Open<S> {
     sockets: BTreeMap<u64, Arc<S>>,
     held: usize,
@@ -107,15 +107,15 @@ impl<S: Socket> Connections<S> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the oldest connection: its thread finds the socket ended.
+    /// Ends the oldest connection by shutting down its socket, which wakes its thread.
     fn end_oldest(open: &mut Open<S>) {
         if let Some((_, oldest)) = open.sockets.pop_first() {
             oldest.end();
         }
     }
 
-    /// Registers a connection once fewer descriptors than the limit are held. If the oldest is slow to end, for
-    /// instance in a long answer, the next oldest is ended too.
+    /// Registers a connection. While all descriptors are in use, it ends the oldest connection; if that is slow to
+    /// close, for instance during a long answer, the next oldest too.
     fn add(&self, number: u64, socket: &Arc<S>) {
         let mut open = self.lock();
         while open.held >= CONNECTIONS_MAX {
@@ -130,7 +130,7 @@ impl<S: Socket> Connections<S> {
     }
 }
 
-/// A registered connection, removed when dropped, however its thread ends.
+/// Registration of a connection. Dropping it, also when the connection's thread panics, removes the connection.
 struct Place<S: Socket> {
     number: u64,
     socket: Option<Arc<S>>,
@@ -204,8 +204,8 @@ mod tests {
         socket.read(&mut [0]).is_ok_and(|n| n == 0)
     }
 
-    /// Without descriptors nothing can be accepted: the acceptor retries at an interval, not in a busy loop, and
-    /// continues once there are some. New clients end the oldest ones.
+    /// When descriptors run out, the acceptor retries at intervals, not in a busy loop, and continues once some are
+    /// free. New clients end the oldest connections.
     #[test]
     fn accepting_continues_after_failures_and_ends_the_oldest() {
         let tries = Arc::new(AtomicUsize::new(0));

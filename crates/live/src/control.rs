@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! → slow x10            ← {"ok":true,"text":"volume 0: everything takes 10 times as long, until clear"}
-//! → explode             ← {"error":"there is no fault `explode`: say …"}
+//! → explode             ← {"error":"there is no fault `explode`: use …"}
 //! → status              ← {"volumes":[…],…}
 //! → metrics             ← {"text":"# HELP …"}
 //! → stop                ← {"ok":true}
@@ -26,14 +26,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Longest line, bytes.
+/// Longest command line that is accepted, bytes.
 const LINE_MAX: u64 = 4096;
 /// Time after which a client that sends no complete line is disconnected.
 const LINE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time limit for a client to read an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Computes the answer to a line.
+/// Function that answers a command line with a JSON value.
 pub type Answer = dyn Fn(&str) -> Value + Send + Sync;
 
 /// A listening control socket, removed when dropped.
@@ -84,7 +84,7 @@ pub const SAY_TIMEOUT_S: u64 = 30;
 /// Sends a line to a control socket, and returns the answer.
 ///
 /// # Errors
-/// No server listens there (`NotFound`, `ConnectionRefused`), it does not answer in time (`TimedOut`), it has ended
+/// No server listens at `path` (`NotFound`, `ConnectionRefused`), it does not answer in time (`TimedOut`), it has ended
 /// (`UnexpectedEof`), or the reply is not a valid answer.
 pub fn say(path: &Path, line: &str) -> io::Result<Value> {
     say_within(path, line, Duration::from_secs(SAY_TIMEOUT_S))
@@ -94,11 +94,11 @@ fn say_within(path: &Path, line: &str, timeout: Duration) -> io::Result<Value> {
     ask(&UnixStream::connect(path)?, line, timeout)
 }
 
-/// Stops a server, and waits until its process has ended: then its sockets and the locks on its files are free. False
-/// if it has not ended within `timeout`.
+/// Stops a server, and waits until its process has ended and so has freed its sockets and file locks. Returns the
+/// server's answer, and whether the process ended: false if the server refused, or did not end within `timeout`.
 ///
 /// # Errors
-/// As for [`say`]; also if the server refuses, with its answer.
+/// As for [`say`]; also if waiting for the process fails.
 pub fn stop(path: &Path, timeout: Duration) -> io::Result<(Value, bool)> {
     let deadline = Instant::now() + timeout;
     let stream = UnixStream::connect(path)?;

@@ -4,7 +4,7 @@ use crate::store::Dropped;
 use iodyno_measure::Histogram;
 use iodyno_units::OpKind;
 
-/// Lateness from which a completion counts as late, ns.
+/// Completions that are later than this count as late, ns.
 pub const LATE_NS: u64 = 10_000;
 
 /// Two consecutive clock readings of a thread that only spun between them, ns. If a completion was due between them
@@ -12,9 +12,9 @@ pub const LATE_NS: u64 = 10_000;
 /// program can prevent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Looks {
-    /// Previous reading; 0 if the thread did something else since, or slept.
+    /// Previous clock reading; 0 if the thread has slept or done other work since.
     pub before_ns: u64,
-    /// Latest reading.
+    /// Latest clock reading.
     pub now_ns: u64,
 }
 
@@ -54,21 +54,21 @@ pub struct Counts {
     pub late: u64,
     /// Late completions for which a spinning thread had lost its core: see [`Looks`].
     pub late_away: u64,
-    /// Units whose checksum was wrong when they were read.
+    /// 4 KiB units whose checksum was wrong when they were read.
     pub corruptions_found: u64,
-    /// Refusals by the backing file or memory, because it is full or fails, and partial writes of corrupt units.
-    /// Counted when they happen, and at each retry.
+    /// Failed writes to the backing file or memory, including retries: the backing was full or failed, or the write
+    /// covered only a part of a corrupt unit.
     pub backing_errors: u64,
-    /// Losses in power cuts.
+    /// Data lost in power cuts.
     pub dropped: Dropped,
 }
 
-/// Losses of a volume through one fault.
+/// What a volume lost through one fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
     /// Operations in flight that failed.
     pub failed: u64,
-    /// Losses of the volume's buffer.
+    /// Data lost from the volume's write buffer.
     pub dropped: Dropped,
 }
 
@@ -111,14 +111,17 @@ mod tests {
         let back_ns = due_ns + LATE_NS + 1;
         let away = |before_ns, now_ns| Looks { before_ns, now_ns }.late(due_ns, now_ns + 50).away;
         assert!(away(due_ns - 1, back_ns) && away(1, back_ns));
-        assert!(!away(0, back_ns), "it slept, or worked");
+        assert!(!away(0, back_ns), "a thread that slept or did other work");
         assert!(
             !away(due_ns, back_ns),
-            "it had seen that this was due, and was held up by something else"
+            "the thread saw that it was due, so another cause delayed it"
         );
-        assert!(!away(due_ns - 1, back_ns - 1), "back in time: what came then cost it the rest");
+        assert!(
+            !away(due_ns - 1, back_ns - 1),
+            "the thread was back in time, so another cause delayed it"
+        );
         let late = Looks::default().late(due_ns, back_ns);
         assert_eq!((late.ns, late.away), (LATE_NS + 1, false));
-        assert_eq!(Looks::default().late(due_ns, due_ns - 1).ns, 0, "a transport taken off");
+        assert_eq!(Looks::default().late(due_ns, due_ns - 1).ns, 0, "not late if it is early");
     }
 }

@@ -32,7 +32,7 @@ pub enum Ask {
         /// Length of the range, bytes.
         len_bytes: u64,
     },
-    /// Makes a volume full: it has no space for data where it holds none yet, until it is cleared.
+    /// Makes a volume full until it is cleared: writes to unallocated space fail.
     Full {
         /// Number of the volume.
         volume: u32,
@@ -48,7 +48,7 @@ pub enum Ask {
     ClearAll,
 }
 
-/// Words for kinds of operations.
+/// Words for kinds of operations in fault commands.
 pub const KINDS: [(OpKind, &str); OpKind::COUNT] = [
     (OpKind::Read, "reads"),
     (OpKind::Write, "writes"),
@@ -57,23 +57,23 @@ pub const KINDS: [(OpKind, &str); OpKind::COUNT] = [
     (OpKind::WriteZeroes, "zeroes"),
 ];
 
-/// The arguments of a command.
+/// Parsed arguments of a fault command.
 struct Arguments<'a> {
     /// The operand; empty if the command has none.
     operand: &'a str,
-    /// The kind of operation; `None`: all.
+    /// Kind of operation that the fault affects; `None`: all kinds.
     kind: Option<OpKind>,
-    /// The number of the device or the volume; `None` if absent.
+    /// Number of the device or volume; `None` if the command has no number.
     number: Option<u32>,
 }
 
 impl Arguments<'_> {
-    /// The number of the device or the volume.
+    /// Number of the device or volume, by default 0.
     fn on(&self) -> u32 {
         self.number.unwrap_or(0)
     }
 
-    /// The device.
+    /// Id of the device with the given number, by default device 0.
     fn part(&self) -> PartId {
         PartId(self.on())
     }
@@ -82,7 +82,7 @@ impl Arguments<'_> {
 /// Parses a fault command.
 ///
 /// # Errors
-/// The mistake, with the syntax.
+/// The command is not valid; the message shows the syntax.
 pub fn parse(words: &[&str]) -> Result<Ask, String> {
     let Some((&verb, rest)) = words.split_first() else {
         return Err(format!("the fault is missing: {}", table::examples()));

@@ -1,4 +1,4 @@
-//! Metrics of a served system: the figures of its [status](crate::status) in the text format of Prometheus (version
+//! Metrics of a served system: the values of its [status](crate::status) in the text format of Prometheus (version
 //! 0.0.4).
 
 use crate::counts::LATE_NS;
@@ -15,22 +15,22 @@ use std::sync::Arc;
 /// Media type of the metrics.
 const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Quantiles by name, ns.
+/// Labels and values of three latency quantiles, ns; `None` if there are too few samples.
 type QuantilesNs = [(&'static str, Option<u64>); 3];
 
-/// Subject of a family's samples, with the function that reads a sample from the status.
+/// What each sample of a metric family describes, and the function that reads its value from the status.
 enum Samples {
-    /// Each volume.
+    /// One sample per volume.
     Volumes(fn(&VolumeStatus) -> Option<f64>),
-    /// Each kind of operation of each volume.
+    /// One sample per volume and kind of operation.
     Kinds(fn(&KindStatus) -> Option<f64>),
-    /// Each quantile of each kind of operation of each volume.
+    /// One sample per volume, kind of operation and quantile.
     Quantiles(fn(&KindStatus) -> QuantilesNs),
-    /// Each resource of each volume.
+    /// One sample per volume and resource, such as a link.
     Resources(fn(u64) -> f64),
-    /// Each RAID adapter.
+    /// One sample per RAID adapter.
     Adapters(fn(&AdapterStatus) -> f64),
-    /// The caches of all RAID adapters.
+    /// One sample for the caches of all RAID adapters together.
     Caches(fn(&AdaptersStatus) -> f64),
 }
 
@@ -39,12 +39,12 @@ use Samples::{Adapters, Caches, Kinds, Quantiles, Resources, Volumes};
 const NS_PER_S: f64 = 1e-9;
 
 /// Value of a sample that every volume has.
-#[allow(clippy::unnecessary_wraps, reason = "the type of samples that not every volume has")]
+#[allow(clippy::unnecessary_wraps, reason = "same signature as for samples that some volumes lack")]
 fn count(value: u64) -> Option<f64> {
     Some(value as f64)
 }
 
-/// All families, in the order of the text: name without `iodyno_`, help, samples. Names that end in `_total` are
+/// All metric families, in output order: name without `iodyno_`, help, samples. Names that end in `_total` are
 /// counters, all others gauges.
 const FAMILIES: &[(&str, &str, Samples)] = &[
     ("operations_total", "Operations that succeeded.", Kinds(|of| count(of.operations))),
@@ -143,10 +143,10 @@ const FAMILIES: &[(&str, &str, Samples)] = &[
     ),
 ];
 
-const _: () = assert!(LATE_NS == 10_000, "the help of `late_total` states it");
+const _: () = assert!(LATE_NS == 10_000, "the help of `late_total` states this limit");
 
 impl Samples {
-    /// Labels and values.
+    /// Labels and value of each sample of the family.
     fn of(&self, status: &ModelStatus) -> Vec<(String, f64)> {
         let mut all = Vec::new();
         let adapters = status.adapters.iter();
@@ -199,7 +199,7 @@ impl Samples {
     }
 }
 
-/// The value of a label, escaped as the format requires.
+/// Escapes the value of a label as Prometheus' text format requires.
 fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

@@ -4,8 +4,8 @@
 //! p99, so it ends early on purpose, and the thread spins for the rest. An idle machine costs nothing.
 //!
 //! A connection's thread that polls for its client's next request may take the **lead** in the meantime: it spins
-//! anyway, and when it does both, no thread has to be woken between a request and its completion. Waking a thread
-//! takes 20 to 50 µs on a virtual machine, somewhat less on any other.
+//! anyway, and when it does both, no thread has to be woken between a request and its completion. Waking a thread takes
+//! 20 to 50 µs on a virtual machine, and somewhat less on a physical one.
 
 use crate::counts::Looks;
 use crate::served::{Live, NEVER, Sink};
@@ -14,14 +14,13 @@ use std::sync::{Arc, LazyLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Last part of a wait, in which the thread spins, ns.
+/// Time before the next event at which a waiting thread stops sleeping and spins, ns.
 const SPIN_NS: u64 = 70_000;
-/// Time within which the leading thread spins for the next event, ns: a shorter sleep and its wake-up would take as
-/// long.
+/// The leading thread spins if the next event is nearer than this, ns: sleeping and waking up would take as long.
 const LEAD_NS: u64 = 200_000;
-/// Time to the next event from which the leading thread yields its processor, ns.
+/// If the next event is further away than this, the leading thread yields its processor between polls, ns.
 const YIELD_NS: u64 = 2_000;
-/// Time between requests up to which the thread waits for a client without sleeping, ns.
+/// Time since a client's last request or answer for which its thread polls for the next request without sleeping, ns.
 const FAST_CLIENT_NS: u64 = 80_000;
 /// Whether there are processors for more than one spinning thread.
 static MAY_SPIN: LazyLock<bool> =
@@ -31,8 +30,8 @@ const IDLE: Duration = Duration::from_millis(200);
 /// Longest sleep of a thread that waits without a poller, ns: another thread may cause an earlier event.
 const WAIT_SLEEP_NS: u64 = 10_000_000;
 
-/// Delivers completions when they are due, until `is_done` or an instant of the clock: for a thread that waits
-/// without a poller.
+/// Delivers completions when they are due, until `is_done` returns true or the clock reaches `until_ns`. For a thread
+/// that waits without a poller.
 pub fn wait<S: Sink>(live: &Live<S>, until_ns: u64, is_done: impl Fn() -> bool) {
     let mut looks = Looks::default();
     while !is_done() {
@@ -93,7 +92,8 @@ impl Poller {
     }
 }
 
-/// Waits for the next event and delivers it, or does a part of that wait.
+/// One pass of the poller's loop: delivers due events, or sleeps or spins for at most a part of the time to the next
+/// event.
 fn turn<S: Sink>(live: &Live<S>, polls: &mut Looks) {
     if live.is_led() {
         // The leading thread wakes the poller when it leaves.
@@ -134,7 +134,7 @@ pub struct Lead<S: Sink> {
     polls: Looks,
     /// Time of the client's last request or answer, ns.
     busy_ns: u64,
-    /// Whether the client's last request came soon after.
+    /// Whether the client's last request followed within [`FAST_CLIENT_NS`] of its previous request or answer.
     is_fast: bool,
 }
 
@@ -149,7 +149,7 @@ impl<S: Sink> Lead<S> {
         Self { live, leads: false, polls: Looks::default(), busy_ns: 0, is_fast: false }
     }
 
-    /// Notes that a request of the client was submitted.
+    /// Records that a request of the client was submitted.
     pub fn request_submitted(&mut self) {
         let now_ns = self.live.now_ns();
         self.is_fast = now_ns.saturating_sub(self.busy_ns) < FAST_CLIENT_NS;
@@ -158,7 +158,7 @@ impl<S: Sink> Lead<S> {
     }
 
     /// Delivers due completions. True if polling should continue: the client is `owed` an answer and an event is due
-    /// soon, or it may soon send a request. Otherwise the thread gives up the lead, or another thread had it.
+    /// soon, or it may soon send a request. False if the thread has given up the lead, or another thread has it.
     pub fn poll(&mut self, owed: bool) -> bool {
         if !self.leads {
             self.leads = *MAY_SPIN && self.live.take_lead();
@@ -191,7 +191,7 @@ impl<S: Sink> Lead<S> {
         true
     }
 
-    /// Returns the work to the poller.
+    /// Gives up the lead, so that the poller delivers completions again.
     pub fn leave(&mut self) {
         if std::mem::take(&mut self.leads) {
             self.live.leave_lead();

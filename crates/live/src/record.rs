@@ -9,9 +9,9 @@
 //! iodyno record 2
 //! {"device": …}
 //! o 1200 0 0 w 4096 4096 0        operation: ns, worker, volume, kind, offset, length, forced
-//! f 5000 power-cut                fault: ns, words
-//! d 80000                         the caches of adapters hold nothing from now on: ns, at an orderly end
-//! end 90000 0123456789abcdef      ns of the machine, hash of all events
+//! f 5000 power-cut                fault: ns, command
+//! d 80000                         a clean shutdown drains the adapters' caches: ns
+//! end 90000 0123456789abcdef      end of the run: ns, hash of all events
 //! ```
 
 use crate::fault_command::{self, Ask};
@@ -33,7 +33,7 @@ const KINDS: [(OpKind, &str); OpKind::COUNT] = [
     (OpKind::WriteZeroes, "z"),
 ];
 
-/// Writes a record.
+/// Writer of a record: a file with the inputs of a served machine.
 #[derive(Debug)]
 pub struct Recorder {
     to: BufWriter<File>,
@@ -42,7 +42,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Creates a record; an existing file is not overwritten.
+    /// Creates a record for the machine that `machine` describes. An existing file is not overwritten.
     ///
     /// # Errors
     /// The file exists, or can't be created.
@@ -52,7 +52,7 @@ impl Recorder {
             std::io::ErrorKind::AlreadyExists => {
                 format!("`{named}` already exists: remove it, or choose another name")
             }
-            _ => format!("`{named}` can't be made: {e}"),
+            _ => format!("`{named}` can't be created: {e}"),
         })?;
         let mut recorder = Self { to: BufWriter::new(file), path: named, failed: None };
         recorder.line(format_args!("{FIRST}\n{machine}"));
@@ -66,7 +66,7 @@ impl Recorder {
         }
     }
 
-    /// Reason why the record ended early; None while it continues.
+    /// Error that ended the record early; None while recording continues.
     pub(crate) fn failure(&self) -> Option<String> {
         let failed = self.failed.as_ref()?;
         Some(format!("writing to `{}` failed, and the record ends there: {failed}", self.path))
@@ -97,7 +97,7 @@ impl Recorder {
         self.line(format_args!("d {at_ns}"));
     }
 
-    /// Hands the record so far to the system, so that a kill of this process leaves it in the file.
+    /// Flushes the record so far to the file, so that a kill of this process does not lose it.
     pub(crate) fn flush(&mut self) {
         if self.failed.is_none()
             && let Err(e) = self.to.flush()
@@ -116,7 +116,7 @@ impl Recorder {
     }
 }
 
-/// One line of a record.
+/// A line of a record after the first two.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Line {
     Operation { at_ns: u64, worker: u32, volume: u32, op: Op },
@@ -125,26 +125,26 @@ enum Line {
     End { now_ns: u64, hash: u64 },
 }
 
-/// Longest line of a record, bytes; the description of the machine is the longest.
+/// Longest line of a record, bytes. Only the second line, the description of the machine, comes near it.
 const LINE_BYTES_MAX: u64 = 1 << 20;
-/// Latest time in a record, ns: two years.
+/// Latest time that is accepted in a record, ns: about two years.
 const AT_NS_MAX: u64 = 1 << 56;
 /// Largest operation that carries data, bytes: twice what a server accepts.
 const DATA_BYTES_MAX: u32 = 64 << 20;
-/// Most operations in flight during a replay.
+/// Maximum number of operations in flight during a replay.
 const IN_FLIGHT_MAX: u64 = 1 << 20;
-/// Characters of a line quoted in an error.
+/// Maximum number of characters of a line that an error message quotes.
 const QUOTE_CHARS: usize = 80;
 
-/// A record being read.
+/// Reader of a record.
 #[derive(Debug)]
 pub struct Record<R> {
     from: R,
     number: usize,
     line: Vec<u8>,
-    /// Whether the last line is incomplete.
+    /// Whether the record ends within a line.
     is_torn: bool,
-    /// Description of the machine.
+    /// Description of the machine, from line 2.
     pub machine: serde_json::Value,
 }
 
@@ -162,7 +162,8 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// Whether the replay equals the recorded run. None if the record has no hash.
+    /// Whether the replay produced the same events as the recorded run. None if the record has no hash, because it was
+    /// cut off.
     pub fn is_same(&self) -> Option<bool> {
         self.hashes.1.map(|recorded| recorded == self.hashes.0)
     }
@@ -184,19 +185,19 @@ fn take_line<'a>(
     if line.last() == Some(&b'\n') {
         line.pop();
     } else if line.len() as u64 == LINE_BYTES_MAX {
-        return Err(wrong("is longer than a line of a record can be"));
+        return Err(wrong("is too long for a record"));
     } else {
         return Ok(None);
     }
-    let text = std::str::from_utf8(line).map_err(|_| wrong("is not text"))?;
+    let text = std::str::from_utf8(line).map_err(|_| wrong("is not valid UTF-8"))?;
     Ok(Some(text))
 }
 
 impl<R: BufRead> Record<R> {
-    /// Reads the beginning of a record.
+    /// Reads the first two lines of a record: the format and the machine.
     ///
     /// # Errors
-    /// It is not a record.
+    /// The text is not a record, or a record of another format.
     pub fn open(mut from: R) -> Result<Self, String> {
         let mut line = Vec::new();
         match take_line(&mut from, 1, &mut line) {
@@ -239,7 +240,7 @@ impl<R: BufRead> Record<R> {
     /// Checks the whole record without a replay: `machine` must accept each line.
     ///
     /// # Errors
-    /// The first line that is not accepted.
+    /// A line can't be read, or `machine` does not accept it.
     pub fn check(mut self, machine: &Machine) -> Result<(), String> {
         while self.next(machine)?.is_some() {}
         Ok(())

@@ -5,7 +5,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
-/// Longest head of a request, bytes.
+/// Longest head of an HTTP request that is accepted, bytes.
 const HEAD_MAX: u64 = 16 << 10;
 /// Time limit for a client to send the head of its request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
@@ -13,7 +13,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Answers `GET /metrics` at an address with the text of `metrics`, in separate threads, a few requests at a time.
-/// Returns the address with its port.
+/// Returns the address that it listens at, whose port the system chooses if `at` has port 0.
 ///
 /// # Errors
 /// Listening at the address fails.

@@ -14,8 +14,8 @@
 //!   device's content at that time, as on any device that is read while it is written to. Reads of an array are the
 //!   exception: their bytes come with the completion, and only into the sink's buffer.
 //! * **A power cut** fails operations in flight, and ends the clients' [attachments](Attached).
-//! * **Bytes that the host refuses** do not change the machine's decisions: see [`store`]. While it
-//!   refuses some, operations that need space there are refused too.
+//! * **Writes that the host refuses** do not change the machine's decisions: see [`store`]. As long as the host refuses
+//!   some, operations that need space in the backing are refused too.
 
 mod array_bytes;
 mod array_folder;
@@ -45,10 +45,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::Thread;
 
-/// A monotonic clock, ns.
+/// Function that reads a monotonic clock, ns.
 pub type Now = fn() -> u64;
 
-/// Time of the next event if none is due.
+/// Value for the time of the next event if no event is pending.
 pub const NEVER: u64 = u64::MAX;
 
 /// Receives an operation's completion.
@@ -56,7 +56,7 @@ pub trait Sink: Send {
     /// Handles a completion. Called without any lock held, in the order of completion.
     fn done(self, result: Result<(), IoError>);
 
-    /// Handles several completions.
+    /// Handles several completions; by default one after another.
     fn all_done(completed: Vec<(Self, Result<(), IoError>)>)
     where
         Self: Sized,
@@ -75,10 +75,10 @@ pub trait Sink: Send {
 /// Bytes of an operation.
 #[derive(Debug)]
 pub enum Payload<'a> {
-    /// Buffer for a read. After a failed read its content is undefined. (A read of an array fails, because its bytes
-    /// come later.)
+    /// Buffer that a read fills when it is submitted. After a failed read its content is undefined. Reads of arrays
+    /// must use [`Self::ReadIntoSink`] and fail otherwise, because their bytes come only at completion.
     Read(&'a mut [u8]),
-    /// Reads into the sink's own buffer.
+    /// Reads into [`Sink::buffer`].
     ReadIntoSink,
     /// Bytes to write.
     Write(&'a [u8]),
@@ -95,12 +95,12 @@ pub struct Options {
     pub transport: Option<Transport>,
 }
 
-/// A served machine; see the module's description.
+/// An emulated machine that runs in real time, with the bytes of its volumes.
 #[derive(Debug)]
 pub struct Live<S> {
     inner: Mutex<Inner<S>>,
     next_ns: AtomicU64,
-    /// Thread of the poller, and the time until which it sleeps; 0: it is awake.
+    /// Thread of the poller; `asleep_until_ns` is the time until which it sleeps, or 0 while it is awake.
     sleeper: Mutex<Option<Thread>>,
     asleep_until_ns: AtomicU64,
     /// Whether another thread does the poller's work: see [`Lead`](crate::poller::Lead).
@@ -110,7 +110,7 @@ pub struct Live<S> {
     dilation: Option<f64>,
     transport: Followed,
     capacities_bytes: Vec<u64>,
-    /// Limits by volume.
+    /// Current size and full state of each volume.
     limits: Box<[Limits]>,
 }
 
@@ -146,20 +146,20 @@ impl<S: Sink> Live<S> {
         }
     }
 
-    /// Starts recording the inputs.
+    /// Starts recording the machine's inputs.
     pub fn record(&self, recorder: Recorder) {
         self.lock().recorder = Some(recorder);
     }
 
-    /// Hands the record so far to the system, so that a kill of this process leaves it in the file.
+    /// Flushes the record so far to its file, so that a kill of this process does not lose it.
     pub fn flush_record(&self) {
         if let Some(recorder) = &mut self.lock().recorder {
             recorder.flush();
         }
     }
 
-    /// Keeps the state of arrays in their folders from now on; each folder comes with its part. Members missing in a
-    /// folder are lost at once; for arrays as members, all their devices.
+    /// Saves the state of each array in its folder from now on. A member that a folder lists as missing is lost at
+    /// once; if that member is an array, all its devices are.
     pub fn keep_arrays(&self, folders: Vec<(PartId, ArrayFolder)>) {
         let mut lost = BTreeSet::new();
         for (part, folder) in &folders {
@@ -177,7 +177,8 @@ impl<S: Sink> Live<S> {
         self.lock().folders = folders;
     }
 
-    /// Removes the folders of a server that could not start.
+    /// Removes the files and folders that a server created and that hold no data yet, for a server that could not
+    /// start.
     pub fn abandon(&self) {
         let inner = self.lock();
         let machine = &inner.machine;
@@ -188,8 +189,8 @@ impl<S: Sink> Live<S> {
         inner.folders.iter().for_each(|(_, folder)| folder.remove_made());
     }
 
-    /// Failures below the machine since the start, the first of each kind: bytes refused by the backing, and the
-    /// reason why the record ended.
+    /// The first failure of each kind since the start: a write that the backing refused, and the error that ended the
+    /// record.
     pub fn troubles(&self) -> Vec<String> {
         let inner = self.lock();
         let record = inner.recorder.as_ref().and_then(Recorder::failure);
@@ -215,20 +216,20 @@ impl<S: Sink> Live<S> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Machine time at an instant of the clock, ns.
+    /// Converts a time of the real clock to machine time, ns.
     fn machine_ns(&self, real_ns: u64) -> u64 {
         let passed = real_ns.saturating_sub(self.epoch_ns);
         self.dilation.map_or(passed, |k| (passed as f64 / k) as u64)
     }
 
-    /// Instant of the clock at a machine time, ns.
+    /// Converts machine time to a time of the real clock, ns.
     pub fn real_ns(&self, machine_ns: u64) -> u64 {
         let passed = self.dilation.map_or(machine_ns, |k| (machine_ns as f64 * k) as u64);
         self.epoch_ns.saturating_add(passed)
     }
 
-    /// Time of the next event on the clock, less the frontend's transport; [`NEVER`] if the machine is idle. Takes no
-    /// lock.
+    /// Time of the real clock at which the next event must be delivered, ns: its due time minus the transport's
+    /// latency. [`NEVER`] if the machine is idle. Takes no lock.
     #[inline]
     pub fn next_ns(&self) -> u64 {
         self.next_ns.load(Ordering::SeqCst)
@@ -245,7 +246,7 @@ impl<S: Sink> Live<S> {
         self.submit_of(Client::default(), worker, volume, op, payload, sink)
     }
 
-    /// Like [`Self::submit`], for a client.
+    /// Like [`Self::submit`], for a client, whose attachment may refuse the operation.
     pub fn submit_of(
         &self,
         client: Client<'_>,
@@ -348,12 +349,12 @@ impl<S: Sink> Live<S> {
         *sleeper = Some(std::thread::current());
     }
 
-    /// Announces that the poller sleeps until this time, or longer if it is not woken; 0: it needs no waking.
+    /// Announces that the poller sleeps until `until_ns` and must be woken for an earlier event; 0: it is awake.
     pub(crate) fn sleeps(&self, until_ns: u64) {
         self.asleep_until_ns.store(until_ns, Ordering::SeqCst);
     }
 
-    /// Reports that a client took an answer this long after it was sent, ns.
+    /// Reports that a client received an answer `after_ns` after it was sent.
     pub fn taken(&self, after_ns: u64) {
         self.transport.taken(after_ns);
     }
@@ -363,7 +364,7 @@ impl<S: Sink> Live<S> {
         self.transport.waking_ns()
     }
 
-    /// Current estimate of the transport; None if it is not compensated.
+    /// Current estimate of the transport's latencies; None if they are not compensated.
     pub fn transport(&self) -> Option<Transport> {
         self.transport.now()
     }
@@ -378,7 +379,7 @@ impl<S: Sink> Live<S> {
         !self.led.swap(true, Ordering::AcqRel)
     }
 
-    /// Returns the work to the poller.
+    /// Gives up the poller's work and wakes the poller, which continues with it.
     pub(crate) fn leave_lead(&self) {
         self.led.store(false, Ordering::Release);
         self.wake();
@@ -431,7 +432,7 @@ impl<S: Sink> Live<S> {
             .map_or(0, |of| std::mem::take(&mut of.longest_late_ns))
     }
 
-    /// Gives access to the machine, the stores and the counts in their current state.
+    /// Advances the machine to now, and calls `f` with the machine, the stores and each volume's counts.
     pub fn look<T>(&self, f: impl FnOnce(&mut Machine, &mut [Store], &[Counts]) -> T) -> T {
         let mut completed = Vec::new();
         let mut inner = self.lock();
@@ -451,7 +452,7 @@ pub fn stores_needed(system: &System) -> usize {
     system.devices().count() + if system.has_cache() { system.paths().count() } else { 0 }
 }
 
-/// Creates those stores in memory, each with a limit of `bytes_max`.
+/// Creates the stores that a system needs (see [`stores_needed`]) in memory, each with a limit of `bytes_max`.
 pub fn stores_in_memory(system: &System, bytes_max: u64) -> Vec<Store> {
     let holes_for_zeroes = system.numbers_devices();
     let devices = system.devices().map(|placed| {

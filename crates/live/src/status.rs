@@ -1,4 +1,4 @@
-//! Status of served storage. The same figures are the JSON document of the control socket, the text of `iodyno status`
+//! Status of served storage. The same values are the JSON document of the control socket, the text of `iodyno status`
 //! (`text`) and the metrics ([`crate::metrics`]).
 //!
 //! The names of the fields are the keys of the document. Fields with `skip` are for the metrics alone.
@@ -20,16 +20,16 @@ pub enum Status {
     Model(ModelStatus),
     /// Emulated storage at native speed.
     Native(NativeStatus),
-    /// Plain memory.
+    /// Plain memory, without emulation.
     Memory(MemoryStatus),
 }
 
-/// Key that names the speed of a server without a model.
+/// JSON key that marks a server without a model; its value is [`NATIVE`] or [`PLAIN_MEMORY`].
 const SPEED: &str = "speed";
 const NATIVE: &str = "native";
 const PLAIN_MEMORY: &str = "plain memory";
 
-/// A status with its speed.
+/// Status of a server without a model, preceded by the key `speed`.
 #[derive(Serialize)]
 struct AtSpeed<'a, T> {
     speed: &'static str,
@@ -38,7 +38,7 @@ struct AtSpeed<'a, T> {
 }
 
 impl Status {
-    /// The JSON document.
+    /// Converts the status to its JSON document.
     pub fn to_json(&self) -> Value {
         let document = match self {
             Self::Model(status) => serde_json::to_value(status),
@@ -48,10 +48,10 @@ impl Status {
         document.unwrap_or_else(|e| serde_json::json!({ "error": e.to_string() }))
     }
 
-    /// Reads a JSON document. Unknown keys are ignored.
+    /// Parses the status from its JSON document. Unknown keys are ignored.
     ///
     /// # Errors
-    /// The missing or wrong key.
+    /// A key is missing or has a wrong value.
     pub fn from_json(document: Value) -> Result<Self, String> {
         fn read<T: DeserializeOwned>(document: Value) -> Result<T, String> {
             serde_json::from_value(document).map_err(|e| e.to_string())
@@ -70,11 +70,11 @@ impl Status {
 pub struct ModelStatus {
     /// The model's time since the start, ns.
     pub machine_ns: u64,
-    /// Events since the start.
+    /// Simulated events since the start.
     pub events: u64,
-    /// The transport that is compensated; `None` without compensation.
+    /// Estimated transport latencies, which the server compensates; `None` without compensation.
     pub transport: Option<TransportStatus>,
-    /// The RAID adapters; `None` without any.
+    /// The RAID adapters; `None` if the system has none.
     pub adapters: Option<AdaptersStatus>,
     /// The volumes, by number.
     pub volumes: Vec<VolumeStatus>,
@@ -85,7 +85,7 @@ pub struct ModelStatus {
 pub struct TransportStatus {
     /// Round trip with an awake server, ns.
     pub round_trip_ns: u64,
-    /// Part of the round trip until the client has taken the answer, ns.
+    /// Part of the round trip from sending an answer until the client has received it, ns.
     pub taking_ns: u64,
     /// Additional time to wake the server, ns.
     pub waking_ns: u64,
@@ -106,9 +106,9 @@ pub struct AdaptersStatus {
     pub mirrored: bool,
     /// Dirty data in the caches, bytes.
     pub dirty_bytes: u64,
-    /// Volumes that no adapter can serve.
+    /// Numbers of the volumes that no adapter can serve.
     pub volumes_down: Vec<u32>,
-    /// Volumes whose access state is cleared.
+    /// Numbers of the volumes whose access state is cleared.
     pub cleared: Vec<u32>,
 }
 
@@ -119,16 +119,16 @@ pub struct AdapterStatus {
     pub lost: bool,
     /// Whether the battery of its cache has failed.
     pub battery_failed: bool,
-    /// Volumes that the adapter serves.
+    /// Numbers of the volumes that the adapter serves.
     pub volumes: Vec<u32>,
-    /// Volumes that are optimized on the adapter.
+    /// Numbers of the volumes whose optimized (preferred) path leads through the adapter.
     pub optimized: Vec<u32>,
 }
 
 /// Status of a volume.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VolumeStatus {
-    /// Name of the volume.
+    /// Name of the emulated device or array.
     pub device: String,
     /// Size at the start, bytes.
     pub capacity_bytes: u64,
@@ -152,13 +152,13 @@ pub struct VolumeStatus {
     pub operations: ByKind<KindStatus>,
     /// Share of the time in which each resource was busy, 0 to 1.
     pub busy: Named<f64>,
-    /// Bytes in the write buffer.
+    /// Dirty bytes in the write buffer; `None` if the volume has no such buffer.
     pub buffered_bytes: Option<u64>,
-    /// Size of the write buffer, bytes.
+    /// Size of the write buffer, bytes; `None` if the volume has no such buffer.
     pub buffer_bytes: Option<u64>,
-    /// Pages programmed per page that hosts wrote.
+    /// Flash pages programmed per page that hosts wrote; `None` if the volume has no flash.
     pub write_amplification: Option<f64>,
-    /// Share of the rated erase cycles that were used.
+    /// Share of the flash's rated erase cycles that were used since the start; `None` if the volume has no flash.
     pub worn: Option<f64>,
     /// Completions more than [`LATE_NS`](crate::counts::LATE_NS) late.
     pub late: u64,
@@ -166,13 +166,13 @@ pub struct VolumeStatus {
     pub late_away: u64,
     /// Median delay of completions after the model's time, ns.
     pub lateness_p50_ns: Option<u64>,
-    /// 99th percentile of that delay, ns.
+    /// 99th percentile of the delay of completions after the model's time, ns.
     pub lateness_p99_ns: Option<u64>,
-    /// Units whose checksum was wrong when they were read.
+    /// 4 KiB units whose checksum was wrong when they were read.
     pub corruptions_found: u64,
-    /// Page reads that were rebuilt from their parity stripe.
+    /// Page reads whose data was rebuilt from the parity stripe.
     pub pages_recovered: Option<u64>,
-    /// Page reads that failed for good.
+    /// Page reads whose data could not be recovered.
     pub pages_lost: Option<u64>,
     /// Failed attempts to write bytes to the backing.
     pub backing_errors: u64,
@@ -184,7 +184,7 @@ pub struct VolumeStatus {
     pub torn_writes: u64,
     /// The volume's array; `None` for a single device.
     pub array: Option<ArrayStatus>,
-    /// Arrays below the volume's own.
+    /// Arrays that are members, at any depth, of the volume's array.
     pub branches: Vec<ArrayStatus>,
     /// Erase blocks erased.
     #[serde(skip)]
@@ -205,11 +205,11 @@ pub struct KindStatus {
     pub errors: u64,
     /// Mean of the model's time from submission to completion, ns.
     pub latency_mean_ns: Option<f64>,
-    /// Median of that time, ns.
+    /// Median of the model's time from submission to completion, ns.
     pub latency_p50_ns: Option<u64>,
-    /// 99th percentile of that time, ns.
+    /// 99th percentile of the model's time from submission to completion, ns.
     pub latency_p99_ns: Option<u64>,
-    /// 99.9th percentile of that time, ns.
+    /// 99.9th percentile of the model's time from submission to completion, ns.
     #[serde(skip)]
     pub latency_p999_ns: Option<u64>,
 }
@@ -219,35 +219,35 @@ pub struct KindStatus {
 pub struct ArrayStatus {
     /// The members, by number.
     pub members: Vec<MemberStatus>,
-    /// Members that are missing or not yet rebuilt.
+    /// Number of members that are missing or not yet rebuilt.
     pub missing: usize,
-    /// Share of a member that is rebuilt; `None` without a rebuild.
+    /// Rebuilt share of the member that is being rebuilt, 0 to 1; `None` if none is.
     pub rebuilt_share: Option<f64>,
-    /// Runs of rows being resynced after a power cut.
+    /// Number of runs of consecutive rows that are being resynced after a power cut.
     pub resyncs: u32,
-    /// Whether some data is lost, and reported as unreadable.
+    /// Whether some of the array's data is lost; it can't be read until it is rewritten.
     pub data_lost: bool,
     /// Members rebuilt since the start.
     pub rebuilt_members: u64,
-    /// Bytes rebuilt since the start.
+    /// Bytes written by rebuilds since the start.
     pub rebuilt_bytes: u64,
-    /// Units resynced since the start.
+    /// 4 KiB units resynced since the start.
     pub resynced_units: u64,
-    /// Units lost since the start.
+    /// 4 KiB units whose data was lost since the start.
     pub lost_units: u64,
 }
 
 /// A member of an array.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MemberStatus {
-    /// The devices below the member.
+    /// The device, or the devices of the array, that the member is.
     #[serde(flatten)]
     pub devices: MemberDevices,
     /// State of the member.
     pub state: MemberState,
 }
 
-/// The devices below a member of an array.
+/// The device, or the devices of the array, that a member is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum MemberDevices {
@@ -271,14 +271,14 @@ pub enum MemberState {
     Present,
     /// The device was removed.
     Lost,
-    /// The member lacks data.
+    /// The device is present, but the member is not rebuilt yet.
     Missing,
-    /// The member is being rebuilt.
+    /// The member's data is being rebuilt.
     Rebuilt,
 }
 
 impl MemberState {
-    /// The word for the state.
+    /// Word for the state in the text.
     const fn name(self) -> &'static str {
         match self {
             Self::Present => "present",
@@ -301,7 +301,7 @@ pub struct NativeStatus {
 pub struct NativeVolumeStatus {
     /// Size, bytes.
     pub capacity_bytes: u64,
-    /// Memory that its data takes, bytes; 0 if it is in a file.
+    /// Memory used by the volume's data, bytes; 0 if the data is in a file.
     pub memory_bytes: u64,
 }
 

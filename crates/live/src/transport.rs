@@ -1,10 +1,10 @@
 //! Latency of a frontend's transport, for compensation: measured when a server starts, and tracked while it serves if
 //! a frontend can observe it.
 //!
-//! A round trip has parts that differ from client to client: the request's way in, at whose end the server's thread
-//! is awake or must be woken; and the answer's way out, until the client has taken it, which again is awake or must
-//! be woken. Waking takes as long as all the rest together, and several times that on a virtual machine. So no single
-//! figure suits both a load generator that spins and a guest that sleeps. The client's part is tracked: the estimate
+//! A round trip has parts that differ from client to client: the request's way in, at whose end the server's thread is
+//! awake or must be woken; and the answer's way out, until the client has taken it, which again is awake or must be
+//! woken. Waking takes as long as all the rest together, and several times that on a virtual machine. So no single
+//! value suits both a load generator that spins and a guest that sleeps. The client's part is tracked: the estimate
 //! converges to the median time until answers are taken.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Longest time that is attributed to the transport and compensated, ns; a longer one means a busy machine or a slow
 /// client.
 pub const TRANSPORT_MAX_NS: u64 = 100_000;
-/// Smallest step of the estimate, ns, and the fraction of the estimate for larger steps. About 200 answers lead from
-/// 2 to 40 µs.
+/// Smallest step by which one answer moves the estimate, ns; larger estimates move by 1/[`STEP_PART`] of their value.
+/// About 200 answers move the estimate from 2 to 40 µs.
 const STEP_MIN_NS: u64 = 50;
 const STEP_PART: u64 = 64;
 
@@ -22,13 +22,13 @@ const STEP_PART: u64 = 64;
 pub struct Transport {
     /// Time from a request to its answer if the server's thread is awake, without the machine's own time.
     pub round_trip_ns: u64,
-    /// Part of the round trip from sending an answer until the client has taken it.
+    /// Part of the round trip from sending an answer until the client has received it.
     pub taking_ns: u64,
-    /// Additional time if the server's thread has to be woken for the request.
+    /// Additional time if the request has to wake the server's thread.
     pub waking_ns: u64,
 }
 
-/// Estimate of the transport that tracks the client.
+/// Estimate of a transport's latencies, which follows the current client.
 #[derive(Debug, Default)]
 pub(crate) struct Followed {
     fixed_ns: u64,
@@ -67,8 +67,8 @@ impl Followed {
         self.waking_ns
     }
 
-    /// Updates the estimate: a client took an answer this long after it was sent. Concurrent updates may be lost,
-    /// which does no harm.
+    /// Updates the estimate with an answer that a client received `after_ns` after it was sent. Concurrent updates may
+    /// be lost, which does no harm.
     pub(crate) fn taken(&self, after_ns: u64) {
         if !self.follows || after_ns > TRANSPORT_MAX_NS {
             return;

@@ -14,7 +14,7 @@ use iodyno_units::{IoError, Op, OpKind};
 use std::cell::Cell;
 use std::sync::{Arc, Mutex};
 
-/// Each write has so much of the volume for itself: nothing is overwritten.
+/// Size of the area that each write has for itself, bytes, so that nothing is overwritten.
 const AREA_BYTES: u64 = 64 << 10;
 
 thread_local! {
@@ -37,7 +37,7 @@ fn flash_with(protected: bool) -> Kind {
     Kind::Flash(Box::new(flash))
 }
 
-/// The name of a device, its specification, how much slower than flash it is, and whether it is emptied.
+/// Name and specification of each device, how much slower than flash it is, and whether a power failure empties it.
 fn devices() -> Vec<(&'static str, Kind, u64, bool)> {
     vec![
         ("a volatile buffer", flash_with(false), 1, false),
@@ -76,7 +76,7 @@ impl Rig {
         self.live.submit(0, 0, op, Payload::Write(bytes), waiter);
     }
 
-    /// A write of random length at a random place of the next area.
+    /// Writes a random length at a random offset in the next area.
     fn write(&mut self, random: &mut Generator) {
         let len = 512 * (1 + below(random, 64)) as usize;
         let offset_bytes = self.writes.len() as u64 * AREA_BYTES + 512 * below(random, 64);
@@ -85,7 +85,7 @@ impl Rig {
         self.submit(&op, &vec![1 + below(random, 255) as u8; len]);
     }
 
-    /// Acknowledged writes and bytes that are missing, and writes that are torn.
+    /// Counts acknowledged writes and bytes that are missing, and torn writes.
     fn missing(&self) -> Dropped {
         let mut missing = Dropped::default();
         for ((offset, bytes), result) in self.writes.iter().zip(&*self.results.lock().unwrap()) {
@@ -110,7 +110,7 @@ impl Rig {
     }
 }
 
-/// Power losses of each kind of device.
+/// Number of power losses to test for each kind of device.
 fn losses() -> u64 {
     std::env::var("IODYNO_POWER_LOSSES").map_or(40, |n| n.parse().unwrap())
 }

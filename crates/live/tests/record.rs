@@ -21,7 +21,7 @@ fn replay(record: &str) -> Result<Ended, String> {
     Record::open(record.as_bytes())?.replay(&mut machine(), &mut |_, _| {})
 }
 
-/// It replays up to its last whole line, wherever it ends.
+/// A record that was cut off at any byte replays up to its last complete line.
 #[test]
 fn a_record_that_was_cut_off_replays_as_far_as_it_goes() {
     let inputs = "o 1200 0 0 w 4096 4096 0\nf 5000 slow x10\no 70000 0 0 r 8192 16384 0\n\

@@ -15,7 +15,7 @@ use std::cell::Cell;
 use std::sync::{Arc, Mutex};
 
 const UNIT: u64 = 4096;
-/// Memory of the volumes, and where what fills it lies.
+/// Memory limit of the volumes, bytes. The data that fills it follows at a fixed offset.
 const MEMORY_BYTES: u64 = 2 << 20;
 const FILLED: u64 = 128 << 20;
 
@@ -54,7 +54,7 @@ impl Client {
         Self { live, results: Results::default(), sent: 0 }
     }
 
-    /// Sends an operation; gives its number.
+    /// Sends an operation; returns its number.
     fn send(&mut self, op: Op, byte: u8) -> u32 {
         self.sent += 1;
         let data = vec![byte; op.len_bytes as usize];
@@ -63,7 +63,7 @@ impl Client {
         self.sent
     }
 
-    /// Waits until at most this many operations are in flight; gives their results, in order of number.
+    /// Waits until at most `under_way` operations are in flight. Returns the results of the others, in order of number.
     fn wait(&mut self, under_way: u32) -> Vec<Result<(), IoError>> {
         while self.results.lock().unwrap().len() + (under_way as usize) < self.sent as usize {
             let next_ns = self.live.next_ns();
@@ -101,7 +101,7 @@ fn volatile_flash() -> Kind {
     Kind::Flash(Box::new(flash))
 }
 
-/// A write and a forced one over it, in flight together, neither with space; then space is freed.
+/// A write and a forced write over it are in flight together without space; then space is freed.
 #[test]
 fn flushed_writes_survive_a_power_cut() {
     for kind in [disk(true), disk(false), volatile_flash(), Kind::Flash(Box::new(flash()))] {
@@ -124,8 +124,7 @@ fn flushed_writes_survive_a_power_cut() {
     }
 }
 
-/// Zeroes, and behind them a write over the same units that finds no space, on a protected device: zeroes that
-/// were acknowledged are there, or what came after them.
+/// On a protected device, acknowledged zeroes are kept, or a newer write over them, which may find no space.
 #[test]
 fn zeroes_that_were_acknowledged_are_there() {
     let mut acknowledged = 0;
@@ -150,8 +149,8 @@ fn zeroes_that_were_acknowledged_are_there() {
     assert!(acknowledged > 0);
 }
 
-/// A client that never flushes is not acknowledged more than the backing and the modelled cache hold, and the
-/// failure is counted when it happens.
+/// If a client never flushes, the server acknowledges at most as much as the backing and the modelled cache hold, and
+/// counts the failure when it happens.
 #[test]
 fn a_full_backing_is_reported_before_memory_is_full() {
     for kind in [disk(true), volatile_flash()] {

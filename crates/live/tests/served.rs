@@ -29,7 +29,7 @@ fn pass(ns: u64) {
     NOW_NS.set(NOW_NS.get() + ns);
 }
 
-/// A written flash device, its clock at half a millisecond, on a host that needs `host_ns` to issue an
+/// A preconditioned flash device at half a millisecond of its time, on a host that needs `host_ns` to issue an
 /// operation.
 fn live(transport: Option<Transport>, host_ns: u64) -> Arc<Live<Discard>> {
     let written = Written::Random { block_bytes: 4096 };
@@ -52,7 +52,7 @@ fn reads(live: &Live<Discard>) -> u64 {
     live.look(|_, _, counts| counts[0].operations[OpKind::Read.index()])
 }
 
-/// When a read is delivered whose request finds the thread awake, or asleep.
+/// A read is delivered on time, whether its request finds the thread awake or asleep.
 #[test]
 fn the_transport_is_compensated() {
     let at = |transport: Option<Transport>, woken: bool| {
@@ -85,8 +85,8 @@ fn the_transport_is_compensated() {
     );
 }
 
-/// One thread at a time leads, while its own client waits for an answer that is due soon, and until the client
-/// has been silent for a while.
+/// One thread at a time leads: while its client waits for an answer that is due soon, and until the client has been
+/// silent for a while.
 #[test]
 fn the_leading_thread_delivers_what_is_due_and_leaves() {
     if !Lead::<Discard>::is_possible() {
@@ -133,8 +133,8 @@ fn the_leading_thread_delivers_what_is_due_and_leaves() {
     assert!(!one.poll(false), "it had been silent for long");
 }
 
-/// A request that was there before is submitted as of then, but never before an earlier submission: a record of
-/// it could not be replayed.
+/// A request that waited is submitted as of its arrival, but never before an earlier submission, because a record of it
+/// could not be replayed.
 #[test]
 fn submissions_stay_in_order() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Accepts connections. Each begins as a handshake with a deadline, in a thread of its own, and counts as a
-//! connection once it has shown its token.
+//! Accepts connections. Each begins as a handshake with a deadline, in a thread of its own, and counts as a connection
+//! once the client has presented the token.
 
 use crate::handshakes::Handshake;
 use crate::receive::{self, Input, Stop};
@@ -17,15 +17,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Interval at which the acceptor checks whether it must end.
+/// Interval at which the accepting thread checks whether it must end.
 const ACCEPT_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
-/// Pause after accepting failed for lack of descriptors or memory.
+/// Pause after a failed accept, for lack of descriptors or memory.
 const REFUSED_PAUSE: Duration = Duration::from_millis(50);
 
-/// Interval at which free memory is returned to the system.
+/// Interval at which the accepting thread returns free memory to the system.
 const TRIM_EVERY: Duration = Duration::from_secs(2);
 
-/// The accepting thread's state.
+/// State of the thread that accepts connections.
 pub(crate) struct Acceptor {
     pub(crate) core: Arc<Core>,
     pub(crate) stop: Arc<AtomicBool>,
@@ -61,7 +61,7 @@ impl Acceptor {
         self.core.handshakes.end();
     }
 
-    /// Starts a connection's thread. A failure ends only this connection.
+    /// Starts the thread of an accepted connection. A failure ends only this connection.
     fn take(&self, socket: OwnedFd, is_local: bool) {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let Ok(handshake) = self.core.handshakes.begin(id, &socket, is_local) else { return };
@@ -108,7 +108,7 @@ fn shake_hands(
     }
 }
 
-/// Registers a connection, with the welcome as its first frame.
+/// Registers a connection whose handshake is complete, with the welcome as its first frame.
 fn enter(core: &Core, id: u64, stream: &Arc<Stream>, is_local: bool) -> Result<(), ServerError> {
     let limits = &core.limits;
     let mut shared = core.lock();
@@ -167,7 +167,7 @@ fn run(core: &Arc<Core>, id: u64, stream: &Arc<Stream>, input: Input) {
     receive::run(core, id, stream, input);
 }
 
-/// Removes a connection when its writer ends, also by a panic.
+/// Removes a connection when its sending thread ends, also after a panic.
 struct Ended<'a> {
     core: &'a Core,
     id: u64,
@@ -183,7 +183,7 @@ impl Drop for Ended<'_> {
     }
 }
 
-/// Tells the writer when the reader ends, also by a panic.
+/// Tells the sending thread if the receiving thread panics.
 struct Gone<'a> {
     core: &'a Core,
     id: u64,

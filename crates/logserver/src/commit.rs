@@ -5,11 +5,11 @@ use crate::shared::{ChunkBuffer, Core, wait};
 use iodyno_msglog::Action;
 use std::sync::PoisonError;
 
-/// Runs until the server ends and the queue is empty.
+/// Commits until the server ends and no chunk waits.
 pub(crate) fn run(core: &Core) {
     let guard = FailsOnPanic(core);
     let mut shared = core.lock();
-    // The last wait ended by its timeout.
+    // Whether the last wait ended by its timeout.
     let mut is_idle = false;
     loop {
         let failure = match shared.log.next_action() {
@@ -65,7 +65,7 @@ pub(crate) fn run(core: &Core) {
     core::mem::forget(guard);
 }
 
-/// Marks the log as failed if the committer panics, since then nothing more is persisted and clients must know.
+/// Marks the log as failed if the committer panics, because nothing more is persisted then, and clients must be told.
 struct FailsOnPanic<'a>(&'a Core);
 
 impl Drop for FailsOnPanic<'_> {

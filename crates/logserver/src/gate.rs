@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The gate; see the module's description.
+/// Limits the number of costly scans at a time.
 #[derive(Debug)]
 pub(crate) struct Gate {
     state: Mutex<State>,
@@ -40,7 +40,7 @@ impl Gate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits up to `within` for a place.
+    /// Waits for a place at the gate, at most `within`; None if there is none by then.
     pub(crate) fn pass(&self, within: Duration) -> Option<Pass<'_>> {
         let mut state = self.lock();
         if state.free > 0 && state.waiting.is_empty() {

@@ -1,6 +1,5 @@
-//! Connections that have not shown their token yet. They are limited separately from others, and TCP and Unix sockets
-//! separately from each other. Beyond the limit, a new one closes the oldest that has sent nothing, or the oldest of
-//! all.
+//! Connections whose client has not presented the token yet. They have their own limit, for TCP and Unix sockets each.
+//! Beyond the limit, a new connection closes the oldest one that has sent nothing, or else the oldest of all.
 
 use rustix::net::{Shutdown, shutdown};
 use std::collections::BTreeMap;
@@ -9,12 +8,12 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// All handshakes; see the module's description.
+/// All handshakes in progress.
 #[derive(Debug)]
 pub(crate) struct Handshakes {
-    /// By id, which grows with time.
+    /// Handshakes by id; a later one has a higher id.
     all: Mutex<BTreeMap<u64, Entry>>,
-    /// Limit for each kind of socket.
+    /// Maximum number of handshakes for each kind of socket.
     most: usize,
 }
 
@@ -39,7 +38,7 @@ impl Handshakes {
         self.lock().len()
     }
 
-    /// Registers a handshake. `id` must be larger than all before.
+    /// Registers a handshake. `id` must be higher than all earlier ones.
     pub(crate) fn begin(
         self: &Arc<Self>,
         id: u64,
@@ -69,7 +68,7 @@ impl Handshakes {
     }
 }
 
-/// A registered handshake; dropping it removes it.
+/// A registered handshake, removed when dropped.
 #[derive(Debug)]
 pub(crate) struct Handshake {
     all: Arc<Handshakes>,
@@ -78,7 +77,7 @@ pub(crate) struct Handshake {
 }
 
 impl Handshake {
-    /// Notes that the client has sent something.
+    /// Records that the client has sent something.
     pub(crate) fn has_sent(&self) {
         self.has_sent.store(true, Ordering::Relaxed);
     }

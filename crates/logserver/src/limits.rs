@@ -1,37 +1,37 @@
-//! Limits of a server: resources and times allowed to its clients.
+//! Limits of a server: the resources and times that it allows its clients.
 
 use iodyno_msglog::Layout;
 use std::time::Duration;
 
-/// Limits of a server.
+/// Limits on the resources and times that a server allows its clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Most authenticated connections at a time.
+    /// Maximum number of authenticated connections.
     pub connections: usize,
-    /// Number of them reserved for Unix sockets.
+    /// Number of authenticated connections that are reserved for Unix sockets.
     pub connections_local: usize,
-    /// Most unauthenticated connections at a time, for TCP and Unix sockets each.
+    /// Maximum number of unauthenticated connections, for TCP and Unix sockets each.
     pub handshakes: usize,
-    /// Time limit of the TLS handshake and the hello, and for sending a last error.
+    /// Time limit for the TLS handshake and the hello together, and for sending an error at the end.
     pub handshake: Duration,
     /// Memory that all clients share, beyond each connection's own allowance, bytes.
     pub memory_bytes: usize,
-    /// Most bytes encoded for a client before it reads them, plus one chunk.
+    /// Maximum size of replies encoded for a client ahead of sending, bytes; one more chunk may be added.
     pub send_bytes: usize,
-    /// Most bytes of recent chunks kept in memory for subscribers.
+    /// Maximum size of recent chunks kept in memory for subscribers, bytes.
     pub recent_bytes: usize,
-    /// Most streams that read the target ahead, with threads and memory of their own; others read on demand.
+    /// Maximum number of streams with read-ahead, which takes threads and memory; other streams read on demand.
     pub readers_ahead: usize,
-    /// Time for connections to end in order when the server stops.
+    /// Time for connections to end by themselves when the server stops.
     pub stop: Duration,
-    /// Idle time after which the log gets an end marker, a chunk stating that all before it is durable.
+    /// Idle time after which the log gets an end marker, a chunk that states that everything before it is durable.
     pub idle: Duration,
     /// Time after which a client that reads nothing, or leaves a frame unfinished, is disconnected.
     pub stall: Duration,
-    /// Shorter limit for a client that holds memory for which another one waits. Unused buffers are also released
-    /// after this time.
+    /// Time limit like `stall` for a client that occupies memory for which another client waits. Unused buffers are
+    /// also released after this time.
     pub short_stall: Duration,
-    /// Time for a client to close its end after an error was sent.
+    /// Time for a client to close its end of the connection after an error was sent.
     pub linger: Duration,
 }
 

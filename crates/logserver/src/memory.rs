@@ -1,16 +1,16 @@
-//! The memory of the server that all clients share, beyond each connection's own allowance. Each use has its own
-//! part, so that one use can't starve another. A request without memory waits for a moment, makes do with less, or is
-//! refused. While one waits, a client that holds memory and reads nothing loses it.
+//! The memory of the server that all clients share, beyond each connection's own allowance. Each use has its own part,
+//! so that one use can't starve another. A request that gets no memory waits for a moment, uses less, or is refused.
+//! While a request waits, a client that holds memory and reads nothing loses the memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Interval at which a waiting request tries again.
+/// Interval at which a request that waits for memory tries again.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Released bytes after which free memory is returned to the system.
+/// Amount of released memory after which free memory is returned to the system, bytes.
 const TRIM_BYTES: usize = 32 << 20;
 /// Size from which a freed buffer returns to the system at once, bytes.
 #[cfg(target_env = "gnu")]
@@ -37,28 +37,28 @@ fn trim() {
     }
 }
 
-/// A part of the shared memory, with a limit.
+/// A part of the shared memory, for one use, with its own limit.
 #[derive(Debug)]
 pub(crate) struct Part {
     max_bytes: usize,
     used_bytes: AtomicUsize,
-    /// Number of waiting requests.
+    /// Number of requests that wait for memory of this part.
     waiting: AtomicUsize,
     released_bytes: Arc<AtomicUsize>,
 }
 
-/// All parts of the shared memory; see the module's description.
+/// The memory that all clients share, in parts for each use.
 #[derive(Debug)]
 pub(crate) struct Memory {
     /// Bytes released since memory was last returned to the system.
     released_bytes: Arc<AtomicUsize>,
-    /// Receive buffers.
+    /// Part for receive buffers.
     pub(crate) received: Arc<Part>,
-    /// Waiting requests and parsed filters.
+    /// Part for waiting requests and parsed filters.
     pub(crate) requests: Arc<Part>,
-    /// Snapshots: their references, and values that the log has superseded.
+    /// Part for snapshots: their references, and the superseded values that they keep.
     pub(crate) snapshots: Arc<Part>,
-    /// Read-ahead buffers.
+    /// Part for read-ahead buffers.
     pub(crate) readers: Arc<Part>,
 }
 
@@ -82,7 +82,7 @@ impl Memory {
         }
     }
 
-    /// Returns free memory to the system if much was released. Must be called at intervals.
+    /// Returns free memory to the system if much was released since the last time. Must be called at intervals.
     pub(crate) fn trim(&self) {
         if self.released_bytes.load(Ordering::Relaxed) >= TRIM_BYTES {
             self.released_bytes.store(0, Ordering::Relaxed);
@@ -97,13 +97,13 @@ impl Memory {
 }
 
 impl Part {
-    /// Takes memory if enough is left.
+    /// Takes memory from the part; None if not enough is left.
     pub(crate) fn take(self: &Arc<Self>, bytes: usize) -> Option<Charge> {
         let mut charge = Charge::none(self);
         charge.resize(bytes).then_some(charge)
     }
 
-    /// Takes memory, waiting for it until the deadline and while `goes_on`.
+    /// Takes memory from the part, waiting for it until the deadline and while `goes_on` returns true.
     pub(crate) fn take_until(
         self: &Arc<Self>,
         bytes: usize,
@@ -114,7 +114,7 @@ impl Part {
         charge.resize_until(bytes, deadline, goes_on).then_some(charge)
     }
 
-    /// Registers a waiting request until the result is dropped.
+    /// Registers a request that waits for memory, until the returned value is dropped.
     pub(crate) fn wait(self: &Arc<Self>) -> Waits {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         Waits(Arc::clone(self))
@@ -125,7 +125,7 @@ impl Part {
     }
 }
 
-/// A waiting request of [`Part::wait`].
+/// Registration of a waiting request; see [`Part::wait`].
 #[derive(Debug)]
 pub(crate) struct Waits(Arc<Part>);
 
@@ -135,7 +135,7 @@ impl Drop for Waits {
     }
 }
 
-/// An amount of a part's memory, returned when dropped.
+/// An amount of memory taken from a part, returned when dropped.
 #[derive(Debug)]
 pub(crate) struct Charge {
     part: Arc<Part>,
@@ -143,7 +143,7 @@ pub(crate) struct Charge {
 }
 
 impl Charge {
-    /// A charge of 0 bytes.
+    /// Creates a charge of 0 bytes.
     pub(crate) fn none(part: &Arc<Part>) -> Self {
         Self { part: Arc::clone(part), bytes: 0 }
     }
@@ -152,7 +152,7 @@ impl Charge {
         self.bytes
     }
 
-    /// Changes the amount. False, and no change, if not enough memory is left.
+    /// Changes the amount of memory taken. False, without a change, if not enough is left.
     pub(crate) fn resize(&mut self, bytes: usize) -> bool {
         let Part { max_bytes, used_bytes, .. } = &*self.part;
         let before = self.bytes;
@@ -171,7 +171,7 @@ impl Charge {
         is_done.is_ok()
     }
 
-    /// Like [`Self::resize`], but waits until the deadline and while `goes_on`.
+    /// Like [`Self::resize`], but waits for memory until the deadline and while `goes_on` returns true.
     pub(crate) fn resize_until(
         &mut self,
         bytes: usize,

@@ -6,28 +6,29 @@ use iodyno_msglog::recovery::recover_ahead;
 use iodyno_msglog::{Layout, OpenError, Recovered, Storage};
 use std::sync::Arc;
 
-/// Result of reading a target's log.
+/// What was found when a target's log was read.
 #[derive(Debug)]
 pub struct Found {
-    /// Recovered log.
+    /// The recovered log.
     pub recovered: Recovered,
     /// Highest publisher number in the log's records.
     pub publisher_max: u64,
     /// Number of the oldest message still in the log; None if the log has no messages.
     pub first_message: Option<u64>,
-    /// Offsets of damaged descriptions of the log: another program overwrote them, or the target lost them.
+    /// Offsets of the log's descriptions that are damaged, because another program overwrote them or the target lost
+    /// them.
     pub lost_descriptions: Vec<u64>,
 }
 
 impl Found {
-    /// Result for a log that was just created.
+    /// Creates the result for a log that was just created.
     pub fn of_new(layout: Layout) -> Self {
         let recovered = Recovered::of_new(layout);
         Self { recovered, publisher_max: 0, first_message: None, lost_descriptions: Vec::new() }
     }
 }
 
-/// Reads the whole log.
+/// Reads the whole log on a target, to find its end, values and publishers.
 ///
 /// # Errors
 /// The target holds no log, or its I/O fails.

@@ -1,32 +1,33 @@
-//! Publishers by name: the connection of each, and its last appended sequence. The log's state holds the persisted
+//! Publishers by name, with the connection and the last appended sequence of each. The log's state holds the persisted
 //! sequences.
 
 use iodyno_msglog::protocol::{ErrorCode, NAME_BYTES_MAX, Published, ServerError};
 use iodyno_msglog::{AppendError, Log, Message, MessageKind, State};
 use std::collections::HashMap;
 
-/// Most publishers of a log.
+/// Maximum number of publishers in a log.
 const PUBLISHERS_MAX: usize = 65_536;
 
 /// A publisher that is stored in the log or open on a connection.
 #[derive(Debug)]
 struct Publisher {
     name: Box<str>,
-    /// Its record was appended to the log.
+    /// Whether the record with the publisher's name was appended to the log.
     is_stored: bool,
-    /// Sequence and number of its last appended message.
+    /// Sequence and number of the publisher's last appended message.
     appended: (u64, u64),
-    /// Id of its connection; 0 if it has none.
+    /// Id of the connection that has the publisher open; 0 if none has.
     owner: u64,
 }
 
-/// All publishers of a log; see the module's description.
+/// All publishers of a log, and which connections have them open.
 #[derive(Debug)]
 pub(crate) struct Publishers {
     numbers: HashMap<Box<str>, u64>,
     by_number: HashMap<u64, Publisher>,
     next_number: u64,
-    /// Bytes of all publishers' records, and their limit: each segment begins with a copy of them.
+    /// Total length of the publishers' records, bytes; `stored_bytes_max` is its limit, because each segment begins
+    /// with a copy of them.
     stored_bytes: u64,
     stored_bytes_max: u64,
 }
@@ -36,16 +37,16 @@ pub(crate) struct Publishers {
 pub(crate) enum Handle {
     /// A named publisher, by its number.
     Named(u64),
-    /// An unnamed publisher: sequence and number of its last message.
+    /// An unnamed publisher, with the sequence and number of its last message.
     Anonymous(u64, u64),
 }
 
 /// Why a message was not appended.
 #[derive(Debug)]
 pub(crate) enum NotAppended {
-    /// The log has no space at present; try again after a write.
+    /// The log has no space at the moment; try again after a write.
     Busy,
-    /// The connection must end.
+    /// The connection must end with this error.
     Error(ServerError),
 }
 
@@ -54,7 +55,7 @@ fn record_bytes(name: &str) -> u64 {
 }
 
 impl Publishers {
-    /// Publishers of a recovered log. `number_max` is the highest publisher number in its messages.
+    /// Creates the publishers of a recovered log.
     pub(crate) fn new(state: &State, number_max: u64, segment_bytes: u64) -> Self {
         let mut all = Self {
             numbers: HashMap::new(),
@@ -80,7 +81,7 @@ impl Publishers {
         self.by_number.len()
     }
 
-    /// Opens a publisher for a connection. Returns its number and its previous connection.
+    /// Opens a publisher for a connection. Returns the publisher, and the id of the connection that had it open before.
     pub(crate) fn open(
         &mut self,
         name: &str,
@@ -118,7 +119,7 @@ impl Publishers {
         Ok((Handle::Named(number), None))
     }
 
-    /// Returns sequence and number of a publisher's last appended message.
+    /// Returns the sequence and number of a publisher's last appended message; None if the publisher has no name.
     pub(crate) fn appended(&self, handle: Handle) -> Option<(u64, u64)> {
         match handle {
             Handle::Named(number) => self.by_number.get(&number).map(|it| it.appended),
@@ -126,7 +127,7 @@ impl Publishers {
         }
     }
 
-    /// Detaches a publisher from a connection that ended. One that never published is forgotten.
+    /// Detaches a publisher from a connection that ended. A publisher that never published is forgotten.
     pub(crate) fn leave(&mut self, handle: Handle, connection: u64) {
         let Handle::Named(number) = handle else { return };
         let Some(publisher) = self.by_number.get_mut(&number) else { return };
@@ -140,7 +141,7 @@ impl Publishers {
         }
     }
 
-    /// Appends a message to the log unless it already exists. Returns the number and sequence to acknowledge.
+    /// Appends a message to the log unless the log already has it. Returns the number and sequence to acknowledge.
     pub(crate) fn append<B: AsRef<[u8]> + AsMut<[u8]>>(
         &mut self,
         log: &mut Log<B>,
@@ -214,7 +215,7 @@ fn error(code: ErrorCode, sequence: u64, words: String) -> NotAppended {
     NotAppended::Error(ServerError::new(code, sequence, words))
 }
 
-/// Error for a connection whose publisher another connection has opened.
+/// Creates the error for a connection whose publisher was opened by another connection.
 pub(crate) fn replaced() -> NotAppended {
     let words = "another connection has this publisher open".to_owned();
     error(ErrorCode::Replaced, 0, words)

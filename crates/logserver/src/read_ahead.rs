@@ -1,4 +1,4 @@
-//! Threads that read parts of a target ahead of need, delivered in the order of the requests.
+//! Threads that read parts of a target ahead of need. The parts are delivered in the order of the requests.
 
 use iodyno_msglog::storage::Buffer;
 use iodyno_msglog::{ReadAhead, Storage};
@@ -8,10 +8,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-/// Reads in parallel.
+/// Number of threads per reader, and so of reads in parallel.
 const THREADS: usize = 8;
 
-/// A queued read.
+/// A read that waits for a thread.
 struct Job {
     number: u64,
     offset_bytes: u64,
@@ -31,7 +31,7 @@ struct Queue {
     jobs: Mutex<Jobs>,
     /// Wakes the reading threads.
     work: Condvar,
-    /// Wakes the consumer.
+    /// Wakes the thread that takes the results.
     ended: Condvar,
 }
 
@@ -64,14 +64,14 @@ impl Queue {
     }
 }
 
-/// Reads a target ahead with threads; see the module's description.
+/// Read-ahead of a target by several threads.
 pub struct ReadingThreads {
     queue: Arc<Queue>,
     threads: Vec<JoinHandle<()>>,
-    /// Number of the next read to begin, and of the next to take.
+    /// Number of the next read to begin; `taken` is that of the next read to take.
     begun: u64,
     taken: u64,
-    /// Counts against the limit of readers with threads; None if unlimited.
+    /// This reader's permit under the limit on readers that have threads; None if there is no limit.
     _permit: Option<Permit>,
 }
 
@@ -137,13 +137,13 @@ impl Drop for ReadingThreads {
     }
 }
 
-/// Permission for one of a limited number of readers to read ahead, returned when dropped.
+/// Permit for one of a limited number of readers to read ahead, returned when dropped.
 pub(crate) struct Permit {
     _one: Arc<()>,
 }
 
 impl Permit {
-    /// Returns another permit, or None if `most` are taken.
+    /// Returns a permit, or None if `most` permits are taken.
     pub(crate) fn of(all: &Arc<()>, most: usize) -> Option<Self> {
         // `all` itself holds one reference.
         (Arc::strong_count(all) <= most).then(|| Self { _one: Arc::clone(all) })
@@ -177,7 +177,7 @@ mod tests {
         // Reads that were begun and not taken do not block dropping.
         reads.begin(0, 4096, storage.buffer(4096), 0);
         drop(reads);
-        assert_eq!(Arc::strong_count(&storage), 1, "its threads have ended");
+        assert_eq!(Arc::strong_count(&storage), 1, "a reading thread still runs");
     }
 
     #[test]

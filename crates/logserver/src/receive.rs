@@ -13,27 +13,27 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Receive buffer of a connection, bytes: initially, and after the client has filled it.
+/// Initial size of a connection's receive buffer, bytes; [`RECEIVE_BYTES`] is its size once the client has filled it.
 const SMALL_RECEIVE_BYTES: usize = HELLO_BYTES_MAX * 2;
 const RECEIVE_BYTES: usize = 256 << 10;
-/// Most messages appended under one lock.
+/// Maximum number of messages appended under one lock.
 const BATCH_MESSAGES: usize = 1024;
-/// Time that a request waits for memory before it is refused.
+/// Time for which a request waits for memory before it is refused.
 const MEMORY_PATIENCE: Duration = Duration::from_secs(10);
-/// Most bytes of a frame besides its message.
+/// Upper bound of the length of a frame without its message, bytes.
 const FRAME_EXTRA_BYTES: usize = 64;
-/// Most bytes of a request without a message: a query with the longest topic and filter.
+/// Upper bound of the length of a request without a message, bytes: a query with the longest topic and filter.
 const REQUEST_BYTES_MAX: usize = 66 << 10;
-/// Most waiting requests of a connection.
+/// Maximum number of waiting requests per connection.
 const TASKS_MAX: usize = 64;
 
-/// Why a connection's reader ends.
+/// Why a connection's receiving thread ends.
 pub(crate) enum Stop {
-    /// The client has ended its stream in order.
+    /// The client has closed its end after a complete frame.
     EndOfStream,
     /// The socket failed.
     Socket,
-    /// An error to send to the client.
+    /// The server ends the connection, and sends this error.
     Error(ServerError),
 }
 
@@ -55,14 +55,14 @@ impl From<ServerError> for Stop {
     }
 }
 
-/// Received bytes, and how many of them are parsed.
+/// Receive buffer of a connection, and how much of it is parsed.
 pub(crate) struct Input {
     bytes: Vec<u8>,
     start: usize,
     end: usize,
-    /// The last receive filled the buffer: much more may be waiting.
+    /// Whether the last receive filled the buffer, so that much more may be waiting.
     was_filled: bool,
-    /// Memory beyond the small buffer.
+    /// Charge for the memory beyond the small buffer.
     charge: Option<Charge>,
 }
 
@@ -80,7 +80,8 @@ impl Input {
         self.bytes.len() > SMALL_RECEIVE_BYTES
     }
 
-    /// Makes space for the frame that has begun, `frame_bytes_max` at most, and for more if the client sends much.
+    /// Makes space for the rest of a frame that has begun, at most `frame_bytes_max`, and for more if the client sends
+    /// much.
     fn make_space(
         &mut self,
         core: &Core,
@@ -107,17 +108,17 @@ impl Input {
                 return Ok(());
             }
         }
-        Err(no_memory("received"))
+        Err(no_memory("received data"))
     }
 
-    /// Returns to a small buffer if nothing is left in it.
+    /// Replaces the buffer by a small one if nothing is left in it.
     fn shrink(&mut self) {
         if self.start == self.end {
             *self = Self::new();
         }
     }
 
-    /// Receives more. False if nothing came before the deadline.
+    /// Receives more bytes. False if nothing came before the deadline.
     fn receive(&mut self, stream: &Stream, deadline: Option<Instant>) -> Result<bool, Stop> {
         let space = &mut self.bytes[self.end..];
         let space_bytes = space.len();
@@ -136,9 +137,7 @@ impl Input {
 }
 
 fn no_memory(what: &str) -> Stop {
-    let words = format!(
-        "other clients use up the server's memory for data that is {what}: connect again later"
-    );
+    let words = format!("other clients use up the server's memory for {what}: connect again later");
     Stop::Error(ServerError::new(ErrorCode::Memory, 0, words))
 }
 
@@ -161,7 +160,7 @@ pub(crate) fn run(core: &Arc<Core>, id: u64, stream: &Stream, mut input: Input) 
     }
 }
 
-/// Receives the first frame, which must be a hello with the token.
+/// Receives a connection's first frame, which must be a hello with the server's token.
 pub(crate) fn hello(
     stream: &Stream,
     input: &mut Input,
@@ -206,13 +205,13 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Returns whether the client is connected and its connection is not ending.
+    /// Whether the client is connected and its connection is not ending.
     fn goes_on(&self) -> bool {
         let is_over = || self.core.lock().connections.get(&self.id).is_none_or(Inbox::is_over);
         !self.stream.is_gone() && !is_over()
     }
 
-    /// Queues a frame for the writer.
+    /// Queues a reply for the sending thread.
     fn send(&self, reply: &Reply<'_>) -> Result<(), Stop> {
         let mut frame = Vec::new();
         reply.encode(&mut frame);
@@ -235,7 +234,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Makes a selection for a waiting request. Long or numerous ones are charged.
+    /// Creates the selection of a waiting request. Its memory is charged if it is large, or if the connection has many.
     fn selection(&self, topic: &str, filter: &str) -> Result<Selection, Stop> {
         let bytes = topic.len() + filter.len();
         let waiting = self.core.lock().connections.get(&self.id).map_or(0, |it| it.task_bytes);
@@ -245,11 +244,11 @@ impl Reader<'_> {
         let deadline = Instant::now() + MEMORY_PATIENCE;
         let part = &self.core.memory.requests;
         let charge = part.take_until(bytes, deadline, || self.goes_on());
-        let charge = charge.ok_or_else(|| no_memory("requested"))?;
+        let charge = charge.ok_or_else(|| no_memory("requests"))?;
         Ok(Selection::new(topic, filter, Some(charge)))
     }
 
-    /// Waits for more to be received.
+    /// Waits until the client sends more.
     fn receive(&self, input: &mut Input, frame_bytes_max: usize) -> Result<(), Stop> {
         let limits = &self.core.limits;
         input.make_space(self.core, frame_bytes_max, || self.goes_on())?;
@@ -271,7 +270,7 @@ impl Reader<'_> {
                 return Err(Stop::Socket);
             }
             if self.core.memory.received.is_wanted() {
-                return Err(no_memory("received"));
+                return Err(no_memory("received data"));
             }
             next = deadline.min(next + limits.short_stall);
         }
@@ -373,7 +372,7 @@ impl Reader<'_> {
 
     fn publish(&mut self, batch: &[Published<'_>]) -> Result<(), Stop> {
         let Some(handle) = &mut self.publisher else {
-            let words = "messages arrived before the publisher was opened";
+            let words = "open a publisher before you send messages";
             return Err(ServerError::new(ErrorCode::Malformed, 0, words).into());
         };
         let core = self.core;
@@ -432,12 +431,12 @@ impl Reader<'_> {
     }
 }
 
-/// Most bytes of topic, key and body together.
+/// Maximum total length of a message's topic, key and body, bytes.
 pub(crate) fn message_bytes_max(core: &Core) -> usize {
     core.layout.space_bytes() - iodyno_msglog::message::RECORD_HEADER_BYTES
 }
 
-/// Compares in constant time, so that timing does not reveal where the texts differ.
+/// Compares two tokens in constant time, so that timing does not reveal where they differ.
 fn is_equal(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
 }

@@ -14,16 +14,16 @@ use serde_json::json;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Interval at which a client that reads nothing is checked.
+/// Interval at which the sending thread checks a client that reads nothing.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// Largest buffer kept while there is nothing to send, bytes.
+/// Largest send buffer that is kept while there is nothing to send, bytes.
 const KEPT_BYTES: usize = 4 << 10;
-/// Time that a request waits for memory for its filter before it is refused.
+/// Time for which a request waits for memory for its filter before it is refused.
 const MEMORY_PATIENCE: Duration = Duration::from_secs(10);
-/// Longest filter that is parsed without a place from the gate, bytes; longer ones count as costly scans.
+/// Longest filter that is parsed without a place at the gate, bytes; parsing a longer one counts as a costly scan.
 const SHORT_FILTER_BYTES: usize = 4 << 10;
 
-/// The stream or snapshot that the writer is sending.
+/// The stream or snapshot that is being sent.
 enum Work<'a> {
     Cursor(Box<Cursor<'a>>),
     Snapshot(Box<Snapshot>),
@@ -35,7 +35,7 @@ impl Work<'_> {
     }
 }
 
-/// Sends to the client until the connection ends.
+/// Sends replies to the client until the connection ends.
 pub(crate) fn run(core: &Core, id: u64, stream: &Stream) {
     let storage = Arc::clone(&core.storage);
     let mut sender = Sender {
@@ -64,25 +64,25 @@ struct Sender<'a> {
     storage: &'a Arc<dyn Storage>,
     out: Vec<u8>,
     work: Option<Work<'a>>,
-    /// Error that ends the connection.
+    /// Error with which the connection ends.
     error: Option<ServerError>,
     allowance: Allowance,
 }
 
-/// Replies due besides the stream or snapshot.
+/// Result of encoding the replies that are due, apart from the stream or snapshot.
 enum Owed {
-    /// The replies are in the buffer; with the next request to begin, if any.
+    /// The replies are in the buffer. The task is the next request to begin, if any.
     Some(Option<Task>),
     /// The client is gone.
     Gone,
 }
 
-/// Why a wait ended.
+/// Why a wait of the sending thread ended.
 enum Woken {
     ToSend,
     /// The wait timed out.
     Idle,
-    /// Nothing will ever be due.
+    /// Nothing will be due any more.
     Over,
 }
 
@@ -128,7 +128,7 @@ impl Sender<'_> {
         }
     }
 
-    /// Encodes due replies, and takes the next request if its turn has come.
+    /// Encodes the replies that are due, and takes the next request if its turn has come.
     fn owed(&mut self) -> Owed {
         let Self { core, id, out, work, error, .. } = self;
         let mut guard = core.lock();
@@ -225,7 +225,7 @@ impl Sender<'_> {
         selection.parse(charge)
     }
 
-    /// Encodes the next part of the stream or snapshot. True if there is no more for now.
+    /// Encodes the next part of the stream or snapshot. True if there is nothing more to send for now.
     fn advance(&mut self) -> Result<bool, ServerError> {
         let Self { core, id, out, work, allowance, .. } = self;
         let mut slice = Slice::new(&core.gate, allowance);
@@ -253,7 +253,7 @@ impl Sender<'_> {
         }
     }
 
-    /// Sends the buffer. While the client reads nothing, its stream and snapshot may lose their memory.
+    /// Sends the buffer. If the client reads nothing for a while, its stream or snapshot may lose its memory.
     fn send(&mut self) -> std::io::Result<()> {
         let Self { core, stream, out, work, error, .. } = self;
         let limits = &core.limits;
@@ -294,7 +294,7 @@ impl Sender<'_> {
         }
     }
 
-    /// Waits until there is something to send. With `looks`, also returns after a timeout.
+    /// Waits until there is something to send. If `looks` is true, also returns after a timeout.
     fn wait(&self, looks: bool) -> Woken {
         let (core, work) = (self.core, self.work.as_ref());
         let mut guard = core.lock();
@@ -349,7 +349,7 @@ impl Sender<'_> {
     }
 }
 
-/// Returns whether the client has ended its requests and awaits no acknowledgement.
+/// Whether the client has ended its requests and awaits no acknowledgement.
 fn waits_for_nothing(core: &Core, id: u64) -> bool {
     let shared = core.lock();
     shared.connections.get(&id).is_none_or(|inbox| {
@@ -357,13 +357,13 @@ fn waits_for_nothing(core: &Core, id: u64) -> bool {
     })
 }
 
-/// Returns whether the client's waiting requests hold memory.
+/// Whether the client's waiting requests occupy charged memory.
 fn holds_requests(core: &Core, id: u64) -> bool {
     let shared = core.lock();
     shared.connections.get(&id).is_some_and(|it| it.task_bytes > crate::wanted::FREE_BYTES)
 }
 
-/// The server's state, as JSON.
+/// Formats the server's state as JSON.
 fn status(core: &Core, shared: &Shared) -> String {
     let log = &shared.log;
     json!({

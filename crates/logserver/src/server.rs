@@ -1,4 +1,4 @@
-//! The server: takes a recovered log and its storage, listens, and ends in order. It recovers nothing itself.
+//! The server: takes a recovered log and its storage, listens, and shuts down cleanly. Recovery is in `open.rs`.
 
 use crate::accept::Acceptor;
 use crate::commit;
@@ -22,35 +22,35 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
-/// Most bytes of chunks that wait to be written.
+/// Maximum total size of chunks that wait to be written, bytes.
 const QUEUE_BYTES: usize = 64 << 20;
-/// Time for disconnected connections to end when the server stops.
+/// Time for connections that were cut off to end when the server stops.
 const LAST_WAIT: Duration = Duration::from_millis(500);
 
-/// How a log is served.
+/// Addresses, access rules and limits with which a log is served.
 #[derive(Debug)]
 pub struct ServerOptions {
     /// Addresses to listen on.
     pub endpoints: Vec<Endpoint>,
-    /// TCP clients must use TLS.
+    /// TLS settings, if TCP clients must use TLS.
     pub tls: Option<ServerTls>,
-    /// TCP without TLS may listen on addresses that other machines can reach.
+    /// Whether TCP without TLS may listen on addresses that other machines can reach.
     pub insist_on_plain: bool,
     /// Token that clients must present; empty for none.
     pub token: Vec<u8>,
     /// Options for writing the log.
     pub log: LogOptions,
-    /// Limits.
+    /// Limits on the clients' resources and times.
     pub limits: Limits,
 }
 
-/// Error of starting a server.
+/// Reason why a server could not start.
 #[derive(Debug, Error)]
 pub enum StartError {
     /// Listening failed.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// Writing the record of opening the log failed.
+    /// The record that the log is open for writing could not be written.
     #[error("the log can't be opened for writing: {0}")]
     Begin(io::Error),
     /// A thread can't be created.
@@ -58,7 +58,7 @@ pub enum StartError {
     Thread(#[from] io::Error),
 }
 
-/// A running server.
+/// A running message log server.
 pub struct Server {
     core: Arc<Core>,
     stop: Arc<AtomicBool>,
@@ -74,10 +74,10 @@ impl core::fmt::Debug for Server {
 }
 
 impl Server {
-    /// Serves a recovered log. `publisher_max` is the highest publisher number in its records.
+    /// Starts to serve a recovered log. `publisher_max` is the highest publisher number in its records.
     ///
     /// # Errors
-    /// Listening, writing the record of opening, or creating a thread fails.
+    /// The server can't listen, can't write the record that the log is open, or can't create a thread.
     pub fn start(
         storage: Arc<dyn Storage>,
         recovered: Recovered,
@@ -134,21 +134,21 @@ impl Server {
         Ok(Self { core, stop, endpoints, acceptor, committer })
     }
 
-    /// Addresses that it listens on, with the ports that the system chose.
+    /// Addresses that the server listens on, with the ports that the system chose.
     pub fn endpoints(&self) -> &[Endpoint] {
         &self.endpoints
     }
 
-    /// Reason why nothing more can be persisted; None while all is well. [`Server::stop`] tells the clients.
+    /// Reason why nothing more can be persisted; None if there was no failure. [`Server::stop`] tells the clients.
     pub fn failure(&self) -> Option<String> {
         self.core.lock().failure.clone()
     }
 
-    /// Stops the server: accepts no more connections and messages, persists appended ones, and tells the clients.
-    /// Clients that read nothing are disconnected after [`Limits::stop`].
+    /// Stops the server: accepts no more connections and messages, persists the messages already appended, and tells
+    /// the clients. Clients that read nothing are disconnected after [`Limits::stop`].
     ///
     /// # Errors
-    /// Reason why appended messages could not be persisted.
+    /// Some appended messages could not be persisted; the error is the reason.
     pub fn stop(self) -> Result<(), String> {
         self.stop.store(true, Ordering::Relaxed);
         let _ = self.acceptor.join();
@@ -194,7 +194,7 @@ impl Server {
     }
 }
 
-/// Raises this process's limit of open files for the connections, as far as its hard limit allows.
+/// Raises this process's limit on open files to what the connections need, as far as its hard limit allows.
 fn raise_file_limit(limits: &Limits) {
     // A handshake has two descriptors, and TCP and Unix sockets each have a limit of their own.
     let wanted = (limits.connections + 4 * limits.handshakes + 256) as u64;

@@ -16,10 +16,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Most entries in a connection's list of due acknowledgements. Beyond it, the last entries are merged.
+/// Maximum number of entries in a connection's list of due acknowledgements; further ones are merged with the last.
 const ACKS_MAX: usize = 1024;
 
-/// The memory of a chunk.
+/// Buffer for a chunk, suitable for the log's storage.
 pub(crate) struct ChunkBuffer(pub(crate) Box<dyn Buffer>);
 
 impl AsRef<[u8]> for ChunkBuffer {
@@ -34,12 +34,12 @@ impl AsMut<[u8]> for ChunkBuffer {
     }
 }
 
-/// A request, queued for the connection's writer.
+/// A request, queued for the connection's sending thread.
 #[derive(Debug)]
 pub(crate) enum Task {
     /// Send this frame.
     Frame(Vec<u8>),
-    /// Stream messages.
+    /// Send a stream of messages.
     Read(Start, End, Selection),
     /// Send the current values.
     Query(Selection),
@@ -47,30 +47,30 @@ pub(crate) enum Task {
     Status,
 }
 
-/// How a connection ends.
+/// How a connection is to end.
 #[derive(Clone, Debug)]
 pub(crate) enum Ending {
-    /// The client sends no more; replies still due are sent.
+    /// The client sends no more requests; replies that are still due are sent.
     NoMoreRequests,
-    /// Sent once all appended messages are persisted.
+    /// The server sends this error once all appended messages are persisted.
     Error(ServerError),
     /// The client is gone.
     Gone,
 }
 
-/// A connection as other threads see it.
+/// State of a connection that other threads access.
 pub(crate) struct Inbox {
     pub(crate) stream: Arc<Stream>,
-    /// Whether it is a Unix socket.
+    /// Whether the connection is over a Unix socket.
     pub(crate) is_local: bool,
-    /// Wakes the connection's writer.
+    /// Wakes the connection's sending thread.
     pub(crate) wake: Arc<Condvar>,
     pub(crate) tasks: VecDeque<Task>,
-    /// Bytes of the topics and filters of `tasks`.
+    /// Total length of the topics and filters of `tasks`, bytes.
     pub(crate) task_bytes: usize,
-    /// Number and sequence of appended messages, to be acknowledged once persisted.
+    /// Number and sequence of each appended message that must be acknowledged once it is persisted.
     pub(crate) acks: VecDeque<(u64, u64)>,
-    /// Whether its writer waits for messages to be persisted.
+    /// Whether the sending thread waits for messages to be persisted.
     pub(crate) follows: bool,
     pub(crate) ending: Option<Ending>,
 }
@@ -89,7 +89,7 @@ impl Inbox {
         }
     }
 
-    /// Takes the next task.
+    /// Takes the next task from the queue.
     pub(crate) fn take_task(&mut self) -> Option<Task> {
         let task = self.tasks.pop_front();
         if let Some(Task::Read(_, _, selection) | Task::Query(selection)) = &task {
@@ -103,7 +103,7 @@ impl Inbox {
         matches!(self.ending, Some(Ending::Gone | Ending::Error(_)))
     }
 
-    /// Queues an acknowledgement of this message and all before it, due once they are persisted.
+    /// Queues an acknowledgement of a message and all before it, due once they are persisted.
     pub(crate) fn acknowledge(&mut self, number: u64, sequence: u64) {
         if self.acks.len() >= ACKS_MAX
             && let Some(last) = self.acks.back_mut()
@@ -114,7 +114,7 @@ impl Inbox {
         self.acks.push_back((number, sequence));
     }
 
-    /// Takes the acknowledgements that are due, and returns their highest sequence.
+    /// Takes the acknowledgements of messages with numbers below `persisted`, and returns their highest sequence.
     pub(crate) fn take_acknowledged(&mut self, persisted: u64) -> Option<u64> {
         let mut sequence = None;
         while let Some(&(number, last)) =
@@ -127,7 +127,8 @@ impl Inbox {
         sequence
     }
 
-    /// Sets the ending. [`Ending::Gone`] replaces any earlier one, and an error replaces [`Ending::NoMoreRequests`].
+    /// Sets how the connection ends. [`Ending::Gone`] replaces any earlier ending, and an error replaces
+    /// [`Ending::NoMoreRequests`].
     pub(crate) fn end(&mut self, ending: Ending) {
         let replaces = matches!(
             (&self.ending, &ending),
@@ -140,24 +141,24 @@ impl Inbox {
     }
 }
 
-/// The state guarded by the lock.
+/// State of the server that the lock guards.
 pub(crate) struct Shared {
     pub(crate) log: Log<ChunkBuffer>,
-    /// The latest persisted chunks, for subscribers that are close behind.
+    /// The latest persisted chunks by position, for subscribers that are nearly up to date.
     pub(crate) recent: VecDeque<(u64, Arc<ChunkBuffer>)>,
     pub(crate) publishers: Publishers,
     pub(crate) connections: BTreeMap<u64, Inbox>,
     /// Time of the latest message, ns since 1970.
     pub(crate) time_ns: u64,
-    /// Reason why nothing more can be persisted; None while all is well.
+    /// Reason why nothing more can be persisted; None if there was no failure.
     pub(crate) failure: Option<String>,
-    /// No more connections are accepted.
+    /// Whether the server accepts no more connections.
     pub(crate) is_stopping: bool,
-    /// The committer must end once the queue is empty.
+    /// Whether the committer must end once no chunk waits.
     pub(crate) is_ending: bool,
 }
 
-/// Everything that the threads of a server share; see the module's description.
+/// Everything that the threads of a server share.
 pub(crate) struct Core {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) layout: Layout,
@@ -166,20 +167,20 @@ pub(crate) struct Core {
     /// Damaged ranges of the log; streams skip them.
     pub(crate) damages: Vec<Damage>,
     shared: Mutex<Shared>,
-    /// Memory of clients beyond each connection's own allowance.
+    /// Memory that clients share beyond each connection's own allowance.
     pub(crate) memory: Memory,
-    /// Limits costly scans.
+    /// Limits the number of costly scans at a time.
     pub(crate) gate: Gate,
     pub(crate) handshakes: Arc<Handshakes>,
     /// Copy of [`iodyno_msglog::State::superseded_bytes`], readable without the lock.
     pub(crate) superseded_bytes: AtomicU64,
-    /// Counts the streams that read the target ahead, by references.
+    /// Counts the streams with read-ahead, by references to it.
     pub(crate) readers: Arc<()>,
     /// Wakes the committer.
     pub(crate) work: Condvar,
     /// Wakes connections that wait to append.
     pub(crate) space: Condvar,
-    /// Signalled when a connection ends.
+    /// Signalled when a connection has ended.
     pub(crate) departure: Condvar,
 }
 
@@ -214,7 +215,7 @@ impl Core {
     }
 }
 
-/// Waits for a condition with a timeout. True: it timed out.
+/// Waits until `at` is signalled, at most `time`. True if the wait timed out.
 pub(crate) fn wait_for<'a>(
     at: &Condvar,
     shared: MutexGuard<'a, Shared>,
@@ -224,20 +225,20 @@ pub(crate) fn wait_for<'a>(
     (waited.0, waited.1.timed_out())
 }
 
-/// Waits for a condition.
+/// Waits until `at` is signalled.
 pub(crate) fn wait<'a>(at: &Condvar, shared: MutexGuard<'a, Shared>) -> MutexGuard<'a, Shared> {
     at.wait(shared).unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Shared {
-    /// Returns the time of a message that arrives now: times in the log never decrease.
+    /// Returns the time for a message that arrives now, ns since 1970. Times in the log never decrease.
     pub(crate) fn now_ns(&mut self) -> u64 {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_nanos() as u64);
         self.time_ns = self.time_ns.max(now);
         self.time_ns
     }
 
-    /// Publishes newly durable chunks, and keeps the latest in memory.
+    /// Makes newly durable chunks available to subscribers, and keeps the latest in memory. False if there are none.
     pub(crate) fn take_persisted(&mut self, core: &Core) -> bool {
         let chunks_max = core.limits.recent_chunks(&core.layout);
         let mut is_any = false;
@@ -254,13 +255,13 @@ impl Shared {
         is_any
     }
 
-    /// Returns a persisted chunk if it is still in memory.
+    /// Returns the persisted chunk at a position, if it is still in memory.
     pub(crate) fn recent(&self, position: u64) -> Option<Arc<ChunkBuffer>> {
         let at = self.recent.binary_search_by_key(&position, |(at, _)| *at).ok()?;
         Some(Arc::clone(&self.recent[at].1))
     }
 
-    /// Wakes the writers that wait for messages to be persisted.
+    /// Wakes the sending threads that wait for messages to be persisted.
     pub(crate) fn wake_followers(&self) {
         for inbox in self.connections.values().filter(|inbox| inbox.follows) {
             inbox.wake.notify_all();

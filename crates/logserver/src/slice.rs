@@ -1,19 +1,21 @@
-//! A slice of work. A scan that finds nothing to send stops after some milliseconds, so that its thread can check its
-//! client, other replies, and the server's end. A connection with costly scans needs a place from the gate.
+//! A slice of work. A scan that finds nothing to send stops after some milliseconds, so that its thread can check
+//! whether the client is gone, other replies are due, or the server ends. A connection with costly scans needs a place
+//! at the gate.
 
 use crate::gate::{Gate, Pass};
 use std::time::{Duration, Instant};
 
-/// Duration of a slice, and the longest wait for a place from the gate.
+/// Longest duration of a slice; [`WAIT`] is the longest wait for a place at the gate.
 const TIME: Duration = Duration::from_millis(20);
 const WAIT: Duration = Duration::from_millis(100);
-/// Steps per slice: see [`iodyno_msglog::Effort`].
+/// Maximum number of steps per slice; see [`iodyno_msglog::Effort`].
 const STEPS: u64 = 2 << 20;
-/// Steps that a connection may take at once without a place, and steps added per millisecond: 1 % of a processor.
+/// Maximum number of steps that a connection may save up for use without a place at the gate; [`STEPS_OF_MS`] are added
+/// per millisecond, 1 % of a processor.
 const FREE_STEPS: u64 = 1 << 20;
 const STEPS_OF_MS: u64 = 2500;
 
-/// Budget of steps that a connection may take without a place from the gate.
+/// Budget of steps that a connection may take without a place at the gate.
 #[derive(Debug)]
 pub(crate) struct Allowance {
     steps: u64,
@@ -34,11 +36,11 @@ impl Allowance {
     }
 }
 
-/// The slice has ended.
+/// Error: the slice has ended.
 #[derive(Debug)]
 pub(crate) struct Over;
 
-/// A running slice; see the module's description.
+/// A slice of work in progress.
 pub(crate) struct Slice<'a> {
     gate: &'a Gate,
     allowance: &'a mut Allowance,
@@ -53,7 +55,7 @@ impl<'a> Slice<'a> {
         Self { gate, allowance, began, steps: 0 }
     }
 
-    /// Permits the next part of the work, with a place from the gate if the connection needs one.
+    /// Permits the next part of the work, with a place at the gate if the connection needs one.
     pub(crate) fn next(&self) -> Result<Option<Pass<'a>>, Over> {
         if self.is_spent() || self.began.elapsed() >= TIME {
             return Err(Over);
@@ -61,7 +63,7 @@ impl<'a> Slice<'a> {
         if self.allowance.steps > 0 { Ok(None) } else { self.gate.pass(WAIT).map(Some).ok_or(Over) }
     }
 
-    /// Counts completed work. True if the slice has no steps left.
+    /// Counts steps of completed work. True if the slice has no steps left.
     pub(crate) fn spends(&mut self, steps: u64) -> bool {
         self.steps += steps;
         self.allowance.steps = self.allowance.steps.saturating_sub(steps);

@@ -1,6 +1,6 @@
-//! A snapshot of the current values. It is taken at once under the lock, as references to leaves, and encoded piece
-//! by piece. Values that the log supersedes later are kept by the snapshot alone; it ends with an error if there is
-//! no memory for them.
+//! A snapshot of the current values. It is taken at once under the lock, as references to leaves, and encoded piece by
+//! piece. Values that are superseded later are kept in memory only for the snapshot, which ends with an error if there
+//! is no memory for them.
 
 use crate::memory::{Charge, Waits};
 use crate::shared::{Core, Shared};
@@ -13,34 +13,35 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Memory of a leaf and of a topic without their values, bytes.
+/// Memory of a leaf without its values, bytes; [`TOPIC_BYTES`] is that of a topic.
 const LEAF_BYTES: u64 = 32 << 10;
 const TOPIC_BYTES: usize = 512;
-/// Memory that a snapshot may keep free of charge, bytes.
+/// Memory that a snapshot may keep without a charge, bytes.
 const FREE_BYTES: usize = 64 << 10;
-/// Time that a snapshot continues without the memory that it needs.
+/// Time for which a snapshot continues if it can't get the memory that it needs.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A topic and its values.
+/// A topic and the leaves with its values.
 type Topic = (Box<str>, VecDeque<Leaf>);
 
-/// A snapshot being sent; see the module's description.
+/// A snapshot of the current values that is being sent.
 pub(crate) struct Snapshot {
-    /// The snapshot includes all messages below this number.
+    /// The snapshot includes all messages with numbers below this.
     pub(crate) next: u64,
-    /// Topics not encoded yet.
+    /// Topics that are not encoded yet.
     topics: VecDeque<Topic>,
     wanted: Wanted,
     /// Index of the next value in the first leaf.
     value: usize,
     pub(crate) count: u64,
-    /// Bytes superseded in the log when the snapshot was taken; most bytes that it can keep of later ones.
+    /// The log's superseded bytes when the snapshot was taken; `keeps_most_bytes` is the maximum of later ones that the
+    /// snapshot can keep.
     superseded_bytes: u64,
     keeps_most_bytes: u64,
-    /// Memory of the references, bytes.
+    /// Memory used by the references, bytes.
     own_bytes: usize,
     charge: Charge,
-    /// Start of a shortage of memory; None if there is enough.
+    /// Start of the current shortage of memory; None if there is enough.
     short: Option<(Instant, Waits)>,
 }
 
@@ -74,7 +75,7 @@ impl Snapshot {
         })
     }
 
-    /// Charges the memory that the snapshot keeps by now.
+    /// Charges the memory that the snapshot keeps at present.
     ///
     /// # Errors
     /// Memory has been short for longer than [`PATIENCE`].
@@ -91,7 +92,8 @@ impl Snapshot {
         if since.elapsed() > PATIENCE { Err(no_memory()) } else { Ok(()) }
     }
 
-    /// Encodes values until `out` has about `bytes_max`, or the slice ends. False once all are encoded.
+    /// Encodes values until `out` is full ([`crate::Limits::send_bytes`]) or the slice ends. False once all values are
+    /// encoded.
     pub(crate) fn advance(
         &mut self,
         core: &Core,

@@ -1,4 +1,4 @@
-//! Opens targets by name as a log's storage, with the guards of `targets`, and describes them.
+//! Opens targets by name as a log's storage, under the safety checks of the crate `targets`, and describes them.
 
 mod aligned;
 mod file;
@@ -21,28 +21,28 @@ use std::sync::Arc;
 /// Page size, bytes: the unit of the page cache, and the default for devices that state no block size.
 const PAGE_BYTES: u64 = 4096;
 
-/// Purpose of opening a target.
+/// What a target is opened for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// To read its log, without any write.
+    /// To read the target's log, without any write.
     Read,
-    /// To append to its log: the presence of a log is then no reason to refuse.
+    /// To append to the target's log. Then the presence of a log is not a reason to refuse.
     Serve(Confirm),
-    /// To create a new log. Existing content is lost.
+    /// To create a new log on the target. Existing content is lost.
     Create(Confirm),
 }
 
-/// An open target.
+/// A target opened as a log's storage.
 pub struct OpenStorage {
-    /// Opened target.
+    /// The storage.
     pub storage: Arc<dyn Storage>,
-    /// Chunks begin and end at multiples of this many bytes, so that a torn write can't damage an older chunk.
+    /// Block size, bytes. Chunks begin and end at multiples of it, so that a torn write can't damage an older chunk.
     pub block_bytes: u32,
-    /// Description of how it is written and flushed, for people.
+    /// Description for people of how the target is written and flushed.
     pub words: String,
-    /// Refusals that `--destroy` lifted.
+    /// Refusals that `--destroy` has overridden.
     pub lifted: Vec<String>,
-    /// The file was created by this call.
+    /// Whether this call created the file.
     pub made_here: bool,
 }
 
@@ -52,10 +52,10 @@ impl core::fmt::Debug for OpenStorage {
     }
 }
 
-/// Opens a target. A file that must be created or extended is first written in full.
+/// Opens a target as a log's storage. A file that must be created or extended is first written in full.
 ///
 /// # Errors
-/// Errors of `targets`; [`TargetError::Unsupported`] for targets that hold no bytes or have no location of their own.
+/// The target can't be opened; [`TargetError::Unsupported`] if it stores no data or has no location of its own.
 pub fn open(name: &TargetName, purpose: &Purpose) -> Result<OpenStorage, TargetError> {
     match name {
         TargetName::Ram { size_bytes } => {
@@ -116,7 +116,8 @@ fn open_path(name: &TargetName, purpose: &Purpose) -> Result<OpenStorage, Target
     Ok(OpenStorage { storage: Arc::new(storage), block_bytes, words, lifted, made_here })
 }
 
-/// A device tears writes at physical blocks; without direct I/O the page cache writes whole pages.
+/// Block size for chunks, bytes. A device tears writes at physical blocks; without direct I/O the page cache writes
+/// whole pages.
 fn block_bytes(opened: &Opened) -> u32 {
     let stated = opened.inspection.alignment.physical_block_bytes;
     let physical = stated.filter(|bytes| bytes.is_power_of_two()).unwrap_or(PAGE_BYTES);

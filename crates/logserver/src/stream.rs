@@ -12,10 +12,10 @@ use iodyno_msglog::protocol::{End, ErrorCode, Reply, ServerError, Start};
 use iodyno_msglog::{Chunk, SegmentReader, Storage};
 use std::sync::Arc;
 
-/// Bytes of the log scanned per step.
+/// Bytes of the log that count as one step of a scan.
 const STEP_BYTES: u64 = 64;
 
-/// Progress of a stream.
+/// How far a stream has got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
     /// There is more to encode.
@@ -26,11 +26,11 @@ pub(crate) enum Progress {
     Ended,
 }
 
-/// A running stream; see the module's description.
+/// A stream of messages that is being sent.
 pub(crate) struct Cursor<'a> {
     storage: &'a Arc<dyn Storage>,
     wanted: Wanted,
-    /// Takes its memory and threads when first needed, and returns them at the end of the log.
+    /// Reader of the target. Gets its memory and threads when first needed, and returns them at the end of the log.
     reader: Option<(SegmentReader<'a>, Option<Charge>)>,
     /// Position of the next chunk.
     position: u64,
@@ -40,7 +40,7 @@ pub(crate) struct Cursor<'a> {
     from_ns: u64,
     /// Only messages below this number; None for a subscription.
     end: Option<u64>,
-    /// The first requested message must still exist: if the log begins after it, the stream fails.
+    /// Whether the first requested message must still exist. If the log begins after it, the stream fails.
     checks_first: bool,
 }
 
@@ -48,13 +48,13 @@ fn gone(core: &Core, shared: &Shared, next: u64) -> ServerError {
     let kept = core.layout.slots() * core.layout.segment_bytes;
     let oldest = shared.log.oldest_position();
     let words = format!(
-        "message {next} is no longer kept: the log keeps {kept} bytes, and now begins at place {oldest}; read from the oldest message, or read faster"
+        "message {next} is no longer kept: the log keeps {kept} bytes, and now begins at position {oldest}; read from the oldest message, or read faster"
     );
     ServerError::new(ErrorCode::Gone, next, words)
 }
 
 impl<'a> Cursor<'a> {
-    /// Opens a stream at the start of `order`.
+    /// Opens a stream at the start that `order` states.
     pub(crate) fn open(
         storage: &'a Arc<dyn Storage>,
         shared: &Shared,
@@ -106,7 +106,7 @@ impl<'a> Cursor<'a> {
         self.position
     }
 
-    /// The stream's bookmark: number of the next message.
+    /// The stream's bookmark: the number of the next message.
     pub(crate) fn next(&self) -> u64 {
         self.end.map_or(self.next, |end| end.min(self.next))
     }
@@ -116,7 +116,7 @@ impl<'a> Cursor<'a> {
         self.reader = None;
     }
 
-    /// Encodes messages until `out` has about `bytes_max`, there are no more, or the slice ends.
+    /// Encodes messages until `out` is full ([`crate::Limits::send_bytes`]), there are no more, or the slice ends.
     pub(crate) fn advance(
         &mut self,
         core: &Core,
@@ -158,7 +158,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Creates a reader: with read-ahead if there are threads and memory for it, or else with single reads, which are
+    /// Creates a reader: with read-ahead if there are threads and memory for it; otherwise with single reads, which are
     /// small if there is no memory at all.
     fn reader(&self, core: &Core) -> (SegmentReader<'a>, Option<Charge>) {
         let readers = &core.memory.readers;
@@ -231,7 +231,7 @@ impl<'a> Cursor<'a> {
         ServerError::new(ErrorCode::Target, self.next, words)
     }
 
-    /// Encodes the matching messages of a chunk. False if the slice has ended, perhaps within the chunk.
+    /// Encodes the matching messages of a chunk. False if the slice has ended, possibly within the chunk.
     fn take(
         &mut self,
         core: &Core,

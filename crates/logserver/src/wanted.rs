@@ -5,9 +5,9 @@ use iodyno_msglog::filter::FILTER_MEMORY_FACTOR;
 use iodyno_msglog::protocol::{End, ErrorCode, ServerError, Start};
 use iodyno_msglog::{Effort, Filter, Message};
 
-/// Memory that is free of charge for each of a connection's filter and its waiting requests, bytes.
+/// Memory that is not charged for a connection's filter, and again for its waiting requests, bytes.
 pub(crate) const FREE_BYTES: usize = 16 << 10;
-/// Most steps of a filter per message.
+/// Maximum number of steps of a filter per message.
 const MESSAGE_STEPS: u64 = 64 << 20;
 
 /// The topic and filter of a request, as text.
@@ -30,7 +30,7 @@ impl Selection {
         self.topic.len() + self.filter.len()
     }
 
-    /// Upper bound of the parsed filter's memory beyond [`FREE_BYTES`], bytes.
+    /// Upper bound of the memory of the parsed filter beyond [`FREE_BYTES`], bytes.
     pub(crate) fn parsed_bytes(&self) -> usize {
         (self.filter.len() * FILTER_MEMORY_FACTOR).saturating_sub(FREE_BYTES)
     }
@@ -57,13 +57,13 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// Whether there is no filter, as in most streams.
+    /// Whether messages are selected by topic alone, without a filter, as in most streams.
     #[inline]
     pub(crate) const fn is_by_topic(&self) -> bool {
         self.filter.is_none()
     }
 
-    /// Returns whether a message matches, and adds the steps that this took to `steps`.
+    /// Whether a message matches. Adds the steps that this took to `steps`.
     pub(crate) fn matches(
         &self,
         number: u64,
@@ -88,7 +88,7 @@ impl Wanted {
     }
 }
 
-/// A requested stream.
+/// A requested stream: its start, its end, and which messages it includes.
 #[derive(Debug)]
 pub(crate) struct Order {
     pub(crate) start: Start,

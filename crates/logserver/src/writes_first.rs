@@ -1,6 +1,6 @@
-//! Storage that gives writes and flushes priority over reads. While messages are being made durable, all readers of
-//! old messages together have one small read in flight. Otherwise their reads fill the device's queue, and every
-//! message waits for them: 16 readers with 8 reads of 1 MiB each occupy a device of 1.3 GB/s for 100 ms.
+//! Storage that gives writes and flushes priority over reads. While messages are being made durable, all readers of old
+//! messages together have one small read in flight. Without this limit, their reads would fill the device's queue, and
+//! every message would wait for them: 16 readers with 8 reads of 1 MiB each occupy a device of 1.3 GB/s for 100 ms.
 
 use crate::gate::Gate;
 use iodyno_msglog::Storage;
@@ -10,20 +10,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Largest read during writes, bytes: a quarter of a millisecond on a device with 1 GB/s.
+/// Largest read while there are writes, bytes; it takes a quarter of a millisecond on a device with 1 GB/s.
 const PIECE_BYTES: usize = 256 << 10;
 /// Time after a write during which reads are still limited.
 const QUIET: Duration = Duration::from_millis(20);
 /// Interval at which a waiting reader checks whether writes have ended.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Wraps a storage; see the module's description.
+/// Wraps a storage, and limits its reads while there are writes.
 pub(crate) struct WritesFirst {
     storage: Arc<dyn Storage>,
-    /// Admits one read at a time.
+    /// Admits one read at a time while there are writes.
     turns: Gate,
     began: Instant,
-    /// Writes and flushes in progress, which may take longer than [`QUIET`].
+    /// Number of writes and flushes in progress, which may take longer than [`QUIET`].
     writes: AtomicUsize,
     /// End of the last write or flush, ns since `began`; 0 before the first.
     written_ns: AtomicU64,
@@ -53,7 +53,7 @@ impl WritesFirst {
     }
 }
 
-/// Records the end of a write when dropped, also by a panic.
+/// Records the end of a write or flush when dropped, also after a panic.
 struct Ended<'a>(&'a WritesFirst);
 
 impl Drop for Ended<'_> {
@@ -100,7 +100,7 @@ mod tests {
     use std::sync::Mutex;
     use std::thread;
 
-    /// Records the lengths of reads and their highest number at once.
+    /// Storage that records the lengths of reads, and the maximum number of reads at the same time.
     struct Counted {
         storage: MemoryStorage,
         now: AtomicUsize,

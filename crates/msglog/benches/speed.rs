@@ -1,5 +1,5 @@
-//! Messages a second that a log takes, seals and gives back, on one core, with the copy to the target's memory; and the
-//! cost of a snapshot of its values. Printed, not asserted: `cargo bench -p iodyno-msglog`.
+//! Speed of a log on one core, in messages per second: appending, sealing and recycling, with the copy to the target's
+//! memory. Also the cost of a snapshot of its values. Printed, not asserted: `cargo bench -p iodyno-msglog`.
 
 use iodyno_msglog::log::Tail;
 use iodyno_msglog::{Action, CommitRule, Layout, Log, LogOptions, Message, MessageKind, State};
@@ -65,7 +65,7 @@ fn rates_of_512_byte_messages() {
     println!("state, 1,000 keys  {:>10.0} messages/s", messages_a_second(true, key, true));
 }
 
-/// Applies a message for each of these keys, once.
+/// Applies one message per key.
 fn apply(state: &mut State, keys: impl Iterator<Item = u64>) -> f64 {
     let body = [7_u8; 100];
     let began = Instant::now();

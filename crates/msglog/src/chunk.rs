@@ -8,33 +8,33 @@
 //! | 0..4 | `IMC1` |
 //! | 4..8 | CRC-32C of bytes 8 to the end of the records |
 //! | 8..16 | the log's identifier |
-//! | 16..24 | the chunk's place in the log, bytes since the log was made |
+//! | 16..24 | the chunk's position in the log, bytes since the log was created |
 //! | 24..32 | number of its first message |
-//! | 32..40 | place in the log below which all was durable when the chunk was closed |
-//! | 40..48 | latest time of publication up to here, ns since 1970 |
-//! | 48..52 | bytes of the chunk on the target |
+//! | 32..40 | position below which the log was durable when the chunk was closed |
+//! | 40..48 | latest time of publication in the log up to this chunk, ns since 1970 |
+//! | 48..52 | length of the chunk on the target, bytes |
 //! | 52..56 | bytes of header and records |
-//! | 56..60 | messages; records that are no messages do not count |
+//! | 56..60 | number of messages; other records do not count |
 //! | 60..64 | epoch: how often the log was opened for writing |
 //! | 64..68 | CRC-32C of the chunk before it; 0 for the first of the log |
-//! | 68..72 | flags: 1, the rest of its segment is unused |
+//! | 68..72 | flags; 1: the rest of the segment is unused |
 //! A chunk is valid if its checksum, the log's identifier and its position are right. It follows another chunk if it
 //! also names that chunk's checksum, and its epoch is not lower.
 
 use crate::message::Message;
 
-/// Bytes of a chunk before its first record.
+/// Length of a chunk's header, bytes.
 pub const CHUNK_HEADER_BYTES: usize = 72;
 const MAGIC: [u8; 4] = *b"IMC1";
 const FLAG_LAST_OF_SEGMENT: u32 = 1;
-/// Upper bound of positions and message numbers, which no log reaches.
+/// Exclusive upper bound of positions and message numbers; no log gets that far.
 pub(crate) const COUNT_END: u64 = 1 << 62;
-/// Upper bound of epochs, which no log reaches.
+/// Exclusive upper bound of epochs; no log gets that far.
 pub(crate) const EPOCH_END: u32 = 1 << 31;
-/// First byte covered by the checksum.
+/// Offset in the chunk of the first byte that the checksum covers.
 const CHECKED_FROM: usize = 8;
 
-/// Header of a chunk.
+/// Header of a chunk: where the chunk belongs in the log, and what it holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChunkHeader {
     /// CRC-32C of the rest of header and records.
@@ -49,9 +49,9 @@ pub struct ChunkHeader {
     pub durable_position: u64,
     /// Latest time of publication in the log up to and including this chunk, ns since 1970.
     pub time_ns: u64,
-    /// Length on the target, bytes.
+    /// Length of the chunk on the target with its padding, bytes.
     pub length_bytes: u32,
-    /// Bytes of header and records.
+    /// Length of header and records, bytes.
     pub used_bytes: u32,
     /// Number of messages; other records are not counted.
     pub messages: u32,
@@ -64,7 +64,7 @@ pub struct ChunkHeader {
 }
 
 impl ChunkHeader {
-    /// Position after the chunk: that of the next chunk, unless this is the segment's last.
+    /// Position after the chunk: that of the next chunk, unless this is the last of its segment.
     pub fn end(&self) -> u64 {
         self.position + u64::from(self.length_bytes)
     }
@@ -133,7 +133,7 @@ impl ChunkHeader {
 /// A valid chunk in a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chunk<'a> {
-    /// Header of the chunk.
+    /// The chunk's header.
     pub header: ChunkHeader,
     whole: &'a [u8],
 }
@@ -141,21 +141,21 @@ pub struct Chunk<'a> {
 /// Reason why bytes are not a valid chunk at a position of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Invalid {
-    /// There is no header.
+    /// The bytes do not begin with a chunk header.
     NoHeader,
     /// The chunk's stated length exceeds the bytes present.
     Cut,
-    /// The checksum differs.
+    /// The checksum does not match the content.
     Checksum,
-    /// The chunk belongs to another log.
+    /// The chunk belongs to the log with this identifier.
     OtherLog(u64),
-    /// The chunk belongs to another position of the log.
+    /// The chunk belongs to this other position of the log.
     OtherPosition(u64),
     /// The checksum is right, but a record is malformed.
     Record,
     /// The chunk is whole, but does not follow its predecessor: it was never acknowledged.
     Stale,
-    /// The target can't read it.
+    /// The target failed to read the bytes.
     Unreadable(std::io::ErrorKind),
 }
 
@@ -166,7 +166,7 @@ impl core::fmt::Display for Invalid {
             Self::Cut => f.write_str("the chunk is cut off"),
             Self::Checksum => f.write_str("the chunk's checksum differs"),
             Self::OtherLog(id) => write!(f, "the chunk belongs to another log, {id:016x}"),
-            Self::OtherPosition(at) => write!(f, "the chunk belongs to place {at} of the log"),
+            Self::OtherPosition(at) => write!(f, "the chunk belongs to position {at} of the log"),
             Self::Stale => f.write_str("there is a stale chunk, which was never acknowledged"),
             Self::Unreadable(kind) => write!(f, "the target can't be read ({kind})"),
             Self::Record => {
@@ -180,7 +180,7 @@ impl<'a> Chunk<'a> {
     /// Parses the chunk of log `log_id` at `position` from the start of `bytes`.
     ///
     /// # Errors
-    /// Reason why it is not valid.
+    /// The bytes are not that chunk; the error is the reason.
     pub fn parse(bytes: &'a [u8], log_id: u64, position: u64) -> Result<Self, Invalid> {
         let header = ChunkHeader::peek(bytes).ok_or(Invalid::NoHeader)?;
         if header.log_id != log_id {
@@ -200,7 +200,7 @@ impl<'a> Chunk<'a> {
         is_whole.then_some(Self { header, whole }).ok_or(Invalid::Record)
     }
 
-    /// A chunk whose header this process has sealed or verified before.
+    /// Creates a chunk, without checks, whose header this process has sealed or verified before.
     pub(crate) fn trusted(header: ChunkHeader, bytes: &'a [u8]) -> Self {
         Self { header, whole: &bytes[..header.length_bytes as usize] }
     }
@@ -225,7 +225,7 @@ impl<'a> Chunk<'a> {
     }
 }
 
-/// Counts the messages among the records in `rest`. None if `rest` holds anything but whole records.
+/// Counts the messages among the records in `rest`. None if `rest` does not consist of whole records.
 fn count_messages(mut rest: &[u8]) -> Option<u32> {
     let mut messages = 0;
     while !rest.is_empty() {
@@ -236,7 +236,7 @@ fn count_messages(mut rest: &[u8]) -> Option<u32> {
     Some(messages)
 }
 
-/// Records of a chunk.
+/// Iterator over the records of a chunk.
 #[derive(Clone, Debug)]
 pub struct Records<'a> {
     rest: &'a [u8],

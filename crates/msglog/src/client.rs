@@ -14,10 +14,10 @@ use thiserror::Error;
 
 /// Size of the receive buffer, bytes.
 const RECEIVE_BYTES: usize = 256 << 10;
-/// Bytes of requests that are gathered before they are sent.
+/// Number of bytes at which gathered requests are sent.
 const SEND_BYTES: usize = 64 << 10;
 
-/// Error of a client.
+/// Reason why a client's request or connection failed.
 #[derive(Debug, Error)]
 pub enum ClientError {
     /// The server can't be reached, or the connection broke.
@@ -26,7 +26,7 @@ pub enum ClientError {
     /// The server refused the request or the connection.
     #[error("the server reports: {0}")]
     Server(#[from] ServerError),
-    /// The server answered with TLS.
+    /// The server answered with TLS, but the client does not use it.
     #[error("the server requires TLS")]
     IsTls,
     /// The server sent something other than this protocol.
@@ -40,9 +40,9 @@ pub enum ClientError {
         "the log has {found} messages of this publisher, but {known} were already persisted: this is another log, or a log restored from an older copy"
     )]
     Lost {
-        /// Last sequence acknowledged as persisted.
+        /// Sequence of the last message that was acknowledged as persisted.
         known: u64,
-        /// Last sequence of the publisher in the log.
+        /// Sequence of the publisher's last message in the log.
         found: u64,
     },
     /// The log has messages of this publisher that this client did not send.
@@ -50,15 +50,15 @@ pub enum ClientError {
         "the log has {found} messages of this publisher, but this client sent {sent}: another client uses the same publisher name"
     )]
     NotOurs {
-        /// Last sequence sent by this client.
+        /// Sequence of the last message that this client sent.
         sent: u64,
-        /// Last sequence of the publisher in the log.
+        /// Sequence of the publisher's last message in the log.
         found: u64,
     },
 }
 
 impl ClientError {
-    /// Whether the condition may pass, so that a client can try again later.
+    /// Whether the error may be temporary, so that a client can try again later.
     pub fn may_pass(&self) -> bool {
         use io::ErrorKind::{InvalidData, InvalidInput, PermissionDenied, Unsupported};
         match self {
@@ -76,7 +76,7 @@ impl ClientError {
     }
 }
 
-/// A connection, once the server has answered the hello.
+/// A connection to a server that has answered the hello.
 #[derive(Debug)]
 pub struct Connection<S> {
     stream: S,
@@ -111,22 +111,22 @@ impl<S: Read + Write> Connection<S> {
         Ok(connection)
     }
 
-    /// Returns the error if the server's first bytes are a TLS alert.
+    /// Returns [`ClientError::IsTls`] if the server's first bytes are a TLS alert.
     fn is_tls(&self) -> Option<ClientError> {
         self.input[..self.end].starts_with(&[0x15, 3]).then_some(ClientError::IsTls)
     }
 
-    /// The server's answer to the hello.
+    /// The server's answer to the hello; None before it.
     pub fn welcome(&self) -> Option<&Welcome> {
         self.welcome.as_ref()
     }
 
-    /// Underlying stream.
+    /// The underlying byte stream.
     pub fn stream(&self) -> &S {
         &self.stream
     }
 
-    /// Sends a request, after any gathered ones.
+    /// Sends a request, together with any gathered ones before it.
     ///
     /// # Errors
     /// The stream broke.
@@ -135,7 +135,7 @@ impl<S: Read + Write> Connection<S> {
         self.send()
     }
 
-    /// Gathers a request. Requests are sent once there are 64 KiB, or by [`Connection::send`].
+    /// Adds a request to those to be sent. They are sent once they fill 64 KiB, or by [`Connection::send`].
     ///
     /// # Errors
     /// The stream broke.
@@ -147,7 +147,8 @@ impl<S: Read + Write> Connection<S> {
     /// Sends the gathered requests.
     ///
     /// # Errors
-    /// The stream broke. If the server explained why before it closed, that is the error.
+    /// The stream broke. If the server sent an error before it closed the connection, that error why before it closed,
+    /// that is the error.
     pub fn send(&mut self) -> Result<(), ClientError> {
         if self.sending.is_empty() {
             return Ok(());
@@ -171,7 +172,7 @@ impl<S: Read + Write> Connection<S> {
         matches!(protocol::frame(filled, FRAME_BYTES_MAX), Ok(Some(_)) | Err(_))
     }
 
-    /// Waits for the next reply. An error sent by the server is returned as an error.
+    /// Waits for the next reply. An error that the server sends is returned as `Err`.
     ///
     /// # Errors
     /// The server sent an error, or the stream broke.
@@ -191,8 +192,8 @@ impl<S: Read + Write> Connection<S> {
         }
     }
 
-    /// Formats received messages and values as lines: `most` of them, until `lines` is full, or up to another kind of
-    /// reply. Returns their number.
+    /// Formats received messages and values as lines: at most `most`, until `lines` is full or another kind of reply
+    /// follows. Returns their number.
     ///
     /// # Errors
     /// The received bytes are not a valid reply.
@@ -223,7 +224,8 @@ impl<S: Read + Write> Connection<S> {
         }
     }
 
-    /// Begins a stream of messages, received as replies. Returns the lowest number that a message can have.
+    /// Begins a stream of messages, which then arrive as replies. Returns the lowest number that a message of the
+    /// stream can have.
     ///
     /// # Errors
     /// The server refuses, or the stream broke.
@@ -241,7 +243,8 @@ impl<S: Read + Write> Connection<S> {
         }
     }
 
-    /// Begins a snapshot of the current values, received as replies. Returns its bookmark.
+    /// Begins a snapshot of the current values, which then arrive as replies. Returns the number of the first message
+    /// after the snapshot.
     ///
     /// # Errors
     /// The server refuses, or the stream broke.
@@ -266,8 +269,8 @@ impl<S: Read + Write> Connection<S> {
     }
 }
 
-/// Formats the messages and values at the start of `input` as lines. Returns their number, and their bytes in
-/// `input`.
+/// Formats the messages and values at the start of `input` as lines, at most `most`. Returns their number, and their
+/// length in `input`, bytes.
 fn put_all(input: &[u8], lines: &mut Lines, most: u64) -> Result<(u64, usize), Malformed> {
     let (mut count, mut taken) = (0, 0);
     while count < most && !lines.is_full() {

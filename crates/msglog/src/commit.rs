@@ -10,21 +10,21 @@
 
 pub use iodyno_workload::LogDurability as Durability;
 
-/// Rule by which chunks are committed.
+/// Rule of group commit: when chunks are written and flushed, and when they count as persisted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommitRule {
     /// Condition under which messages count as persisted.
     pub durability: Durability,
     /// Whether a write is durable when it completes (FUA, `RWF_DSYNC`): then no flush is issued.
     pub fua: bool,
-    /// Most chunks per flush; 1 or more.
+    /// Maximum number of chunks per flush; 1 or more.
     pub chunks_max: u32,
-    /// Most writes and flushes in flight: 1 to 64.
+    /// Maximum number of writes and flushes in flight, 1 to 64.
     pub depth: u32,
 }
 
 impl CommitRule {
-    /// At most 16 chunks per flush (1 MiB with chunks of 64 KiB), one operation at a time.
+    /// Default rule: at most 16 chunks per flush (1 MiB with chunks of 64 KiB), one operation at a time.
     pub const DEFAULT: Self =
         Self { durability: Durability::Batch, fua: false, chunks_max: 16, depth: 1 };
 
@@ -40,11 +40,11 @@ pub enum Waiting {
     None,
     /// One chunk waits and is not full: more messages may join it.
     Partial,
-    /// One or more chunks wait that take no more messages.
+    /// At least one chunk waits that takes no more messages.
     Full,
 }
 
-/// Next operation to issue.
+/// What the caller must do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Write the next chunk.
@@ -55,28 +55,28 @@ pub enum Step {
     Wait,
 }
 
-/// The state of the commits of a log.
+/// Progress of group commit in a log: which chunks are issued, written and durable.
 #[derive(Clone, Debug)]
 pub struct Commit {
     rule: CommitRule,
-    /// Number of chunks whose writes were issued.
+    /// Number of chunks whose write has been issued.
     issued: u64,
-    /// All chunks below this number are written.
+    /// Number of the first chunk that is not written yet.
     written: u64,
-    /// Bit `i`: chunk `written + i` is also written.
+    /// Bit mask: bit `i` is set if chunk `written + i` is written.
     written_beyond: u64,
-    /// All chunks below this number are covered by the flush in flight; None without one.
+    /// The flush in flight covers all chunks below this number; None if no flush is in flight.
     flushing: Option<u64>,
-    /// All chunks below this number are durable.
+    /// Number of the first chunk that is not durable yet.
     durable: u64,
-    /// A partial chunk was written since the last flush was issued. It is the last of its group: further ones would
+    /// Whether a partial chunk was written since the last flush was issued. It ends its group: further chunks would
     /// delay the flush.
     has_partial: bool,
     is_broken: bool,
 }
 
 impl Commit {
-    /// State without any chunk.
+    /// Starts without chunks.
     ///
     /// # Panics
     /// If the rule has a depth outside 1 to 64, or allows no chunks.
@@ -94,7 +94,7 @@ impl Commit {
         }
     }
 
-    /// All chunks below this number are durable, or, without durability, written.
+    /// Number of the first chunk that is not durable yet or, without durability, not written yet.
     #[inline]
     pub fn durable(&self) -> u64 {
         self.durable
@@ -106,12 +106,12 @@ impl Commit {
         self.issued
     }
 
-    /// Whether a write or a flush has failed: then nothing more becomes durable.
+    /// Whether a write or a flush has failed. Then no more chunks become durable.
     pub fn is_broken(&self) -> bool {
         self.is_broken
     }
 
-    /// Rule of group commit.
+    /// The rule by which chunks are committed.
     pub fn rule(&self) -> &CommitRule {
         &self.rule
     }
@@ -120,7 +120,7 @@ impl Commit {
         (self.issued - self.written) as u32 - self.written_beyond.count_ones()
     }
 
-    /// Returns the next operation, given the state of waiting chunks.
+    /// Returns the next operation to issue, given the state of the waiting chunks.
     #[inline]
     pub fn step(&self, waiting: Waiting) -> Step {
         let writes = self.writes_in_flight();
@@ -160,7 +160,7 @@ impl Commit {
         self.issued - 1
     }
 
-    /// Marks a chunk's write as completed.
+    /// Marks a chunk's write as completed; `succeeded` is false if the write failed.
     #[inline]
     pub fn written(&mut self, chunk: u64, succeeded: bool) {
         if !succeeded {
@@ -181,7 +181,10 @@ impl Commit {
     #[inline]
     pub fn flush_begins(&mut self) {
         debug_assert!(self.flushing.is_none(), "one flush at a time");
-        debug_assert_eq!(self.written, self.issued, "a flush waits for the writes of its group");
+        debug_assert_eq!(
+            self.written, self.issued,
+            "a flush must wait for the writes of its group"
+        );
         self.flushing = Some(self.written);
         self.has_partial = false;
     }

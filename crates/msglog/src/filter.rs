@@ -16,12 +16,12 @@ use number::Number;
 use pattern::Pattern;
 use thiserror::Error;
 
-/// Longest filter, bytes.
+/// Longest filter text that is accepted, bytes.
 pub const FILTER_BYTES_MAX: usize = 64 << 10;
-/// Deepest nesting of parentheses and NOT.
+/// Maximum nesting of parentheses and NOT in a filter.
 pub const FILTER_NESTING_MAX: u32 = 64;
 
-/// A condition on messages.
+/// A parsed filter: a condition that a message meets or not.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Filter {
     condition: Condition,
@@ -33,17 +33,17 @@ pub struct Filter {
 pub struct FilterError(Box<Problem>);
 
 impl FilterError {
-    /// Line and column, in characters from 1. None if the filter as a whole is at fault.
+    /// Line and column of the error, in characters from 1. None if the error concerns the filter as a whole.
     pub fn line_column(&self) -> Option<(usize, usize)> {
         self.0.line_column()
     }
 
-    /// The problem, in one sentence.
+    /// What is wrong with the filter, in one sentence.
     pub fn message(&self) -> &str {
         self.0.message()
     }
 
-    /// The remedy.
+    /// What to write instead; None if the message says enough.
     pub fn help(&self) -> Option<&str> {
         self.0.help()
     }
@@ -53,7 +53,7 @@ impl Filter {
     /// Parses a filter.
     ///
     /// # Errors
-    /// The problem and its position.
+    /// The filter is not valid; the error has the position.
     pub fn parse(text: &str) -> Result<Self, FilterError> {
         match parse::condition(text) {
             Ok(condition) => Ok(Self { condition }),
@@ -61,16 +61,15 @@ impl Filter {
         }
     }
 
-    /// Whether a message with this number matches. The body is parsed at most once, and only if the filter has a
-    /// path.
+    /// Whether a message with this number matches. The body is parsed at most once, and only if the filter uses a path.
     pub fn matches(&self, number: u64, message: &Message<'_>) -> bool {
         evaluate::holds(&self.condition, number, message, &Effort::new(u64::MAX))
     }
 
-    /// Like [`Self::matches`], within a limited effort.
+    /// Like [`Self::matches`], but takes its steps from `effort`, and stops when none are left.
     ///
     /// # Errors
-    /// The effort is exceeded.
+    /// The evaluation needs more steps than `effort` has left.
     pub fn matches_within(
         &self,
         number: u64,
@@ -81,7 +80,7 @@ impl Filter {
         if effort.left() == 0 { Err(TooCostly) } else { Ok(holds) }
     }
 
-    /// Estimated memory of the filter, bytes.
+    /// Estimated memory used by the filter, bytes.
     pub fn memory_bytes(&self) -> usize {
         self.condition.memory_bytes()
     }
@@ -98,12 +97,12 @@ pub struct Effort {
 }
 
 impl Effort {
-    /// Budget of `steps` steps.
+    /// Creates a budget of `steps` steps.
     pub fn new(steps: u64) -> Self {
         Self { left: Cell::new(steps) }
     }
 
-    /// Steps left. 0: an evaluation needed more.
+    /// Number of steps left; 0 if an evaluation needed more than there were.
     pub fn left(&self) -> u64 {
         self.left.get()
     }
@@ -128,7 +127,8 @@ impl FromStr for Filter {
     }
 }
 
-/// No `All` is directly within an `All`, and no `Any` within an `Any`; each has two or more conditions.
+/// Syntax tree of a filter. No `All` is directly within an `All`, and no `Any` within an `Any`; each has two or more
+/// parts.
 #[derive(Clone, Debug, PartialEq)]
 enum Condition {
     Any(Vec<Self>),
@@ -191,7 +191,7 @@ impl Condition {
             }
     }
 
-    /// Wraps it in parentheses where needed within AND, or after NOT.
+    /// Formats the condition as a part of AND, in parentheses if it is an OR.
     fn within_all(&self) -> Grouped<'_> {
         Grouped(self, matches!(self, Self::Any(_)))
     }
@@ -212,7 +212,8 @@ enum Comparison {
 }
 
 impl Comparison {
-    /// In order of matching: longer names before their prefixes. The last name of each is the canonical one.
+    /// Operators in the order in which they are tried: longer ones before their prefixes. The last operator of each
+    /// comparison is the one that is printed.
     const NAMES: [(&'static str, Self); 8] = [
         ("<=", Self::AtMost),
         (">=", Self::AtLeast),
@@ -233,7 +234,7 @@ enum Operand {
 }
 
 impl Operand {
-    /// Heap memory of the condition and its parts, bytes.
+    /// Heap memory used by the operand, bytes.
     fn memory_bytes(&self) -> usize {
         let of_step = |it: &Step| size_of::<Step>() + it.name.len() + 16;
         match self {
@@ -267,11 +268,11 @@ impl Header {
     ];
 }
 
-/// One name of a path.
+/// One name in a path to a field of the body.
 #[derive(Clone, Debug, PartialEq)]
 struct Step {
     name: String,
-    /// Index that the name stands for in an array; None if it is not a number.
+    /// Index of the array element that the name selects; None if the name is not a number.
     index: Option<usize>,
 }
 
@@ -295,7 +296,7 @@ impl Literal {
     }
 }
 
-/// Whether the character needs no quotes in a path's name.
+/// Whether a name in a path may contain the character without quotes.
 fn is_plain(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '@' | ':' | '$' | '#')
 }
@@ -314,7 +315,7 @@ impl Display for Grouped<'_> {
     }
 }
 
-/// Writes the items, separated by a word.
+/// Writes the items, separated by `between`.
 fn write_joined<T: Display>(
     f: &mut Formatter<'_>,
     items: impl IntoIterator<Item = T>,

@@ -7,21 +7,21 @@
 use crate::chunk::{CHUNK_HEADER_BYTES, COUNT_END, ChunkHeader, EPOCH_END};
 use thiserror::Error;
 
-/// Bytes before the first slot: the description, and in the second half its copy.
+/// Length of the range before the first slot, bytes: the log's description, and a copy in the second half.
 pub const DESCRIPTION_BYTES: u64 = 64 << 10;
-/// Offsets of the two descriptions.
+/// Offsets on the target of the description and its copy, bytes.
 pub const DESCRIPTION_OFFSETS: [u64; 2] = [0, DESCRIPTION_BYTES / 2];
 /// Length of one description, bytes.
 pub const DESCRIPTION_BLOCK_BYTES: usize = 4096;
 const MAGIC: [u8; 8] = *b"IODYLOG1";
-/// Fewest segments: one being written, one kept, and two free.
+/// Minimum number of segments: one being written, one kept, and two free.
 pub const SEGMENTS_MIN: u64 = 4;
-/// Range of chunk sizes, bytes.
+/// Permitted chunk sizes, bytes.
 pub const CHUNK_BYTES: core::ops::RangeInclusive<u32> = 4 << 10..=16 << 20;
 
-/// Record of opening the log for writing: the epoch, and the log's end at that time. Chunks of earlier epochs beyond
-/// that end are cut off. Without this record a torn chunk could become whole again, if sectors of a later write
-/// complete it.
+/// Record of the last opening of the log for writing: the epoch, and the log's end at that time. Chunks of earlier
+/// epochs at or after that end are cut off. Without this record, a torn chunk could become valid again if sectors of a
+/// later write complete it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EpochStart {
     /// Number of times that the log had been opened for writing; 0 for a new log.
@@ -31,7 +31,7 @@ pub struct EpochStart {
 }
 
 impl EpochStart {
-    /// Whether a chunk was cut off when the epoch began.
+    /// Whether the chunk with this header was cut off when the epoch began.
     pub fn cuts_off(&self, header: &ChunkHeader) -> bool {
         header.position >= self.position && header.epoch < self.epoch
     }
@@ -42,7 +42,7 @@ impl EpochStart {
 pub struct Layout {
     /// Identifier that distinguishes the log's chunks from those of other logs.
     pub log_id: u64,
-    /// Bytes of the target used by the log.
+    /// Length of the range of the target that the log uses, bytes.
     pub capacity_bytes: u64,
     /// Size of a segment, bytes.
     pub segment_bytes: u64,
@@ -52,7 +52,7 @@ pub struct Layout {
     pub align_bytes: u32,
 }
 
-/// Error: sizes that a log can't have.
+/// Error: a log can't have these sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum LayoutError {
     /// Invalid block size, bytes.
@@ -61,7 +61,7 @@ pub enum LayoutError {
     /// Invalid chunk size, bytes.
     #[error("a chunk size of {0} bytes is not valid: use {min} to {max}, and a multiple of the target's block", min = CHUNK_BYTES.start(), max = CHUNK_BYTES.end())]
     Chunk(u32),
-    /// The segment size does not suit the chunk size.
+    /// The segment size is not a multiple of the chunk size.
     #[error(
         "a segment size of {segment_bytes} bytes is not valid: use a multiple of the chunk size of {chunk_bytes}"
     )]
@@ -78,13 +78,13 @@ pub enum LayoutError {
     Capacity {
         /// Size of the target, bytes.
         capacity_bytes: u64,
-        /// Least size for the log, bytes.
+        /// Minimum size of a target for the log, bytes.
         needed_bytes: u64,
     },
 }
 
 impl Layout {
-    /// Creates a layout.
+    /// Creates a layout, after checking the sizes.
     ///
     /// # Errors
     /// The sizes are not valid.
@@ -126,17 +126,17 @@ impl Layout {
         Ok(())
     }
 
-    /// Number of slots.
+    /// Number of slots for segments on the target.
     pub fn slots(&self) -> u64 {
         (self.capacity_bytes - DESCRIPTION_BYTES) / self.segment_bytes
     }
 
-    /// Segment of a position.
+    /// Number of the segment that a position is in.
     pub fn segment(&self, position: u64) -> u64 {
         position / self.segment_bytes
     }
 
-    /// Position of a segment's start.
+    /// Position of the start of a segment.
     pub fn segment_start(&self, segment: u64) -> u64 {
         segment * self.segment_bytes
     }
@@ -146,8 +146,8 @@ impl Layout {
         self.segment_bytes - position % self.segment_bytes
     }
 
-    /// Oldest segment kept once `segment` has been entered. Two slots are always free: one for records carried from
-    /// the dropped segment, and one for overflow.
+    /// Oldest segment that is kept once `segment` has been entered. Two slots are always free: one for records carried
+    /// over from the dropped segment, and one for overflow.
     pub fn oldest_kept(&self, segment: u64) -> u64 {
         (segment + 3).saturating_sub(self.slots())
     }
@@ -158,7 +158,7 @@ impl Layout {
         DESCRIPTION_BYTES + slot * self.segment_bytes + position % self.segment_bytes
     }
 
-    /// Position of the chunk after one with this header.
+    /// Position of the chunk that follows one with this header.
     pub fn after(&self, header: &ChunkHeader) -> u64 {
         if header.is_last_of_segment {
             self.segment_start(self.segment(header.position) + 1)
@@ -167,12 +167,12 @@ impl Layout {
         }
     }
 
-    /// Space for records in a chunk, bytes.
+    /// Space for records in the largest chunk, bytes.
     pub fn space_bytes(&self) -> usize {
         self.chunk_bytes as usize - CHUNK_HEADER_BYTES
     }
 
-    /// Length on the target of a chunk with `used_bytes` of header and records, bytes.
+    /// Length on the target of a chunk whose header and records have `used_bytes`, bytes.
     pub fn aligned(&self, used_bytes: usize) -> usize {
         used_bytes.next_multiple_of(self.align_bytes as usize)
     }

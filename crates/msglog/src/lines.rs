@@ -7,18 +7,18 @@ use crate::message::{Message, MessageKind};
 use iodyno_units::text::clean;
 use std::io::Write as _;
 
-/// Length from which the gathered text should be printed, bytes.
+/// Length of gathered text from which it should be printed, bytes.
 const FULL_BYTES: usize = 64 << 10;
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// Format of a line.
+/// How a message is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineForm {
     /// Number, time, topic, key and body, with tabs between them.
     Text,
-    /// A JSON object.
+    /// A JSON object with all fields of the message.
     Json,
-    /// The body as it is.
+    /// Only the body, byte for byte.
     Body,
 }
 
@@ -27,22 +27,22 @@ pub enum LineForm {
 pub struct Lines {
     form: LineForm,
     text: Vec<u8>,
-    /// The latest message's second and its text: most messages share it with the one before.
+    /// The second of the latest message's time, and its text; most messages have the same second as their predecessor.
     second: (u64, String),
 }
 
 impl Lines {
-    /// No lines.
+    /// Creates an empty list of lines in a format.
     pub fn new(form: LineForm) -> Self {
         Self { form, text: Vec::new(), second: (u64::MAX, String::new()) }
     }
 
-    /// Text to print.
+    /// The lines that are not printed yet.
     pub fn text(&self) -> &[u8] {
         &self.text
     }
 
-    /// Discards the text, once it is printed.
+    /// Discards all lines, once they are printed.
     pub fn clear(&mut self) {
         self.text.clear();
     }
@@ -52,7 +52,7 @@ impl Lines {
         self.text.len() >= FULL_BYTES
     }
 
-    /// Adds a message.
+    /// Adds a line for a message.
     pub fn put(&mut self, number: u64, message: &Message<'_>) {
         match self.form {
             LineForm::Text => self.put_line(number, message),
@@ -88,7 +88,7 @@ impl Lines {
         self.text.extend_from_slice(clean(&text).as_bytes());
     }
 
-    /// Fields in alphabetical order.
+    /// Writes a message as a JSON object, with keys in alphabetical order.
     fn put_json(&mut self, number: u64, message: &Message<'_>) {
         let kind = if message.kind == MessageKind::Delete { "delete" } else { "publish" };
         let Message { publisher, sequence, time_ns, .. } = *message;
@@ -105,7 +105,7 @@ impl Lines {
         self.text.push(b'}');
     }
 
-    /// Writes text as a JSON string, and other bytes as hexadecimal digits in an object.
+    /// Writes bytes as a JSON string if they are UTF-8, otherwise as hexadecimal digits in an object.
     fn put_json_bytes(&mut self, bytes: &[u8]) {
         if let Ok(text) = std::str::from_utf8(bytes) {
             // A string always has a JSON form, and writing to memory can't fail.
@@ -121,27 +121,27 @@ impl Lines {
     }
 }
 
-/// Selection of a log's messages, and its results.
+/// Conditions that select messages of a log, and the progress of the selection.
 #[derive(Clone, Debug)]
 pub struct Selection {
     /// Only messages of this topic; empty for all.
     pub topic: String,
-    /// Only messages that match; None for all.
+    /// Only messages that match this filter; None for all.
     pub filter: Option<Filter>,
-    /// Only messages from this number and from this time on, ns since 1970.
+    /// Only messages with at least this number and at least this time, ns since 1970.
     pub from: (u64, u64),
     /// Only messages below this number.
     pub until: u64,
-    /// Most messages still to be selected.
+    /// Number of messages that may still be selected.
     pub left: u64,
-    /// Number of the first message seen, selected or not; None before any.
+    /// Number of the first message that was examined, selected or not; None before it.
     pub first: Option<u64>,
-    /// Number of the message at which the selection ended; None if it did not.
+    /// Number of the message at which the selection ended; None if it has not ended.
     pub next: Option<u64>,
 }
 
 impl Selection {
-    /// Formats the selected messages of a chunk. False once the selection has ended.
+    /// Formats the selected messages of a chunk. Returns false once the selection has ended.
     pub fn put(&mut self, chunk: &Chunk<'_>, lines: &mut Lines) -> bool {
         for (number, message) in chunk.messages() {
             self.first.get_or_insert(number);

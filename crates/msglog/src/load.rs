@@ -1,5 +1,5 @@
-//! The load of a message log as a source of operations: publishers with a rate or as fast as the log accepts, group
-//! commit, and replays. The first worker of a target writes, all others replay. It writes a real log, which
+//! The load of a message log as a source of operations: publishers, with a rate or as fast as the log accepts messages;
+//! group commit; and replays. The first worker of a target writes, all others replay. The load writes a real log, which
 //! `recovery.rs` can open.
 //!
 //! Messages are numbered from 0 in the order of their due times. With a rate, message `n` is due `n / rate` after the
@@ -21,27 +21,27 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use writer::Writer;
 
-/// Topic of all messages.
+/// Topic of all messages of a load.
 const TOPIC: &str = "bench";
-/// Random bytes that bodies are taken from; more than the length of a body.
+/// Number of random bytes from which message bodies are taken, apart from the length of one body.
 const POOL_BYTES: usize = 1 << 20;
 
-/// Sizes and times of a load on a target.
+/// Sizes and times of a log's load on a target.
 #[derive(Clone, Copy, Debug)]
 pub struct LoadShape {
     /// Range of the target used by the log: first byte, and first byte after it.
     pub range_bytes: (u64, u64),
-    /// Bytes of a chunk.
+    /// Largest chunk, bytes.
     pub chunk_bytes: u32,
     /// Block size, bytes: chunks begin at multiples of it.
     pub align_bytes: u32,
-    /// Most writes and flushes in flight.
+    /// Maximum number of writes and flushes in flight.
     pub depth: u32,
     /// Time from the start to the measured window, ns.
     pub ramp_ns: u64,
     /// Length of the measured window, ns; None if it is not limited by time.
     pub time_ns: Option<u64>,
-    /// Length of an interval of the series, ns.
+    /// Length of an interval of the recorded time series, ns.
     pub interval_ns: u64,
     /// Whether the target returns written data: then replays check it.
     pub returns_bytes: bool,
@@ -49,16 +49,16 @@ pub struct LoadShape {
     pub seed: u64,
 }
 
-/// State shared by the workers of a target.
+/// State of a log's load that all workers of a target share.
 #[derive(Debug)]
 pub struct LoadOfTarget {
     load: LogLoad,
     shape: LoadShape,
     layout: Layout,
     pool: Box<[u8]>,
-    /// Position below which all chunks are persisted.
+    /// Position in the log below which all chunks are persisted.
     durable_position: AtomicU64,
-    /// Oldest position that is kept.
+    /// Oldest position in the log that is kept.
     oldest_position: AtomicU64,
     outcome: Mutex<MessageLog>,
 }
@@ -92,7 +92,7 @@ impl LoadOfTarget {
         }))
     }
 
-    /// Figures of the workers so far; each worker adds its own when it ends.
+    /// Results so far; each worker adds its own when it ends.
     pub fn outcome(&self) -> MessageLog {
         self.outcome.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -105,7 +105,7 @@ impl LoadOfTarget {
         RECORD_HEADER_BYTES + TOPIC.len() + self.load.message_bytes as usize
     }
 
-    /// Message number `n`, from 0.
+    /// Builds message number `n`, counted from 0.
     fn message(&self, n: u64, time_ns: u64) -> Message<'_> {
         let publishers = u64::from(self.load.publishers);
         // Each body begins at a different point of the pool from its neighbours'.
@@ -143,14 +143,14 @@ impl LoadOfTarget {
 /// Source of operations for one worker of a log's load.
 #[derive(Debug)]
 pub enum LogSource {
-    /// The first worker of a target.
+    /// Writes the log; the first worker of a target.
     Writer(Box<Writer>),
-    /// Any other worker.
+    /// Replays the log; any other worker.
     Reader(Box<Reader>),
 }
 
 impl LogSource {
-    /// Source for worker number `worker` of the target.
+    /// Creates the source for worker `worker` of a target.
     pub fn new(of: &Arc<LoadOfTarget>, worker: u32) -> Self {
         if worker == 0 {
             Self::Writer(Box::new(Writer::new(Arc::clone(of))))

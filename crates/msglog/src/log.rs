@@ -10,7 +10,7 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Bytes of the log per entry of the index, about.
+/// Approximate distance between two entries of the index, bytes.
 const INDEX_STEP_BYTES: u64 = 256 << 10;
 
 /// Options for writing and keeping the log.
@@ -18,9 +18,9 @@ const INDEX_STEP_BYTES: u64 = 256 << 10;
 pub struct LogOptions {
     /// Rule of group commit.
     pub commit: CommitRule,
-    /// Most messages per chunk; 1 or more. With [`Durability::Each`] it is always 1.
+    /// Maximum number of messages per chunk; 1 or more. With [`Durability::Each`] it is always 1.
     pub chunk_messages_max: u32,
-    /// Most waiting chunks; beyond it, appends fail with [`AppendError::Busy`].
+    /// Maximum number of waiting chunks; beyond it, appends fail with [`AppendError::Busy`].
     pub queue_chunks_max: usize,
     /// Minimum retention of messages, ns: if all segments are younger, appends fail. 0 drops the oldest segment when
     /// space is needed; `u64::MAX` never drops one.
@@ -70,7 +70,7 @@ pub enum AppendError {
 pub enum Action<B> {
     /// Write the first `len_bytes` of the buffer at `offset_bytes` of the target, then call [`Log::written`].
     Write {
-        /// Number of the chunk.
+        /// Number of the chunk, for [`Log::written`].
         chunk: u64,
         /// Offset on the target, bytes.
         offset_bytes: u64,
@@ -88,7 +88,7 @@ pub enum Action<B> {
 pub struct Persisted<B> {
     /// Header of the chunk.
     pub header: ChunkHeader,
-    /// Bytes of the chunk from its first on. Return it with [`Log::recycle`].
+    /// Buffer with the chunk at its start. Return it with [`Log::recycle`].
     pub buffer: Arc<B>,
 }
 
@@ -114,13 +114,13 @@ struct Closed<B> {
 /// Progress of carrying records from a dropped segment.
 #[derive(Clone, Copy, Debug)]
 struct Carried {
-    /// Segment that will overwrite the dropped one.
+    /// Segment that will overwrite the dropped segment.
     overwritten_by: u64,
-    /// All chunks below this number must be durable before that.
+    /// All chunks below this number must be durable before the dropped segment is overwritten.
     chunks: u64,
 }
 
-/// An entry of the index, for one chunk.
+/// An entry of the index, which finds chunks by message number or time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndexEntry {
     /// Position of the chunk.
@@ -146,7 +146,7 @@ pub struct Tail {
     pub oldest_segment: u64,
     /// Epoch for writing: the last one plus 1.
     pub epoch: u32,
-    /// Index: some chunks, in order.
+    /// Index of some of the log's chunks, in ascending order.
     pub index: VecDeque<IndexEntry>,
     /// Latest time of publication up to the end of each segment before the tail's, from the oldest on, ns since 1970.
     pub segment_times_ns: VecDeque<u64>,
@@ -188,7 +188,7 @@ pub struct Log<B> {
     /// Latest time of publication before the first chunk in `closed`.
     closed_before_ns: u64,
     state: State,
-    /// Position below which all is durable, and number of the next message.
+    /// Position below which the log is durable, and number of the next message at that position.
     durable: (u64, u64),
     carried: VecDeque<Carried>,
     /// Records still to be carried, each with the segment that will overwrite its source.
@@ -289,7 +289,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
     /// message's. `buffers` allocates a buffer if none is free.
     ///
     /// # Errors
-    /// Reason why it was not appended.
+    /// The message was not appended; the error is the reason.
     pub fn append(
         &mut self,
         message: &Message<'_>,
@@ -342,7 +342,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
         }
     }
 
-    /// Makes space for a record in the open chunk. Returns without it if records must be carried first.
+    /// Makes space for a record in the open chunk, or returns without doing so if records must be carried first.
     fn make_space(
         &mut self,
         record_bytes: usize,

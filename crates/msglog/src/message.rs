@@ -8,21 +8,21 @@
 //! | 4 | kind |
 //! | 5 | length of the topic, bytes |
 //! | 6..8 | length of the key, bytes |
-//! | 8..16 | publisher's number |
+//! | 8..16 | number of the publisher |
 //! | 16..24 | the publisher's sequence |
 //! | 24..32 | time of publication, ns since 1970 |
 //! | 32.. | topic, key, body |
 
 use thiserror::Error;
 
-/// Length of a record before its topic, bytes.
+/// Length of the fixed part of a record, which precedes the topic, bytes.
 pub const RECORD_HEADER_BYTES: usize = 32;
-/// Longest topic, bytes.
+/// Longest topic that a message may have, bytes.
 pub const TOPIC_BYTES_MAX: usize = u8::MAX as usize;
-/// Longest key, bytes.
+/// Longest key that a message may have, bytes.
 pub const KEY_BYTES_MAX: usize = u16::MAX as usize;
 
-/// Kinds of record.
+/// Kind of a record in a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum MessageKind {
@@ -47,13 +47,13 @@ impl MessageKind {
         ALL.get(usize::from(byte)).copied()
     }
 
-    /// Whether the record is a message: it has a number, and subscribers and replays get it.
+    /// Whether the record is a message, which has a number and is sent to subscribers and replays.
     pub fn is_message(self) -> bool {
         matches!(self, Self::Publish | Self::Delete)
     }
 }
 
-/// A published message, or another record of the log.
+/// A record of the log: a published message, or another kind of record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message<'a> {
     /// Kind of record.
@@ -68,7 +68,7 @@ pub struct Message<'a> {
     pub topic: &'a str,
     /// Key, at most [`KEY_BYTES_MAX`] bytes; empty for none.
     pub key: &'a [u8],
-    /// Content.
+    /// Content of the message.
     pub body: &'a [u8],
 }
 
@@ -102,7 +102,7 @@ impl<'a> Message<'a> {
     /// Checks that the message can be stored in chunks with `space_bytes` for records.
     ///
     /// # Errors
-    /// The part that is too long.
+    /// The topic, the key or the whole record is too long.
     pub fn check(&self, space_bytes: usize) -> Result<(), RecordError> {
         let record_bytes = self.record_bytes();
         match () {
@@ -135,7 +135,8 @@ impl<'a> Message<'a> {
         rest[..self.body.len()].copy_from_slice(self.body);
     }
 
-    /// Decodes the record at the start of `bytes`; returns it with its length. None if there is no valid record.
+    /// Decodes the record at the start of `bytes`. Returns the record and its length in bytes; None if there is no
+    /// valid record.
     #[inline]
     pub fn decode(bytes: &'a [u8]) -> Option<(Self, usize)> {
         let header = bytes.get(..RECORD_HEADER_BYTES)?;

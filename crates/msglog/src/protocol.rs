@@ -13,21 +13,21 @@ pub use request::{End, Published, Request, Start};
 
 /// Version of the protocol implemented here.
 pub const VERSION: u16 = 1;
-/// First bytes of a client's first frame after its kind.
+/// Magic number at the start of a client's first frame, after its kind.
 pub const MAGIC: [u8; 4] = *b"IMLP";
-/// Longest frame, in bytes after its length: a message of the largest chunk.
+/// Longest frame, in bytes after its length field: large enough for a message that fills the largest chunk.
 pub const FRAME_BYTES_MAX: usize = (16 << 20) + 4096;
-/// Longest first frame of a client, bytes: before the token is verified, nothing larger is buffered.
+/// Longest first frame of a client, bytes. Nothing larger is buffered before the token is verified.
 pub const HELLO_BYTES_MAX: usize = 4096;
-/// Longest name of a publisher, bytes.
+/// Longest name that a publisher may have, bytes.
 pub const NAME_BYTES_MAX: usize = 255;
 /// Length of a frame before its fields, bytes.
 pub const FRAME_HEADER_BYTES: usize = 5;
 
-/// A received frame.
+/// A received frame, split into kind and fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// Kind of frame.
+    /// Code of the frame's kind.
     pub kind: u8,
     /// Encoded fields.
     pub fields: &'a [u8],

@@ -1,9 +1,9 @@
-//! Opens a log after an orderly end or a crash: finds its segments, reads all chunks, and tells a torn tail, which is
+//! Opens a log after a clean shutdown or a crash: finds its segments, reads all chunks, and tells a torn tail, which is
 //! cut off, from damage to acknowledged data, which is reported with its position.
 //!
 //! An invalid chunk ends the log, unless there is a later chunk that was closed when the invalid one's position was
 //! already durable: then an acknowledged chunk is damaged. Chunks after the end may be whole, but were never
-//! acknowledged, since a chunk is durable only if all before it are. The next epoch makes them foreign.
+//! acknowledged, since a chunk is durable only if all before it are. The next epoch invalidates them.
 
 mod cases;
 mod scan;
@@ -20,30 +20,30 @@ use scan::{Scanned, proven, scan, scan_segments, settled};
 use std::io;
 use thiserror::Error;
 
-/// Bytes at the start of the newest segment that are searched for a proof that it belongs to the log.
+/// Length of the start of the newest segment that is searched for a proof that the segment belongs to the log, bytes.
 const PROOF_BYTES: u64 = 8 << 20;
 
-/// Result of opening a log.
+/// What recovery has found on a target: the end, state and damage of the log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recovered {
     /// Layout of the log.
     pub layout: Layout,
-    /// End of the log.
+    /// End of the log, at which writing continues.
     pub tail: Tail,
-    /// The current values and publishers.
+    /// Current values and publishers at the end of the log.
     pub state: State,
-    /// Number of valid messages.
+    /// Number of messages in valid chunks.
     pub messages: u64,
     /// Number of valid chunks.
     pub chunks: u64,
-    /// Reason why the log ends here, if an invalid chunk follows; None after an orderly end.
+    /// Why the bytes after the log's end are not a valid chunk; None if nothing was cut off, as after a clean shutdown.
     pub cut: Option<Invalid>,
-    /// Damaged ranges of acknowledged data.
+    /// Ranges of acknowledged data that are damaged.
     pub damages: Vec<Damage>,
 }
 
 impl Recovered {
-    /// Result for a log that was just created.
+    /// Creates the result for a log that was just created.
     pub fn of_new(layout: Layout) -> Self {
         let tail = Tail::empty();
         let state = State::default();
@@ -54,15 +54,15 @@ impl Recovered {
 /// A part of a log that was durable and is no longer valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// Position of its first byte in the log.
+    /// Position of the first damaged byte in the log.
     pub position: u64,
-    /// Offset of its first byte on the target.
+    /// Offset of the first damaged byte on the target.
     pub offset_bytes: u64,
-    /// Length up to the next valid chunk, bytes.
+    /// Length of the damage up to the next valid chunk, bytes.
     pub length_bytes: u64,
-    /// Missing messages: number of the first, and of the first after them. None if the first is not known.
+    /// Numbers of the first missing message and of the first message after the damage. None if the former is not known.
     pub messages: Option<(u64, u64)>,
-    /// Description of the damage.
+    /// What was found at the damaged position, in words.
     pub what: String,
 }
 
@@ -86,7 +86,7 @@ impl fmt::Display for Damage {
     }
 }
 
-/// Error of opening a log.
+/// Reason why a log could not be opened.
 #[derive(Debug, Error)]
 pub enum OpenError {
     /// The target holds no log.
@@ -105,9 +105,9 @@ pub enum OpenError {
     /// Reading the target failed.
     #[error("the target can't be read at byte {offset_bytes}: {source}")]
     Read {
-        /// Offset of the failed read, bytes.
+        /// Offset of the failed read on the target, bytes.
         offset_bytes: u64,
-        /// Error of the target.
+        /// The target failed.
         source: io::Error,
     },
     /// Flushing the target failed.
@@ -123,7 +123,7 @@ pub fn describe(storage: &dyn Storage) -> Result<Layout, OpenError> {
     description(storage).map(|(layout, _)| layout)
 }
 
-/// Like [`describe`], with the latest epoch, from the newer of the two descriptions.
+/// Like [`describe`], but also returns the latest epoch. Reads both descriptions and uses the newer one.
 fn description(storage: &dyn Storage) -> Result<(Layout, EpochStart), OpenError> {
     let mut buffer = storage.buffer(DESCRIPTION_BLOCK_BYTES);
     let mut failed = None;
@@ -149,11 +149,11 @@ fn description(storage: &dyn Storage) -> Result<(Layout, EpochStart), OpenError>
     Ok((layout, start))
 }
 
-/// Records on the target that the log is opened for writing, and its current end. Must be called before any append.
-/// One description is made durable before the other is written, so that one of them is always whole.
+/// Records on the target that the log is opened for writing, and where it ends now. Must be called before any append.
+/// One description is made durable before the other is written, so that one of them is always intact.
 ///
 /// # Errors
-/// Error of the target.
+/// The target failed.
 pub fn begin_epoch(storage: &dyn Storage, found: &Recovered) -> io::Result<()> {
     let start = EpochStart { epoch: found.tail.epoch, position: found.tail.position };
     write_descriptions(storage, &found.layout, start)
@@ -169,17 +169,18 @@ fn write_descriptions(storage: &dyn Storage, layout: &Layout, start: EpochStart)
     Ok(())
 }
 
-/// Writes the descriptions of a new log, and makes them durable. Remains of an earlier log are foreign to it.
+/// Writes both descriptions of a new log, and makes them durable. Chunks of an earlier log on the target have another
+/// identifier and are ignored.
 ///
 /// # Errors
-/// Error of the target.
+/// The target failed.
 pub fn create(storage: &dyn Storage, layout: &Layout) -> io::Result<()> {
     write_descriptions(storage, layout, EpochStart::default())
 }
 
-/// Reads the whole log of a target. `visit` gets each valid chunk in the log's order.
+/// Reads the whole log of a target. Calls `visit` with each valid chunk, in the log's order.
 ///
-/// The target is flushed first: writes of a killed process may still be in a cache, and all that is found counts as
+/// Flushes the target first: writes of a killed process may still be in a cache, but everything that is found counts as
 /// persisted.
 ///
 /// # Errors
@@ -259,14 +260,14 @@ pub fn recover_ahead(
 /// Result of replaying a part of a log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Replayed {
-    /// Number of the message after the last visited chunk; 1 if none was visited.
+    /// Number of the first message after the last visited chunk; 1 if none was visited.
     pub next_message: u64,
-    /// Damaged ranges of acknowledged data.
+    /// Ranges of acknowledged data that are damaged.
     pub damages: Vec<Damage>,
 }
 
-/// Reads a log to its end, from the segment with a given message, or with the first message of a given time. `visit`
-/// gets each valid chunk in the log's order, until it breaks. No state is kept.
+/// Reads a log to its end, from the segment that contains the start of the replay. Calls `visit` with each valid chunk,
+/// in the log's order, until it breaks. Keeps no state.
 ///
 /// # Errors
 /// The target holds no log, or fails.
@@ -294,38 +295,38 @@ pub fn replay(
     Ok(Replayed { next_message, damages: end.damages })
 }
 
-/// Start of a replay.
+/// Where a replay starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplayFrom {
-    /// This message, or the first existing one after it.
+    /// The message with this number, or the first later one that exists.
     Message(u64),
     /// The first message of this time or later, ns since 1970.
     TimeNs(u64),
 }
 
-/// Segments of a log.
+/// The segments that a log occupies.
 struct Bounds {
     heads: Heads,
-    /// Newest segment with a valid chunk, which may never have been acknowledged.
+    /// Newest segment with a valid chunk. Its chunks may never have been acknowledged.
     newest: u64,
-    /// Oldest segment that is kept, and the segment with the last chunk.
+    /// Oldest segment that is kept; `last` is the segment with the log's last chunk.
     oldest: u64,
     last: u64,
-    /// Basis for judging chunks after a gap.
+    /// What is known for judging chunks after a gap.
     evidence: Evidence,
 }
 
-/// Knowledge of a log's end before it is read. The rest is found when a scan meets the first gap, which in an
+/// What is known of a log's end before the log is read. The rest is found when a scan meets the first gap, which in an
 /// undamaged log is its end.
 #[derive(Clone, Copy, Debug)]
 struct Evidence {
-    /// Durable position stated by some chunk, and that chunk's epoch.
+    /// Durable position that a chunk states, and that chunk's epoch.
     durable: (u64, u32),
-    /// First segment that the log can end in.
+    /// First segment in which the log can end.
     ends_from: u64,
 }
 
-/// Opens a target for reading; finds the log's first segment and the segment of its end. None if there is no chunk.
+/// Opens a target for reading, and finds the log's first and last segment. The bounds are None if the log has no chunk.
 fn open(
     storage: &dyn Storage,
     ahead: Option<Box<dyn ReadAhead>>,
@@ -356,8 +357,8 @@ fn bounds(reader: &mut SegmentReader<'_>) -> Option<Bounds> {
     Some(Bounds { heads, newest, oldest, last, evidence })
 }
 
-/// Returns the durable position, with its epoch, stated by one of a segment's first chunks, if another chunk of the
-/// segment was durable by then: this proves that the log does not end before the segment.
+/// Returns the durable position that one of a segment's first chunks states, and its epoch, if another chunk of the
+/// segment was durable by then. This proves that the log does not end before the segment.
 fn proof_of_segment(reader: &mut SegmentReader<'_>, segment: u64) -> Option<(u64, u32)> {
     let start = reader.layout().segment_start(segment);
     let end = start + reader.layout().segment_bytes.min(PROOF_BYTES);
@@ -369,8 +370,8 @@ fn proof_of_segment(reader: &mut SegmentReader<'_>, segment: u64) -> Option<(u64
     found.last.filter(|last| last.durable_position > start).map(|_| found.durable)
 }
 
-/// Finds the segment with the log's last chunk, if the newest segment's chunks prove nothing: they may never have
-/// been acknowledged.
+/// Finds the segment with the log's last chunk. Needed if the newest segment's chunks prove nothing, because they may
+/// never have been acknowledged.
 fn last_segment(reader: &mut SegmentReader<'_>, newest: u64, evidence: Evidence) -> u64 {
     let layout = *reader.layout();
     let end = layout.segment_start(newest + 1);

@@ -11,21 +11,21 @@ use std::io;
 /// Size of a read, bytes, unless chunks are longer. Reads end at multiples of it on the target: for many disks and
 /// stripes, a read across such a boundary becomes two; on a virtual disk it took a sixth longer.
 const READ_BYTES: usize = 1 << 20;
-/// Most reads in the queue of read-ahead: twice the number in flight, so that reads stay in flight while completed
-/// ones wait for their turn.
+/// Maximum number of queued read-ahead reads: twice the number in flight, so that reads stay in flight while completed
+/// ones wait to be used.
 const READS_AHEAD: usize = 16;
-/// Most bytes of the reads in that queue.
+/// Maximum total size of queued read-ahead reads, bytes.
 const AHEAD_BYTES: usize = 16 << 20;
-/// Bytes at the start of each slot that are searched for a valid chunk.
+/// Length of the start of each slot that is searched for a valid chunk, bytes.
 const FIRST_BYTES: u64 = 1 << 20;
-/// Slots after the newest segment that are searched further if no chunk is found at their start.
+/// Number of slots after the newest segment that are searched further if no chunk is found at their start.
 const SEARCH_SLOTS: u64 = 2;
-/// Most bytes of such a slot that are searched.
+/// Length of the start of such a slot ([`SEARCH_SLOTS`]) that is searched, bytes.
 const SEARCH_BYTES: u64 = 16 << 20;
-/// Most bytes that are searched in all slots together, but at least [`FIRST_BYTES`] of each.
+/// Maximum length searched in all slots together, bytes, but at least [`FIRST_BYTES`] of each.
 const SEARCH_ALL_BYTES: u64 = 4 << 30;
 
-/// Reader of a log's chunks; see the module's description.
+/// Reader of a log's chunks in order, with a buffer and optional read-ahead.
 pub struct SegmentReader<'a> {
     storage: &'a dyn Storage,
     layout: Layout,
@@ -33,30 +33,31 @@ pub struct SegmentReader<'a> {
     read_bytes: usize,
     /// Space for the end of one read and for the whole next one, because a chunk may extend over both.
     buffer: Box<dyn Buffer>,
-    /// Content of the buffer: start in the buffer; offset on the target and length.
+    /// Start of the buffer's content in the buffer; `held` is the content's offset on the target and its length, bytes.
     from: usize,
     held: (u64, usize),
-    /// Error of the block after the held bytes; None if it is not known to be unreadable.
+    /// Error of the block after the buffered bytes; None if it is not known to be unreadable.
     failed: Option<io::ErrorKind>,
-    /// Latest epoch: chunks that it cuts off are ignored.
+    /// Latest epoch. Chunks that it cuts off are ignored.
     start: EpochStart,
     ahead: Option<Ahead>,
 }
 
-/// State of reading ahead.
+/// State of read-ahead.
 struct Ahead {
     reads: Box<dyn ReadAhead>,
-    /// Positions and lengths of the reads in the queue, in order.
+    /// Position and length of each queued read, oldest first.
     begun: VecDeque<(u64, usize)>,
     free: Vec<Box<dyn Buffer>>,
-    /// Position of the next read, unless the reader moves elsewhere.
+    /// Position of the next read to queue, unless the reader moves elsewhere.
     next: u64,
-    /// Positions that may be read ahead: after the last read error, and before the end.
+    /// Positions that may be read ahead: after the last read error, and before the end set by
+    /// [`SegmentReader::ends_at`].
     range: Range<u64>,
 }
 
 impl Ahead {
-    /// Discards the oldest read, and reclaims its buffer.
+    /// Discards the oldest queued read, and reclaims its buffer.
     fn discard(&mut self) {
         self.begun.pop_front();
         self.free.extend(self.reads.take().map(|(buffer, _)| buffer));
@@ -69,18 +70,18 @@ impl fmt::Debug for SegmentReader<'_> {
     }
 }
 
-/// Smallest size of a read, bytes.
+/// Size of a small read, bytes: large enough for any chunk.
 fn small_read_bytes(layout: &Layout) -> usize {
     (layout.chunk_bytes as usize).next_power_of_two()
 }
 
-/// Size of a read, and of the space before it for the beginning of a chunk, bytes: a buffer of both is a huge page,
-/// half of it for the read.
+/// Size of a large read, bytes. The buffer has the same space again before the read, for the beginning of a chunk;
+/// together they fill a huge page.
 fn large_read_bytes(layout: &Layout) -> usize {
     READ_BYTES.max(small_read_bytes(layout))
 }
 
-/// Most reads in the queue of read-ahead.
+/// Maximum number of queued read-ahead reads of this size.
 fn reads_ahead(read_bytes: usize) -> usize {
     (AHEAD_BYTES / read_bytes).clamp(1, READS_AHEAD)
 }
@@ -90,17 +91,17 @@ fn buffer_of(storage: &dyn Storage, read_bytes: usize) -> Box<dyn Buffer> {
 }
 
 impl<'a> SegmentReader<'a> {
-    /// Reader for a log of this layout.
+    /// Creates a reader for a log of this layout.
     pub fn new(storage: &'a dyn Storage, layout: Layout) -> Self {
         Self::with_reads(storage, layout, large_read_bytes(&layout))
     }
 
-    /// Like [`Self::new`], with the least memory: that of two chunks.
+    /// Like [`Self::new`], but uses the least memory: that of two chunks.
     pub fn with_small_reads(storage: &'a dyn Storage, layout: Layout) -> Self {
         Self::with_reads(storage, layout, small_read_bytes(&layout))
     }
 
-    /// Memory of a reader with or without read-ahead, bytes.
+    /// Memory used by a reader with or without read-ahead, bytes.
     pub fn memory_bytes(layout: &Layout, ahead: bool) -> usize {
         let read_bytes = large_read_bytes(layout);
         2 * read_bytes * if ahead { 1 + reads_ahead(read_bytes) } else { 1 }
@@ -126,7 +127,7 @@ impl<'a> SegmentReader<'a> {
         Self { start, ..self }
     }
 
-    /// Reads ahead, up to the position set by [`SegmentReader::ends_at`].
+    /// Adds read-ahead, up to the position set by [`SegmentReader::ends_at`].
     #[must_use]
     pub fn with_ahead(self, reads: Option<Box<dyn ReadAhead>>) -> Self {
         let ahead = reads.map(|reads| Ahead {
@@ -139,7 +140,7 @@ impl<'a> SegmentReader<'a> {
         Self { ahead, ..self }
     }
 
-    /// Sets the end of read-ahead: data below this position must not change, except by being dropped.
+    /// Sets the end of read-ahead. Data below this position must not change, except by being dropped.
     pub fn ends_at(&mut self, position: u64) {
         if let Some(ahead) = &mut self.ahead {
             ahead.range.end = position;
@@ -158,7 +159,7 @@ impl<'a> SegmentReader<'a> {
     /// Returns the chunk at a position of the log.
     ///
     /// # Errors
-    /// Reason why there is no valid chunk.
+    /// The position has no valid chunk; the error is the reason.
     pub fn chunk(&mut self, position: u64) -> Result<Chunk<'_>, Invalid> {
         let layout = self.layout;
         let (offset_bytes, left_bytes) =
@@ -177,7 +178,7 @@ impl<'a> SegmentReader<'a> {
         }
     }
 
-    /// Most bytes that a chunk can have, given the bytes left in its segment.
+    /// Maximum length of a chunk, given the bytes left in its segment.
     fn wanted(&self, left_bytes: u64) -> u64 {
         left_bytes.min(self.layout.chunk_bytes.into())
     }
@@ -192,7 +193,7 @@ impl<'a> SegmentReader<'a> {
         held_at <= offset_bytes && offset_bytes + wanted <= held_end
     }
 
-    /// Loads a chunk's bytes from the reads ahead, and queues further ones. False if they were not read ahead.
+    /// Takes a chunk's bytes from completed read-ahead, and queues further reads. False if they were not read ahead.
     fn takes_ahead(&mut self, position: u64) -> bool {
         // The first read ends at a boundary and may be shorter than a chunk: then the next one has the rest.
         self.takes_read_ahead(position)
@@ -256,7 +257,8 @@ impl<'a> SegmentReader<'a> {
         true
     }
 
-    /// Loads a chunk's bytes as far as they are readable; returns the error if they are too few.
+    /// Reads a chunk's bytes from the target as far as they are readable. Returns the error if they are too few for a
+    /// chunk.
     fn read(&mut self, offset_bytes: u64, left_bytes: u64) -> Option<io::ErrorKind> {
         let wanted = self.wanted(left_bytes);
         let (held_at, held_end) = (self.held.0, self.held.0 + self.held.1 as u64);
@@ -287,7 +289,7 @@ impl<'a> SegmentReader<'a> {
         self.failed.filter(|_| (read_bytes as u64) < wanted)
     }
 
-    /// Bytes held of a chunk at an offset.
+    /// The buffered bytes of a chunk at an offset on the target.
     fn bytes_at(&self, offset_bytes: u64, left_bytes: u64) -> &[u8] {
         let wanted = self.wanted(left_bytes) as usize;
         let (held_at, held_bytes) = self.held;
@@ -296,7 +298,7 @@ impl<'a> SegmentReader<'a> {
         &held[..wanted.min(held.len())]
     }
 
-    /// Discards all bytes read, because the log may have been written since.
+    /// Discards all buffered and queued bytes, because the log may have been written since they were read.
     pub fn forget(&mut self) {
         (self.held, self.failed) = ((0, 0), None);
         while let Some(ahead) = self.ahead.as_mut().filter(|ahead| !ahead.begun.is_empty()) {
@@ -304,8 +306,8 @@ impl<'a> SegmentReader<'a> {
         }
     }
 
-    /// Finds the segment in each slot by the whole chunks in the slot's first [`FIRST_BYTES`]. If a slot has none
-    /// there, the newest segment may still be in it: [`SEARCH_SLOTS`] slots after the newest segment found are
+    /// Finds the segment in each slot from the valid chunks in the slot's first [`FIRST_BYTES`]. If a slot has none
+    /// there, it may still hold the newest segment: so [`SEARCH_SLOTS`] slots after the newest segment found are
     /// searched further, or all slots if no segment was found. Reading all of a large, hardly used target would take
     /// hours.
     pub(crate) fn heads(&mut self) -> Heads {
@@ -335,7 +337,7 @@ impl<'a> SegmentReader<'a> {
         heads
     }
 
-    /// Loads the first bytes of a slot, if they are read ahead, and queues reads of the next slots.
+    /// Takes the first bytes of a slot from completed read-ahead, if there is any, and queues reads of the next slots.
     fn take_head(&mut self, slot: u64, begun: &mut u64, bytes: u64) {
         let layout = self.layout;
         let Some(ahead) = &mut self.ahead else { return };
@@ -356,7 +358,7 @@ impl<'a> SegmentReader<'a> {
         (self.from, self.held, self.failed) = (0, (offset_bytes, held), None);
     }
 
-    /// Notes the chunks in a part of a slot. False if there are none.
+    /// Adds the valid chunks in a part of a slot to `heads`. False if there are none.
     fn note_chunks(&mut self, slot: u64, part: Range<u64>, heads: &mut Heads) -> bool {
         let layout = self.layout;
         let end = layout.segment_bytes.min(part.end);
@@ -385,12 +387,12 @@ impl<'a> SegmentReader<'a> {
     }
 }
 
-/// Chunks found at the beginnings of a log's segments.
+/// Valid chunks found near the start of a log's segments.
 #[derive(Debug, Default)]
 pub(crate) struct Heads {
-    /// A chunk of the newest segment; None if no chunk was found.
+    /// A valid chunk of the newest segment; None if no chunk was found.
     pub(crate) newest: Option<ChunkHeader>,
-    /// First chunk of each segment, where it is whole.
+    /// First chunk of each segment, if it is valid.
     pub(crate) of_segments: BTreeMap<u64, ChunkHeader>,
 }
 

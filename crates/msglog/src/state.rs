@@ -11,32 +11,32 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use values::Values;
 
-/// Current value of a key.
+/// The current value of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Value {
-    /// Number of the value's message.
+    /// Number of the message that set the value.
     pub number: u64,
     /// Time of publication, ns since 1970.
     pub time_ns: u64,
-    /// Content.
+    /// Content of the value.
     pub body: Arc<[u8]>,
-    /// Segment of the latest record with this value.
+    /// Segment of the latest record that holds this value.
     segment: u64,
 }
 
 /// A publisher known to the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Publisher {
-    /// Name. Empty if the record with the name is damaged.
+    /// Name of the publisher; empty if the record with the name is damaged.
     pub name: Box<str>,
-    /// Sequence of the last persisted message; 0 before the first.
+    /// Sequence of the publisher's last persisted message; 0 before the first.
     pub sequence: u64,
-    /// Segment of the latest record with the name, and of the latest with the sequence: a message holds only the
-    /// latter.
+    /// Segments of the latest record with the publisher's name, and of the latest with its sequence. (A message has
+    /// only the sequence.)
     segments: [u64; 2],
 }
 
-/// The current values and publishers; see the module's description.
+/// The current values by topic and key, and the publishers. Derived from the log's records alone.
 #[derive(Clone, Debug, Default)]
 pub struct State {
     topics: BTreeMap<Box<str>, Values>,
@@ -45,7 +45,7 @@ pub struct State {
     superseded_bytes: u64,
 }
 
-/// Compares the current contents; counts of superseded bytes are ignored.
+/// Compares the current contents; `superseded_bytes` is ignored.
 impl PartialEq for State {
     fn eq(&self, other: &Self) -> bool {
         let Self { topics, publishers, value_bytes, superseded_bytes: _ } = self;
@@ -55,7 +55,7 @@ impl PartialEq for State {
 
 impl Eq for State {}
 
-/// Bytes of a value's record in the log: see [`State::value_bytes`].
+/// Length of a value's record in the log, bytes; see [`State::value_bytes`].
 fn stored_bytes(topic: &str, key: &[u8], body: &[u8]) -> u64 {
     (crate::message::RECORD_HEADER_BYTES + topic.len() + key.len() + body.len()) as u64
 }
@@ -115,7 +115,7 @@ impl State {
         }
     }
 
-    /// Current value of a key.
+    /// The current value of a key.
     pub fn get(&self, topic: &str, key: &[u8]) -> Option<&Value> {
         self.topics.get(topic)?.get(key)
     }
@@ -131,7 +131,7 @@ impl State {
         values.map(|(key, value)| (key.as_ref(), value))
     }
 
-    /// Like [`Self::values`], in leaves that a snapshot may hold: later changes are made in copies.
+    /// Like [`Self::values`], but as leaves that a snapshot may keep: later changes are made to copies.
     pub fn leaves(&self, topic: &str) -> impl Iterator<Item = &Leaf> {
         self.topics.get(topic).into_iter().flat_map(Values::leaves)
     }
@@ -152,13 +152,13 @@ impl State {
         self.value_bytes
     }
 
-    /// Bytes of values superseded since this state was created, and of leaves copied for that. It never decreases.
-    /// Leaves held by a snapshot use at most as much memory of their own as was added since the snapshot.
+    /// Bytes of values that were superseded since this state was created, and of leaves copied for that. Never
+    /// decreases. The extra memory that a snapshot holds is at most what was added since the snapshot.
     pub fn superseded_bytes(&self) -> u64 {
         self.superseded_bytes
     }
 
-    /// Publisher with this number.
+    /// The publisher with this number; None if the log does not know it.
     pub fn publisher(&self, number: u64) -> Option<&Publisher> {
         self.publishers.get(&number)
     }
@@ -168,8 +168,9 @@ impl State {
         self.publishers.iter().map(|(&number, publisher)| (number, publisher))
     }
 
-    /// Returns values and publishers whose latest record is in `segment`, as records for a later segment. Keys for
-    /// which `is_changing` holds are left out: a newer record of them is not persisted yet.
+    /// Returns the values and publishers whose latest record is in `segment`, as records to be carried over to a later
+    /// segment. Keys for which `is_changing` returns true are omitted, because a newer record of them is not persisted
+    /// yet.
     pub fn carried_from(
         &self,
         segment: u64,
@@ -210,7 +211,7 @@ impl State {
     }
 }
 
-/// A record that owns its content.
+/// A record of the log that owns its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnedRecord {
     kind: MessageKind,
@@ -223,7 +224,7 @@ pub struct OwnedRecord {
 }
 
 impl OwnedRecord {
-    /// Borrows it as a message to append.
+    /// Borrows the record as a message to append.
     pub fn as_message(&self) -> Message<'_> {
         let Self { kind, publisher, sequence, time_ns, .. } = *self;
         Message {

@@ -7,19 +7,19 @@ pub trait Storage: Send + Sync {
     /// Fills `to` from `offset_bytes` on.
     ///
     /// # Errors
-    /// Error of the target, or [`io::ErrorKind::UnexpectedEof`] beyond its end.
+    /// The target failed, or the range extends beyond its end ([`io::ErrorKind::UnexpectedEof`]).
     fn read_at(&self, offset_bytes: u64, to: &mut [u8]) -> io::Result<()>;
 
     /// Writes all of `bytes` at `offset_bytes`.
     ///
     /// # Errors
-    /// Error of the target.
+    /// The target failed.
     fn write_at(&self, offset_bytes: u64, bytes: &[u8]) -> io::Result<()>;
 
     /// Makes all completed writes durable.
     ///
     /// # Errors
-    /// Error of the target.
+    /// The target failed.
     fn flush(&self) -> io::Result<()>;
 
     /// Size of the target, bytes.
@@ -31,14 +31,14 @@ pub trait Storage: Send + Sync {
 
 /// Reads parts of a target ahead of need.
 pub trait ReadAhead: Send {
-    /// Begins to read `bytes` bytes from `offset_bytes` on, into `buffer` from its byte `into` on.
+    /// Begins to read `bytes` bytes of the target, from `offset_bytes` on, into `buffer` from byte `into` on.
     fn begin(&mut self, offset_bytes: u64, bytes: usize, buffer: Box<dyn Buffer>, into: usize);
 
-    /// Waits for the oldest read not taken yet; returns its buffer and result. None if all were taken.
+    /// Waits for the oldest read that was not taken yet; returns its buffer and result. None if all were taken.
     fn take(&mut self) -> Option<(Box<dyn Buffer>, io::Result<()>)>;
 }
 
-/// Memory for reads and writes.
+/// Memory suitable for reads and writes of the target.
 pub trait Buffer: AsRef<[u8]> + AsMut<[u8]> + Send + Sync {}
 
 impl<T: AsRef<[u8]> + AsMut<[u8]> + Send + Sync> Buffer for T {}

@@ -1,6 +1,6 @@
-//! Logs that none of our programs has written, with valid checksums and hostile numbers. They are opened, replayed,
-//! and appended to without a panic, and without memory allocated by a hostile number. `IODYNO_CRAFTED_LOGS` sets the
-//! number of logs; a log is replayed by its seed.
+//! Logs that iodyno did not write, with valid checksums and hostile numbers. They are opened, replayed, and appended to
+//! without a panic, and without memory allocated by a hostile number. `IODYNO_CRAFTED_LOGS` sets the number of logs; a
+//! log is replayed by its seed.
 
 use crate::common;
 
@@ -16,7 +16,7 @@ const SEGMENT_BYTES: u64 = 64 << 10;
 const CAPACITY_BYTES: u64 = DESCRIPTION_BYTES + 5 * SEGMENT_BYTES;
 const LOG_ID: u64 = 7;
 
-/// A number at some edge.
+/// Returns a number at or near a limit.
 fn edge(rng: &mut Generator) -> u64 {
     let bit = 1_u64 << below(rng, 64);
     let near = bit.wrapping_add(below(rng, 5)).wrapping_sub(2);

@@ -1,11 +1,11 @@
 //! Logs damaged after they were written: flipped bits, zeroes, garbage, misplaced, older and foreign blocks, and
 //! unreadable sectors, in any number.
 //!
-//! The rule: a chunk is returned if it is whole, and either all chunks before it are whole, or the damage before it
-//! is *proven*. Damage is proven if some whole chunk was closed when the damaged position, or this chunk, was already
+//! The rule: a chunk is returned if it is whole, and either all chunks before it are whole, or the damage before it is
+//! *proven*. Damage is proven if some whole chunk was closed when the damaged position, or this chunk, was already
 //! durable, or if a whole chunk follows this chunk; and no later epoch cut it off. Proven damage is reported with its
-//! position and the numbers of its messages. Damage without a proof after it, such as a zeroed tail, can't be
-//! recognised: it is taken for a torn write and cut off.
+//! position and the numbers of its messages. Damage without such a proof, such as a zeroed tail, can't be recognised:
+//! recovery treats it as a torn write and cuts it off.
 //!
 //! `IODYNO_LOG_HISTORIES` sets the number of logs; a log is replayed by its seed.
 
@@ -25,8 +25,8 @@ fn logs() -> u64 {
     std::env::var("IODYNO_LOG_HISTORIES").ok().and_then(|n| n.parse().ok()).unwrap_or(500)
 }
 
-/// A log that was written, crashed at times, and ended in good order; and an older image of it. That is of a log that never
-/// crashed: otherwise it would bring back what was cut off, which no reader can tell from what was not.
+/// Builds a log that was written, crashed at times, and shut down cleanly; and an older image of it. The older image is
+/// of a log that never crashed: otherwise it would bring back data that was cut off, which no reader can distinguish.
 fn written(seed: u64, rng: &mut Generator) -> (History, Vec<u8>) {
     let kind = Kind::ALL[below(rng, 4) as usize];
     let mut history = History::new(rng, seed, kind, Defect::None);
@@ -50,14 +50,14 @@ fn written(seed: u64, rng: &mut Generator) -> (History, Vec<u8>) {
     (history, older)
 }
 
-/// Bytes of a chunk on an image, if it is the one with this header.
+/// Bytes of the chunk on an image, if the image has the one with this header.
 fn chunk_at(image: &[u8], layout: &Layout, header: &ChunkHeader) -> Option<std::ops::Range<usize>> {
     let at = layout.offset_bytes(header.position) as usize;
     let chunk = Chunk::parse(&image[at..], layout.log_id, header.position).ok()?;
     (chunk.header == *header).then_some(at..at + header.length_bytes as usize)
 }
 
-/// Damages an image. Sectors that can't be read are in `unreadable`.
+/// Damages an image, and returns the unreadable sectors in `unreadable`.
 fn damage(
     image: &mut [u8],
     (older, history): (&[u8], &History),
@@ -116,18 +116,18 @@ fn disk_of(image: &[u8], unreadable: &BTreeSet<usize>) -> Disk {
     disk
 }
 
-/// What the messages that are there are compared with.
+/// How the messages that are found are compared with those published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Checks {
     Published,
-    /// Where all of a later epoch is damaged, what it cut off is there again.
+    /// If all of a later epoch is damaged, messages that it had cut off may be found again.
     AlsoWhatWasCut,
-    /// What was persisted after the damage is there, and behind it perhaps what the damage has cut off.
+    /// Messages persisted after the damage are found, possibly followed by messages that the damage cut off.
     NewOnceItIsPersisted,
     Nothing,
 }
 
-/// What was opened, and the numbers of its messages, each of which is as it was published.
+/// Opens the log and checks that each message is as published. Returns what was recovered, and the messages' numbers.
 fn open(disk: &Disk, history: &History, checks: Checks) -> Result<(Recovered, Vec<u64>), String> {
     let mut numbers = Vec::new();
     let mut wrong = None;
@@ -154,7 +154,7 @@ fn open(disk: &Disk, history: &History, checks: Checks) -> Result<(Recovered, Ve
     Ok((found, numbers))
 }
 
-/// Checks that the messages missing between the first and the last are those that are reported.
+/// Checks that exactly the messages missing between the first and the last are reported as missing.
 fn is_consistent(found: &Recovered, numbers: &[u64]) -> Result<(), String> {
     if !numbers.is_sorted_by(|a, b| a < b) || found.messages != numbers.len() as u64 {
         return Err(format!("{numbers:?} for {}", found.messages));
@@ -181,10 +181,10 @@ fn is_consistent(found: &Recovered, numbers: &[u64]) -> Result<(), String> {
     }
 }
 
-/// Place, bytes and messages of damage.
+/// Position, length and missing messages of damage.
 type Reported = (u64, u64, Option<(u64, u64)>);
 
-/// What the rule gives: the messages from the first segment on, the damage, and the last chunk.
+/// Computes by the rule: the messages from the first segment on, the damage, and the last chunk.
 fn by_the_rule(
     layout: &Layout,
     chunks: &[(ChunkHeader, bool)],
@@ -225,8 +225,8 @@ fn is_readable(unreadable: &BTreeSet<usize>, range: &std::ops::Range<usize>) -> 
     unreadable.range(range.start / SECTOR_BYTES..range.end / SECTOR_BYTES).next().is_none()
 }
 
-/// From all whole chunks on the target: the latest position that one proves to have been durable,
-/// and the newest segment.
+/// Determines from all whole chunks on the target the latest position that one proves to have been durable, and the
+/// newest segment.
 fn durable_on(image: &[u8], layout: &Layout, unreadable: &BTreeSet<usize>) -> ((u64, u32), u64) {
     let places = (DESCRIPTIONS_END..image.len()).step_by(layout.align_bytes as usize);
     let proofs = places.filter_map(|at| {
@@ -342,7 +342,8 @@ fn damage_is_reported_and_the_rest_is_there() {
     }
 }
 
-/// Whatever a target holds, also with sums made right again: it is opened or refused, written on, and opened again.
+/// Any content of a target, also with corrected checksums, is opened or refused; an opened log can be continued and
+/// opened again.
 #[test]
 fn any_bytes_are_opened_or_refused() {
     for seed in 0..logs() {

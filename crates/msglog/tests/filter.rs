@@ -12,7 +12,7 @@ fn cases() -> u64 {
     std::env::var("IODYNO_FILTER_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(3_000)
 }
 
-/// Number of each message here.
+/// Number of all messages in these tests.
 const NUMBER: u64 = 1001;
 
 fn message(body: &[u8]) -> Message<'_> {
@@ -34,7 +34,7 @@ fn matches(filter: &str, body: &str) -> bool {
         .matches(NUMBER, &message(body.as_bytes()))
 }
 
-/// The blocks of the page with this mark, or that begin so.
+/// The page's code blocks whose first line begins with `mark`.
 fn blocks(mark: &str) -> Vec<&'static str> {
     PAGE.split("```").skip(1).step_by(2).filter_map(|block| block.strip_prefix(mark)).collect()
 }
@@ -131,7 +131,7 @@ fn long_and_deep_filters_are_refused_and_others_work() {
     assert!(!matches("/a > /b OR /a < /b", &many));
 }
 
-/// LIKE by backtracking: short, and slow.
+/// Evaluates LIKE by backtracking, which is short but slow.
 fn is_like(pattern: &[char], text: &[char]) -> bool {
     match (pattern, text) {
         ([], []) => true,
@@ -164,7 +164,8 @@ fn patterns_match_as_backtracking_does() {
     assert!(seen.iter().all(|n| *n > cases()), "{seen:?}");
 }
 
-/// What a filter may cost is known before: its own length and the body's decide, not their product, or it is ended.
+/// The cost of a filter is bounded by the sum of its length and the body's, not by their product; otherwise evaluation
+/// stops.
 #[test]
 fn what_filters_cost_is_bounded() {
     let a = |n: usize| "a".repeat(n);
@@ -224,7 +225,7 @@ fn a_delete_and_a_message_without_key_and_publisher() {
     assert!(!filter.matches(NUMBER, &it));
 }
 
-/// JSON of the second evaluator. Numbers are in quarters.
+/// JSON of the second evaluator. Numbers are counted in quarters.
 #[derive(Clone, Debug, PartialEq)]
 enum Json {
     Null,
@@ -236,7 +237,7 @@ enum Json {
 }
 
 const NAMES: [&str; 5] = ["a", "b", "0", "1", "c d"];
-/// Texts, and what number each is, in quarters.
+/// Texts, and the number that each stands for, in quarters; None if it is not a number.
 const TEXTS: [(&str, Option<i64>); 9] = [
     ("", None),
     ("x", None),
@@ -386,7 +387,7 @@ fn keyword(rng: &mut Generator, word: &str) -> String {
     if below(rng, 2) == 0 { word.to_lowercase() } else { word.to_uppercase() }
 }
 
-/// Written in one of its forms: `within` is how tightly what stands around it binds.
+/// Formats a condition in one of its equivalent forms. `within` is the precedence of the surrounding operator.
 fn written(rng: &mut Generator, it: &Condition, within: u32) -> String {
     let space = |rng: &mut Generator| pick(rng, &[" ", "  ", "\n", "\t "]);
     let join = |rng: &mut Generator, parts: &[Condition], word: &str, binds: u32| {
@@ -495,7 +496,7 @@ fn fits(pattern: &[char], text: &[char]) -> bool {
     }
 }
 
-/// Whether it is true, and whether it is false; neither is unknown.
+/// Whether the condition is true, and whether it is false; neither means unknown.
 fn truth(condition: &Condition, body: &Json, key: &'static str) -> (bool, bool) {
     let values = |operand: &Operand| values(operand, body, key);
     let one = |operand: &Operand| match &values(operand)[..] {
@@ -605,7 +606,7 @@ fn a_second_evaluator_agrees_and_what_is_printed_is_parsed_again() {
     assert!(yes > all / 10 && unknown > all / 20, "{yes} and {unknown} of {all}");
 }
 
-/// Any text is a filter or an error with a place within it; what is a filter is printed and parsed again.
+/// Any text is a filter, or an error with a position in it. A filter can be printed and parsed again.
 #[test]
 fn no_text_panics() {
     const PARTS: [&str; 40] = [

@@ -5,7 +5,7 @@ use iodyno_msglog::{
     Action, CommitRule, Durability, Layout, Log, LogOptions, Message, MessageKind, State,
 };
 
-/// Appends `messages` of 512 bytes at once, carries out all that follows, and counts writes and flushes.
+/// Appends a number of messages of 512 bytes at once, performs all operations, and counts writes and flushes.
 fn carried_out(messages: u64, commit: CommitRule) -> (u64, u64) {
     let layout = Layout::new(1, 64 << 20, 1 << 20, 64 << 10, 4096).unwrap();
     let options = LogOptions { commit, ..LogOptions::default() };
@@ -43,8 +43,8 @@ fn carried_out(messages: u64, commit: CommitRule) -> (u64, u64) {
     (writes, flushes)
 }
 
-/// The last chunk of a batch, which is not full, shares the flush of those before it; a group has a limit; and each message
-/// alone has its own.
+/// The last, partial chunk of a batch shares the flush of those before it; a group has a size limit; and with `Each`
+/// each message has its own flush.
 #[test]
 fn a_batch_has_one_flush() {
     let rule = CommitRule::DEFAULT;

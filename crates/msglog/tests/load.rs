@@ -15,10 +15,10 @@ const WRITE_NS: u64 = 100_000;
 const FLUSH_NS: u64 = 300_000;
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// A worker, its operation, its token, and the bytes.
+/// An operation in flight: its worker, the operation, its token and its bytes.
 type InFlight = (usize, Op, u64, Vec<u8>);
 
-/// Runs the load for two seconds, of which the second is measured, and gives what it counted, and the disk.
+/// Runs the load for two seconds, of which the second one is measured. Returns the results and the disk.
 fn run(keys: &str, depth: u32, readers: u32) -> (MessageLog, Disk) {
     run_for(SECOND_NS, keys, depth, readers)
 }

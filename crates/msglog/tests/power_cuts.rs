@@ -40,7 +40,7 @@ fn publishers_are_known_after_each_crash() {
     run(Kind::Publishers);
 }
 
-/// The test is one: with a defect each history type fails soon.
+/// The test can fail: with a defect, each kind of history soon does.
 #[test]
 fn the_histories_find_each_defect() {
     let defects = [

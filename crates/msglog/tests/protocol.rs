@@ -18,7 +18,7 @@ fn bytes(max: usize) -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(any::<u8>(), 0..max)
 }
 
-/// Topic, key, body, name or filter, token, and numbers: what requests and replies are made of.
+/// Random parts of requests and replies: topic, key, body, name or filter, token, and numbers.
 type Parts = (String, Vec<u8>, Vec<u8>, String, [u64; 4], MessageKind);
 
 fn parts() -> impl Strategy<Value = Parts> {
@@ -132,7 +132,7 @@ fn lengths_have_limits() {
     assert_eq!(frame(&[100, 0, 0, 0, 1], 100), Ok(None));
 }
 
-/// A server that has said all that it will.
+/// Stream of a server whose replies were recorded beforehand.
 struct Recorded(Cursor<Vec<u8>>);
 
 impl Read for Recorded {

@@ -19,10 +19,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const CHUNK_BYTES: u32 = 48 << 10;
-/// The second slot begins 32 KiB before a multiple of 1 MiB: its first read is shorter than a chunk.
+/// Segment size, bytes. The second slot begins 32 KiB before a multiple of 1 MiB, so its first read is shorter than a
+/// chunk.
 const SEGMENT_BYTES: u64 = 126 * CHUNK_BYTES as u64;
 
-/// Reads at once what is begun.
+/// Read-ahead that reads at once when a read begins.
 struct Eager {
     disk: Disk,
     done: VecDeque<(Box<dyn Buffer>, io::Result<()>)>,
@@ -55,7 +56,7 @@ impl ReadAhead for Eager {
     }
 }
 
-/// Carries everything out that the log wants.
+/// Performs operations until the log requests none.
 fn drain(log: &mut Log<Vec<u8>>, disk: &Disk) {
     while let Some(action) = log.next_action() {
         match action {
@@ -79,7 +80,7 @@ fn buffer() -> Vec<u8> {
     vec![0; CHUNK_BYTES as usize]
 }
 
-/// A log with this number of messages. Message `n` has the time `10 n`.
+/// Builds a log with `messages` messages. Message `n` has the time `10 n`.
 fn written(messages: u64) -> (Disk, Log<Vec<u8>>) {
     let capacity_bytes = (64 << 10) + 6 * SEGMENT_BYTES;
     let layout = Layout::new(5, capacity_bytes, SEGMENT_BYTES, CHUNK_BYTES, 4096).unwrap();
@@ -138,8 +139,8 @@ fn what_is_read_ahead_is_what_is_read() {
     }
 }
 
-/// Beside the log itself a replay reads the beginnings of segments, and of the last one what is behind the log's end: to find
-/// out, and as part of a last read.
+/// Apart from the log itself, a replay reads the start of each segment, and some bytes after the log's end, to find the
+/// end and as part of its last read.
 #[test]
 fn a_replay_reads_the_log_once() {
     // Once around: a slot without a chunk is searched through.
@@ -201,14 +202,14 @@ fn a_replay_begins_anywhere_and_ends_when_told() {
     assert!(from(ReplayFrom::Message(u64::MAX), every).0.len() < 3000, "only the last segment");
 }
 
-/// Flips bits within the chunk at a place of the target.
+/// Flips bits in the chunk at an offset of the target.
 fn with_damage_at(disk: &Disk, offset_bytes: u64) -> Disk {
     let mut image = disk.image();
     image[offset_bytes as usize + 100] ^= 0xFF;
     Disk::of(image)
 }
 
-/// Without the chunk behind it, damage of the last one can't be told from a torn write.
+/// An end marker proves damage to the last message. Without it, such damage can't be told from a torn write.
 #[test]
 fn a_log_at_rest_proves_damage_of_its_last_message() {
     let (disk, mut log) = written(100);
@@ -236,7 +237,7 @@ fn a_log_at_rest_proves_damage_of_its_last_message() {
     assert!(!log.wants_end());
 }
 
-/// A segment is entered for messages alone: an end would drop the oldest.
+/// Only a message makes the log enter a segment. An end marker does not, because it would drop the oldest segment.
 #[test]
 fn no_segment_is_entered_for_an_end() {
     let layout = Layout::new(5, (64 << 10) + 4 * 4096, 4096, 4096, 4096).unwrap();

@@ -33,7 +33,7 @@ fn layout(segment_blocks: u64, slots: u64) -> Layout {
     Layout::new(3, capacity_bytes, segment_bytes, BLOCK as u32, BLOCK as u32).unwrap()
 }
 
-/// A chunk of one block with one message, and its bytes.
+/// Builds a chunk of one block with one message; returns its header and bytes.
 fn chunk(header: ChunkHeader) -> (ChunkHeader, Vec<u8>) {
     let mut bytes = vec![0; BLOCK as usize];
     let record = message(b"", 100);
@@ -45,7 +45,7 @@ fn chunk(header: ChunkHeader) -> (ChunkHeader, Vec<u8>) {
     (header, bytes)
 }
 
-/// What recovery makes of chunks at blocks of a new log, and the first messages of those that it takes.
+/// Recovers a new log with chunks in its blocks. Returns the result, and the first message of each accepted chunk.
 fn recovered(chunks: &[(ChunkHeader, Vec<u8>)]) -> (Recovered, Vec<u64>) {
     let layout = layout(8, 6);
     let disk = Disk::new(layout.capacity_bytes as usize);
@@ -72,7 +72,8 @@ fn behind(before: &ChunkHeader) -> ChunkHeader {
     }
 }
 
-/// What follows names the sum of what is before it, and is of no earlier epoch. All else is what a crash has left.
+/// A chunk follows another if it states that chunk's checksum and has no lower epoch. All other chunks are remains of a
+/// crash.
 #[test]
 fn a_chunk_follows_by_its_sum_and_its_epoch() {
     let a = first(2);
@@ -86,7 +87,8 @@ fn a_chunk_follows_by_its_sum_and_its_epoch() {
     assert_eq!((taken, found.damages), (vec![1], vec![]));
 }
 
-/// The next epoch is above those of chunks that were never acknowledged: they would be valid again behind what it writes.
+/// The next epoch is higher than those of chunks that were never acknowledged, which would otherwise be valid again
+/// after new chunks.
 #[test]
 fn the_next_epoch_is_above_all_that_stand_there() {
     let a = first(1);
@@ -94,7 +96,7 @@ fn the_next_epoch_is_above_all_that_stand_there() {
     assert_eq!(recovered(&[a, stale]).0.tail.epoch, 8);
 }
 
-/// Behind damage, a chunk of an epoch before the one that proves it was cut off.
+/// After damage, a chunk of a lower epoch than the chunk that proves the damage was cut off.
 #[test]
 fn behind_damage_earlier_epochs_are_none() {
     let a = first(1);
@@ -114,7 +116,7 @@ fn behind_damage_earlier_epochs_are_none() {
     assert_eq!(recovered(&[a, cut]).1, [1, 3]);
 }
 
-/// No log comes so far: sums of places and numbers do not overflow.
+/// Headers with positions and numbers that no log reaches are refused, so sums of these don't overflow.
 #[test]
 fn a_header_beyond_all_logs_is_none() {
     let end = 1 << 62;
@@ -130,7 +132,7 @@ fn a_header_beyond_all_logs_is_none() {
     assert!(start.cuts_off(&ChunkHeader { position: BLOCK, epoch: 1, ..header }));
 }
 
-/// One for what is carried from the oldest, and one that it may run into.
+/// Two segments are always free: one for records carried over from the oldest, and one for overflow.
 #[test]
 fn two_segments_are_free() {
     for slots in [4, 5, 64] {
@@ -143,7 +145,7 @@ fn two_segments_are_free() {
     }
 }
 
-/// A log whose segment 0 holds four values in its two chunks, and which has entered segment 3: the values were carried to both
+/// Builds a log that has entered segment 3. The four values in the two chunks of segment 0 were carried over to both
 /// chunks of segment 3, of which the first is durable.
 fn half_carried() -> Log<Vec<u8>> {
     let options = LogOptions {
@@ -182,7 +184,7 @@ fn half_carried() -> Log<Vec<u8>> {
     log
 }
 
-/// Carried values are durable before their old place is overwritten.
+/// Values that are carried over are durable before their old records are overwritten.
 #[test]
 fn what_was_carried_is_durable_before_its_old_place_is_written() {
     // The first chunk of segment 5 takes the place of the values: open, and closed with another one behind it.
@@ -212,7 +214,7 @@ fn what_was_carried_is_durable_before_its_old_place_is_written() {
     }
 }
 
-/// Records of publishers are no values, and fill a log all the same: it says so, and does not carry them round for ever.
+/// Publishers' records can fill a log, too: then the log reports that it is full, and does not carry them over forever.
 #[test]
 fn a_log_of_publishers_alone_is_full() {
     let mut log = Log::new(layout(2, 4), LogOptions::default(), Tail::empty(), State::default());

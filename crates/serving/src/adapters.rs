@@ -1,11 +1,11 @@
-//! Fault commands for RAID adapters: their valid names, the faults that clear all others, and a description of
-//! those in effect.
+//! Fault commands for RAID adapters: checks of the numbers in them, the faults that clear all others, and a description
+//! of the faults in effect.
 
 use iodyno_emulate::{AdapterFault, AdaptersState, System};
 use iodyno_live::frontend::Served;
 use iodyno_units::human;
 
-/// Numbers of the adapters, links and volumes that faults can name.
+/// How many adapters, links and volumes a system has, to check the numbers in fault commands.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Named {
     adapters: u32,
@@ -16,7 +16,7 @@ pub(crate) struct Named {
 }
 
 impl Named {
-    /// The numbers of a system's adapters; zeroes without any.
+    /// Counts the adapters, links and volumes of a system; all are 0 if it has no adapters.
     pub(crate) fn of(system: &System) -> Self {
         let Some(adapters) = &system.adapters else { return Self::default() };
         let links = if adapters.count > 1 { adapters.aa_links } else { 0 };
@@ -36,13 +36,13 @@ impl Named {
         }
         match fault {
             AdapterFault::BatteryFails { .. } if !has_cache => {
-                Err("its adapters have no cache, or it is off".to_owned())
+                Err("the adapters have no cache, or their cache is off".to_owned())
             }
             AdapterFault::LinkDown { .. } | AdapterFault::LinkUp { .. } if links == 0 => {
-                Err("a single adapter has no link to another".to_owned())
+                Err("this system has a single adapter, and so no link between adapters".to_owned())
             }
             AdapterFault::LinkDown { link } | AdapterFault::LinkUp { link } if link >= links => {
-                Err(format!("there is no link aa {link}: there are {links}, counted from 0"))
+                Err(format!("there is no link aa {link}: there are {links}, numbered from 0"))
             }
             AdapterFault::Lose { adapter }
             | AdapterFault::Replace { adapter }
@@ -52,17 +52,17 @@ impl Named {
             | AdapterFault::Access { from: adapter, .. }
                 if adapter >= adapters =>
             {
-                Err(format!("there is no adapter {adapter}: there are {adapters}, counted from 0"))
+                Err(format!("there is no adapter {adapter}: there are {adapters}, numbered from 0"))
             }
             AdapterFault::Access { volume, .. } if volume >= volumes => {
-                Err(format!("there is no volume {volume}: there are {volumes}, counted from 0"))
+                Err(format!("there is no volume {volume}: there are {volumes}, numbered from 0"))
             }
             _ => Ok(()),
         }
     }
 }
 
-/// The faults that clear all faults of adapters and links.
+/// Returns the commands that clear all faults of adapters and links.
 pub(crate) fn clear_adapters(live: &Served) -> Vec<AdapterFault> {
     let Some(state) = live.look(|machine, _, _| machine.adapters()) else { return Vec::new() };
     let adapters = (0..state.adapters.len() as u32).map(|adapter| AdapterFault::Clear { adapter });
@@ -70,7 +70,7 @@ pub(crate) fn clear_adapters(live: &Served) -> Vec<AdapterFault> {
     adapters.chain(links).collect()
 }
 
-/// The state of the adapters, in words.
+/// Describes the state of the adapters in words, one line each.
 pub(crate) fn adapters_in_words(state: &AdaptersState) -> String {
     let mut lines = Vec::new();
     for (number, adapter) in state.adapters.iter().enumerate() {
@@ -86,7 +86,7 @@ pub(crate) fn adapters_in_words(state: &AdaptersState) -> String {
     }
     if !state.cleared.is_empty() && state.adapters.len() > 1 {
         let volumes = numbers_in_words(&state.cleared);
-        lines.push(format!("access state cleared, so on the primary: volume {volumes}"));
+        lines.push(format!("volume {volumes}: access state cleared, so on the primary adapter"));
     }
     for (number, _) in state.links_down.iter().enumerate().filter(|link| *link.1) {
         lines.push(format!("aa {number}: down until clear"));
@@ -98,17 +98,17 @@ pub(crate) fn adapters_in_words(state: &AdaptersState) -> String {
     if state.has_cache {
         let dirty = human::size(state.dirty_bytes);
         lines.push(match (state.is_caching, state.is_mirrored) {
-            (true, true) => format!("cache: in both adapters; {dirty} are not on the devices yet"),
-            (true, false) => format!("cache: in one adapter; {dirty} are not on the devices yet"),
+            (true, true) => format!("cache: in both adapters; {dirty} dirty"),
+            (true, false) => format!("cache: in one adapter; {dirty} dirty"),
             (false, _) => format!(
-                "cache: off: writes are acknowledged when they are on the devices; {dirty} are not there yet"
+                "cache: off: writes are acknowledged when they are on the devices; {dirty} still dirty"
             ),
         });
     }
     lines.join("\n")
 }
 
-/// Numbers as a list: `0, 2, 4`.
+/// Formats numbers as a list: `0, 2, 4`.
 fn numbers_in_words(numbers: &[u32]) -> String {
     numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }

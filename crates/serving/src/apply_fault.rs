@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The control socket's answers for a machine.
+/// Returns the function that answers the control socket of a served machine.
 pub(crate) fn answers(live: &Arc<Served>, seed: u64, stop: &Arc<AtomicBool>) -> Arc<Answer> {
     let (live, stop) = (Arc::clone(live), Arc::clone(stop));
     Arc::new(move |line: &str| {
@@ -38,15 +38,15 @@ pub(crate) fn answers(live: &Arc<Served>, seed: u64, stop: &Arc<AtomicBool>) -> 
     })
 }
 
-/// Answer to `stop`.
-pub(crate) const STOPS: &str = "the server flushes, and ends";
+/// Answer to the command `stop`.
+pub(crate) const STOPS: &str = "the server flushes and shuts down";
 
-/// The answer to a command that was executed.
+/// Builds the answer to a command that was executed.
 pub(crate) fn done(text: &str) -> Value {
     json!({ "ok": true, "text": text })
 }
 
-/// Applies a request to a served system, and returns the answer.
+/// Applies a fault command to a served system, and returns the answer.
 pub(crate) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<Value, String> {
     let (numbered, was_off) = live.look(|machine, _, _| {
         let numbered = Numbered::of(machine.system(), live.capacities_bytes().to_vec());
@@ -64,7 +64,7 @@ pub(crate) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<Value, String
         Ask::Fault(Fault::Adapters(_)) => {
             let state = live.look(|machine, _, _| machine.adapters());
             if state == adapters_before {
-                why_none = Some("that is their state already".to_owned());
+                why_none = Some("the adapters are in this state already".to_owned());
             }
             text = state.map_or(text, |state| adapters_in_words(&state));
             if let Some(why) = &why_none {
@@ -103,17 +103,17 @@ pub(crate) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<Value, String
     Ok(answer)
 }
 
-/// Refuses a request that is impossible in the present state.
+/// Refuses a command that is impossible in the present state.
 fn refuse(live: &Served, ask: &Ask, is_off: bool, device: &str) -> Result<(), String> {
     let why = live.look(|machine, _, _| match *ask {
         Ask::Fault(Fault::PowerCut) if is_off => {
-            Some("the power is off: say power-on first".to_owned())
+            Some("the power is off: use power-on first".to_owned())
         }
         Ask::Fault(Fault::Replace { part }) if !is_off => {
             let placed = machine.system().devices().nth(part.index());
             placed.filter(|placed| !placed.device.hot_swap).map(|_| {
                 format!(
-                    "{device} {part} can't be replaced under power (`bay.hot_swap` of its file): say power-off, replace, power-on"
+                    "{device} {part} can't be replaced under power (`bay.hot_swap` in its file): use power-off, replace, power-on"
                 )
             })
         }
@@ -128,7 +128,7 @@ fn refuse(live: &Served, ask: &Ask, is_off: bool, device: &str) -> Result<(), St
     why.map_or(Ok(()), Err)
 }
 
-/// Carries out a request, and returns the losses of each volume.
+/// Carries out a command, and returns the losses of each volume.
 fn carry_out(live: &Served, ask: &Ask, seed: u64, is_off: bool) -> Vec<Taken> {
     match *ask {
         Ask::Fault(fault) => {
@@ -168,7 +168,7 @@ fn carry_out(live: &Served, ask: &Ask, seed: u64, is_off: bool) -> Vec<Taken> {
     Vec::new()
 }
 
-/// The losses of a volume, for programs.
+/// Losses of a volume as JSON.
 fn losses_of_volume(volume: u32, taken: &Taken) -> Value {
     json!({
         "volume": volume,
@@ -179,7 +179,8 @@ fn losses_of_volume(volume: u32, taken: &Taken) -> Value {
     })
 }
 
-/// The state of the array of which a device is a member, and of the arrays above it.
+/// Describes the state of the array that a device belongs to, and of the arrays above it. None if the device is not in
+/// an array.
 fn array_in_words(live: &Served, device: PartId) -> Option<String> {
     live.look(|machine, _, _| {
         let system = machine.system();
@@ -195,14 +196,14 @@ fn array_in_words(live: &Served, device: PartId) -> Option<String> {
             let (layout, state) = (array.layout, machine.array_state_of(part)?);
             let (missing, all) = (state.missing.len(), state.members.len());
             let what = match (missing, state.rebuilt) {
-                (0, _) if !machine.serves(part) => "a member that it requires is gone: its data can't be read".to_owned(),
+                (0, _) if !machine.serves(part) => "a required member is gone: its data can't be read".to_owned(),
                 (0, _) => "all members are present".to_owned(),
                 _ if !layout.survives(state.missing) => {
-                    format!("{missing} of {all} members are missing, more than it survives: what they held can't be read")
+                    format!("{missing} of {all} members are missing, more than the array survives: their data can't be read")
                 }
                 (_, None) => format!("{missing} of {all} members missing, and their data is read from the others"),
                 (_, Some((member, _))) => {
-                    format!("{missing} of {all} members missing, and member {member} is rebuilt")
+                    format!("{missing} of {all} members missing, and member {member} is being rebuilt")
                 }
             };
             let level = layout.level();
@@ -214,12 +215,12 @@ fn array_in_words(live: &Served, device: PartId) -> Option<String> {
     })
 }
 
-/// Numbers as a list: `0, 1, 2`.
+/// Formats numbers as a list: `0, 1, 2`.
 fn numbers(devices: impl Iterator<Item = PartId>) -> String {
     devices.map(|device| device.to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// The arrays that lack devices, each in words with the first missing one.
+/// Describes each volume's array that lacks a device, with the command that replaces the first missing one.
 fn incomplete_arrays(live: &Served) -> Vec<String> {
     let lacking = live.look(|machine, _, _| {
         let system = machine.system();
@@ -241,12 +242,15 @@ fn incomplete_arrays(live: &Served) -> Vec<String> {
         lacking.collect::<Vec<PartId>>()
     });
     let words = |device: PartId| {
-        Some(format!("{}: `replace {device}` gives it another", array_in_words(live, device)?))
+        Some(format!(
+            "{}: use `replace {device}` to replace the device",
+            array_in_words(live, device)?
+        ))
     };
     lacking.into_iter().filter_map(words).collect()
 }
 
-/// The data lost by a power cut: failed operations, then one line per volume with a loss.
+/// Describes the data lost by a fault: the number of failed operations, then one line per volume with a loss.
 fn losses(taken: &[Taken]) -> String {
     let failed = taken.iter().map(|taken| taken.failed).sum();
     let mut lines = vec![format!("in flight: {} failed", counted(failed, "operation"))];
@@ -258,11 +262,12 @@ fn losses(taken: &[Taken]) -> String {
                 counted(dropped.writes, "write")
             ));
         } else if dropped.bytes > 0 {
-            lines.push(format!("volume {volume} lost all that it held ({bytes}): it is memory"));
+            lines
+                .push(format!("volume {volume} lost all its data ({bytes}), because it is memory"));
         }
         if dropped.torn > 0 {
             let writes = counted(dropped.torn, "write");
-            lines.push(format!("volume {volume} has parts of {writes}: the rest is lost"));
+            lines.push(format!("volume {volume}: {writes} torn, and partly lost"));
         }
     }
     if taken.iter().all(|taken| taken.dropped.bytes == 0) {
@@ -282,11 +287,11 @@ mod tests {
         let taken = |failed, dropped| Taken { failed, dropped };
         assert_eq!(
             losses(&[taken(2, dropped(0, 0, 0)), taken(1, dropped(0, 0, 1))]),
-            "in flight: 3 operations failed\nvolume 1 has parts of 1 write: the rest is lost\nno acknowledged write is lost"
+            "in flight: 3 operations failed\nvolume 1: 1 write torn, and partly lost\nno acknowledged write is lost"
         );
         assert_eq!(
             losses(&[taken(0, dropped(12, 49_152, 0)), taken(0, dropped(0, 1 << 20, 0))]),
-            "in flight: 0 operations failed\nvolume 0 lost 12 writes (48 KiB), acknowledged and not flushed\nvolume 1 lost all that it held (1 MiB): it is memory"
+            "in flight: 0 operations failed\nvolume 0 lost 12 writes (48 KiB), acknowledged and not flushed\nvolume 1 lost all its data (1 MiB), because it is memory"
         );
     }
 }

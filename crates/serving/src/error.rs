@@ -2,7 +2,7 @@
 
 use iodyno_run::RunError;
 
-/// Error of serving storage.
+/// Reason why storage could not be served, by exit code.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The request is invalid.
@@ -11,18 +11,18 @@ pub enum ServeError {
     /// The storage, a frontend or an address is not available, or failed.
     #[error("{0}")]
     Target(String),
-    /// The name does not stand for emulated storage.
+    /// The name of the storage could not be resolved to an emulated system.
     #[error(transparent)]
     System(#[from] RunError),
 }
 
 impl ServeError {
-    /// The error of an invalid request.
+    /// Creates the error of an invalid request.
     pub(crate) fn input(text: impl Into<String>) -> Self {
         Self::Input(text.into())
     }
 
-    /// The error of storage, a frontend or an address.
+    /// Creates the error of storage, a frontend or an address that is not available.
     pub(crate) fn target(text: impl Into<String>) -> Self {
         Self::Target(text.into())
     }

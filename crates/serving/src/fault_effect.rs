@@ -1,5 +1,5 @@
-//! The effect of a fault where it is injected. Determined before it is applied, so that no test passes because its
-//! fault hit nothing.
+//! The effect that a fault has at the injected offset. Determined before the fault is applied, so that no test passes
+//! only because its fault hit nothing.
 
 use iodyno_emulate::spec::Part;
 use iodyno_emulate::{Fault, Held, Machine, PartId};
@@ -9,11 +9,11 @@ use iodyno_live::store::{Store, UNIT_BYTES};
 use std::ops::Range;
 
 const NOTHING_STORED: &str = "nothing is stored there";
-const IN_BUFFER: &str = "what is stored there is in the write buffer, and its landing repairs the place: flush, and wait until `status` shows an empty buffer";
+const IN_BUFFER: &str = "the data there is still in the write buffer, and would overwrite the damage: flush, and wait until `status` shows an empty buffer";
 const BY_DEVICE: &str = "the device rebuilds it from its parity";
 const BY_ARRAY: &str = "the array rebuilds it from its other members";
 
-/// The effect that a command would have now.
+/// Determines the effect that a command would have now.
 pub(crate) fn of(live: &Served, ask: &Ask) -> Effect {
     live.look(|machine, stores, _| match *ask {
         Ask::Fault(fault) => of_fault(machine, fault),
@@ -37,7 +37,7 @@ pub(crate) fn of(live: &Served, ask: &Ask) -> Effect {
             let size_bytes = live.size_bytes(volume);
             none_if(
                 store.is_some_and(|store| is_all_data(store, size_bytes)),
-                "all of the volume holds data already",
+                "the whole volume holds data already",
             )
         }
         Ask::Resize { volume, size_bytes } => {
@@ -47,7 +47,7 @@ pub(crate) fn of(live: &Served, ask: &Ask) -> Effect {
     })
 }
 
-/// The effect of damage to stored bytes, if nothing rebuilds them.
+/// Determines the effect of damage to stored bytes, if nothing rebuilds them.
 pub(crate) fn of_corruption(store: &Store, range_bytes: &Range<u64>) -> Effect {
     match store.held(range_bytes) {
         Held::OnMedium => Effect::Usual,
@@ -85,7 +85,8 @@ fn of_fault(machine: &Machine, fault: Fault) -> Effect {
                 of_medium(machine, part, offset_bytes, 1)
             } else {
                 Effect::None(
-                    "it is not flash, and has no pages or erase blocks: say latent".to_owned(),
+                    "the device is not flash, so it has no pages or erase blocks: use latent"
+                        .to_owned(),
                 )
             }
         }
@@ -101,7 +102,7 @@ fn of_medium(machine: &Machine, part: PartId, offset_bytes: u64, len_bytes: u64)
     }
 }
 
-/// The effect of unreadable data on a device: an array or the device itself may rebuild it.
+/// Determines the effect of unreadable data on a device, which an array or the device itself may rebuild.
 fn rebuilt(machine: &Machine, device: PartId, offset_bytes: u64, len_bytes: u64) -> Effect {
     let system = machine.system();
     for array in system.arrays_above(device) {

@@ -1,4 +1,4 @@
-//! Optional frontends in addition to NBD, each a feature of the build; the flag of a missing one is an
+//! Optional frontends in addition to NBD. Each is a feature of the build; requesting one that the build lacks is an
 //! error.
 
 use crate::error::ServeError;
@@ -14,12 +14,12 @@ pub(crate) struct Frontends {
     folder: Option<iodyno_live::frontend::fuse::Mounted>,
     #[cfg(feature = "ublk")]
     blocks: Vec<iodyno_live::frontend::ublk::Block>,
-    /// Addresses of the frontends, one per line.
+    /// Paths of the volumes' files and block devices, one line each.
     pub(crate) words: String,
 }
 
 impl Frontends {
-    /// Opens the frontends in a request.
+    /// Opens the frontends that a request asks for.
     #[cfg_attr(
         not(all(feature = "fuse", feature = "ublk")),
         allow(unused_variables, unused_mut, reason = "used by optional frontends only")
@@ -100,7 +100,7 @@ impl Frontends {
     }
 }
 
-/// The error of a build that lacks a frontend.
+/// Creates the error for a frontend that this build lacks.
 #[cfg(not(all(feature = "fuse", feature = "ublk")))]
 fn without(feature: &str) -> ServeError {
     ServeError::input(format!(

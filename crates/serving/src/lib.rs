@@ -1,8 +1,8 @@
 //! Servers of emulated storage for other programs, over NBD and the frontends of the build.
 //!
-//! Volumes are exports; the first one is also the export without a name. There are two speeds: `model` (each completion
-//! at the model's time) and `native` (as fast as this machine can; acknowledged writes survive the server). `ram:4GiB` is
-//! plain memory.
+//! Each volume is an export; the first one is also the export without a name. There are two speeds: `model` (each
+//! completion at the model's time) and `native` (as fast as this machine can; acknowledged writes survive the server).
+//! `ram:4GiB` is plain memory.
 //!
 //! | module | content |
 //! |---|---|

@@ -25,7 +25,7 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// Serves volumes until the stop flag is set.
+/// Serves volumes at the model's times until the stop flag is set.
 pub(crate) fn serve(setup: &Setup<'_>, opened: Opened, plan: Plan) -> Result<(), ServeError> {
     let &Setup { request, console, stop, .. } = setup;
     let transport = if request.no_floor { None } else { transport_calibration::measure() };
@@ -37,7 +37,7 @@ pub(crate) fn serve(setup: &Setup<'_>, opened: Opened, plan: Plan) -> Result<(),
         insert(&exports, name, volume == 0, Arc::new(export));
     }
     let poller = Poller::start(&live)
-        .map_err(|e| ServeError::target(format!("the poller's thread: {e}")))
+        .map_err(|e| ServeError::target(format!("the poller's thread can't be created: {e}")))
         .inspect_err(clean_up)?;
     let answers = apply_fault::answers(&live, request.seed, stop);
     let control = control(request, answers).inspect_err(clean_up)?;
@@ -64,7 +64,7 @@ pub(crate) fn serve(setup: &Setup<'_>, opened: Opened, plan: Plan) -> Result<(),
     live.end(|volume| volume * WORKERS).map_err(ServeError::target)
 }
 
-/// Starts the machine over its stores, with a record if the request has one.
+/// Creates the running machine with its stores, and starts a record if the request asks for one.
 fn machine(
     setup: &Setup<'_>,
     opened: Opened,
@@ -108,7 +108,7 @@ fn machine(
     Ok(live)
 }
 
-/// Serves metrics, if the request has an address for them.
+/// Starts to serve metrics over HTTP, if the request has an address for them.
 fn serve_metrics(
     request: &ServeRequest,
     live: &Arc<Served>,
@@ -119,8 +119,7 @@ fn serve_metrics(
     request.metrics.map(serve).transpose()
 }
 
-/// Removes the files of a server that could not start, and its record, which would make the next server refuse to
-/// start.
+/// Removes the files of a server that could not start, and its record, which the next server would refuse to overwrite.
 fn clean_up(request: &ServeRequest, live: &Served) {
     live.abandon();
     if let Some(path) = &request.record {
@@ -128,18 +127,18 @@ fn clean_up(request: &ServeRequest, live: &Served) {
     }
 }
 
-/// Describes the times that clients measure.
+/// Describes in words the times that clients measure.
 fn time_in_words(request: &ServeRequest, transport: Option<Transport>) -> String {
     let mut words = "the model's times".to_owned();
     if let Some(k) = request.dilate {
-        let _ = write!(words, " × {k}: divide what clients measure by it");
+        let _ = write!(words, " × {k}: divide measured times by {k}");
     }
     if let Some(transport) = transport {
         let [floor, waking] =
             [transport.round_trip_ns, transport.waking_ns].map(|ns| human::time_ns(ns as f64));
         let _ = write!(
             words,
-            "; this machine's transport takes {floor} a round trip, and {waking} more where threads had to be woken, which is subtracted: latencies below it can't be reproduced"
+            "; this machine's transport takes {floor} per round trip, and {waking} more if threads must be woken; both are subtracted, but shorter latencies can't be reproduced"
         );
     }
     words

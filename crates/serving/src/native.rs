@@ -19,7 +19,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Maximum capacity that a connection's buffer keeps between reads, bytes.
+/// Largest read buffer that a connection keeps between reads, bytes.
 const KEEP_BYTES: usize = 256 << 10;
 
 struct Native {
@@ -48,7 +48,7 @@ pub(crate) fn serve(setup: &Setup<'_>, stores: Vec<Store>) -> Result<(), ServeEr
     stores.iter().try_for_each(|store| store.end().map_err(|e| ServeError::target(e.to_string())))
 }
 
-/// The export of a volume at native speed.
+/// Creates the export of a volume at native speed.
 fn export(store: &Arc<Store>, system: &System, volume: u32, read_only: bool) -> Arc<dyn Export> {
     let name = &system.volumes[volume as usize].name;
     let words = format!("{name} in {}, at native speed, by iodyno", system.name);
@@ -107,7 +107,7 @@ impl Session for Client {
     }
 }
 
-/// The control socket's answers at native speed.
+/// Returns the function that answers the control socket at native speed.
 fn answer(stores: &[Arc<Store>], stop: &Arc<AtomicBool>) -> Arc<ControlAnswer> {
     let (stores, stop) = (stores.to_vec(), Arc::clone(stop));
     Arc::new(move |line: &str| {
@@ -134,7 +134,7 @@ fn answer(stores: &[Arc<Store>], stop: &Arc<AtomicBool>) -> Arc<ControlAnswer> {
     })
 }
 
-/// Applies a request to the stored bytes.
+/// Applies a fault command to the stored bytes.
 fn apply(stores: &[Arc<Store>], ask: &Ask) -> Result<Value, String> {
     let numbered = Numbered::alone(stores.iter().map(|s| s.capacity_bytes()).collect());
     numbered.check(ask)?;

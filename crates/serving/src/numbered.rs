@@ -1,21 +1,21 @@
-//! The meaning of numbers in fault commands.
+//! Which devices and volumes the numbers in fault commands refer to.
 
 use crate::adapters::Named;
 use iodyno_emulate::{Fault, System};
 use iodyno_live::fault_command::Ask;
 
-/// The meaning of numbers in fault commands: devices, or volumes for commands that are not faults of a device. If
-/// every volume is one device, the numbers are the same.
+/// Which devices or volumes the numbers in fault commands refer to: devices, or volumes for `full` and `resize`. If
+/// every volume is one device, both have the same numbers.
 pub(crate) struct Numbered {
     devices_bytes: Vec<u64>,
     volumes_bytes: Vec<u64>,
     adapters: Named,
-    /// The word for a device: `device` or `volume`.
+    /// Word for a device in messages: `device` or `volume`.
     pub(crate) device: &'static str,
 }
 
 impl Numbered {
-    /// Numbering for a system whose volumes have these sizes.
+    /// Creates the numbering of a system whose volumes have these sizes.
     pub(crate) fn of(system: &System, volumes_bytes: Vec<u64>) -> Self {
         let adapters = Named::of(system);
         if !system.numbers_devices() {
@@ -25,7 +25,7 @@ impl Numbered {
         Self { devices_bytes, volumes_bytes, adapters, device: "device" }
     }
 
-    /// Numbering for volumes that are one device each.
+    /// Creates the numbering of volumes that are one device each.
     pub(crate) fn alone(sizes_bytes: Vec<u64>) -> Self {
         Self {
             devices_bytes: sizes_bytes.clone(),
@@ -35,7 +35,7 @@ impl Numbered {
         }
     }
 
-    /// Checks that a request names an existing device or volume, and a range within it.
+    /// Checks that a command names an existing device or volume, and a range within it.
     pub(crate) fn check(&self, ask: &Ask) -> Result<(), String> {
         use Fault::{Block, Latent, Page};
         if let Ask::Fault(Fault::Adapters(fault)) = ask {
@@ -65,7 +65,7 @@ impl Numbered {
             }
             None => {
                 let last = sizes_bytes.len() - 1;
-                Err(format!("there is no {what} {number}: they are 0 to {last}"))
+                Err(format!("there is no {what} {number}: the numbers are 0 to {last}"))
             }
             Some(capacity) if end_bytes > *capacity => {
                 Err(format!("beyond the end: {what} {number} has {capacity} bytes"))

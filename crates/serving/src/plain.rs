@@ -1,5 +1,4 @@
-//! `serve ram:4GiB`: plain memory over NBD, without a model: the upper limit of a client and its
-//! transport.
+//! `serve ram:4GiB`: plain memory over NBD, without a model. It shows the upper limit of a client and its transport.
 
 use crate::apply_fault::{STOPS, done};
 use crate::error::ServeError;
@@ -13,7 +12,7 @@ use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-/// Serves memory.
+/// Serves plain memory until the stop flag is set.
 pub(crate) fn serve(
     request: &ServeRequest,
     size_bytes: u64,
@@ -42,7 +41,7 @@ pub(crate) fn serve(
     Ok(())
 }
 
-/// The status as JSON. Before the server starts, all counts are 0.
+/// Returns the status as JSON. Before the server starts, all counts are 0.
 fn status(size_bytes: u64, server: Option<&Weak<Server>>) -> Value {
     let server = server.and_then(Weak::upgrade);
     let seen = server.map(|server| server.counters()).unwrap_or_default();
@@ -65,6 +64,6 @@ fn answer(line: &str, stop: &AtomicBool, status: impl Fn() -> Value) -> Value {
             done(STOPS)
         }
         "status" => status(),
-        _ => json!({ "error": "plain memory has no faults: serve a device for them" }),
+        _ => json!({ "error": "plain memory has no faults: serve an emulated device instead" }),
     }
 }

@@ -1,4 +1,4 @@
-//! The request to serve storage: what, how fast and at which addresses.
+//! The request to serve storage: which storage, how fast, and at which addresses.
 
 use iodyno_nbd::tls::ServerTls;
 use iodyno_nbd::{Endpoint, ServerConfig};
@@ -15,27 +15,27 @@ pub enum Speed {
     Native,
 }
 
-/// A request to serve storage.
+/// What to serve, how fast and at which addresses.
 #[derive(Clone)]
 #[allow(clippy::struct_excessive_bools)]
 pub struct ServeRequest {
     /// The storage: emulated, or plain memory.
     pub device: TargetName,
-    /// Addresses of NBD.
+    /// Addresses at which NBD listens.
     pub endpoints: Vec<Endpoint>,
-    /// Certificates of NBD; `None`: no TLS.
+    /// TLS settings of NBD; `None`: no TLS.
     pub tls: Option<ServerTls>,
     /// Whether NBD may listen without TLS on addresses that other machines can reach.
     pub insist_on_plain: bool,
-    /// Folder for a file per volume, by FUSE.
+    /// Folder in which FUSE provides a file for each volume.
     pub fuse: Option<PathBuf>,
-    /// Whether each volume is a block device, by ublk.
+    /// Whether each volume is also a block device, through ublk.
     pub ublk: bool,
     /// Timing of completions.
     pub speed: Speed,
     /// Files or folders that keep the data, one per volume; empty: memory.
     pub backing: Vec<PathBuf>,
-    /// Existing images, one per volume: paths or URIs of NBD exports.
+    /// Existing disk images, one per volume: paths or URIs of NBD exports.
     pub image: Vec<String>,
     /// Whether clients write into the image files.
     pub write_image: bool,
@@ -45,13 +45,13 @@ pub struct ServeRequest {
     pub memory: Option<u64>,
     /// Path of the control socket.
     pub control: Option<PathBuf>,
-    /// File of faults at given times.
+    /// Path of the scenario file, which lists faults and their times.
     pub scenario: Option<PathBuf>,
-    /// File for a record of all requests and faults.
+    /// Path of the record of all requests and faults.
     pub record: Option<PathBuf>,
-    /// Address of metrics over HTTP.
+    /// Address at which metrics are served over HTTP.
     pub metrics: Option<SocketAddr>,
-    /// Factor on the model's times.
+    /// Factor by which the model's times are multiplied.
     pub dilate: Option<f64>,
     /// Whether writes are refused.
     pub read_only: bool,
@@ -62,18 +62,18 @@ pub struct ServeRequest {
 }
 
 impl ServeRequest {
-    /// The configuration of the NBD server.
+    /// Builds the configuration of the NBD server.
     pub(crate) fn config(&self) -> ServerConfig {
         let (tls, insist_on_plain) = (self.tls.clone(), self.insist_on_plain);
         ServerConfig { tls, insist_on_plain, ..ServerConfig::default() }
     }
 }
 
-/// Output of a server for people.
+/// Functions that print a server's output for people.
 #[derive(Clone, Copy, Debug)]
 pub struct Console {
-    /// Prints a text with line ends.
+    /// Prints a text, which has its own line ends.
     pub say: fn(&str),
-    /// Prints a line: its kind, and words that may quote a file, a server or a device.
+    /// Prints a line, given its kind, such as `warning`, and words that may quote a file, a server or a device.
     pub remark: fn(&str, &str),
 }

@@ -23,13 +23,13 @@ use std::time::Duration;
 
 /// Maximum length of a line, bytes, as for the control socket.
 const LINE_BYTES_MAX: usize = 4096;
-/// Maximum number of faults.
+/// Maximum number of faults in a scenario.
 const FAULTS_MAX: usize = 100_000;
 
-/// The faults in order: line number, time (ns) and request.
+/// The faults of a scenario in order of time: line number, time in ns, and command.
 pub(crate) type Plan = Vec<(u32, u64, Ask)>;
 
-/// Reads a scenario.
+/// Reads and parses a scenario file.
 pub(crate) fn read(path: &Path) -> Result<Plan, ServeError> {
     let text = read_text(path, MAX_FILE_BYTES)
         .map_err(|e| ServeError::input(format!("--scenario {}: {e}", path.display())))?;
@@ -42,12 +42,12 @@ pub(crate) fn read(path: &Path) -> Result<Plan, ServeError> {
         let wrong = |why: String| wrong(path, number, &why);
         if line.len() > LINE_BYTES_MAX {
             return Err(wrong(format!(
-                "the line has {} bytes; a fault takes at most {LINE_BYTES_MAX}",
+                "the line has {} bytes, but at most {LINE_BYTES_MAX} are allowed",
                 line.len()
             )));
         }
         if plan.len() >= FAULTS_MAX {
-            return Err(wrong(format!("a scenario has at most {FAULTS_MAX} faults")));
+            return Err(wrong(format!("a scenario can have at most {FAULTS_MAX} faults")));
         }
         let (time, what) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let at_ns = parse_duration_ns(time).map_err(|e| wrong(e.to_string()))?;
@@ -58,7 +58,7 @@ pub(crate) fn read(path: &Path) -> Result<Plan, ServeError> {
     Ok(plan)
 }
 
-/// The failure for a line with an impossible request.
+/// Creates the error for a line of a scenario that is not possible.
 pub(crate) fn wrong(path: &Path, number: u32, why: &str) -> ServeError {
     ServeError::input(format!("{}:{number}: {why}", path.display()))
 }

@@ -20,15 +20,14 @@ use std::time::Duration;
 
 /// Line that a server prints once clients can connect.
 pub(crate) const READY: &str = "ready\n";
-/// The server checks its stop flag every 20 ms. Number of these checks between looks for warnings and flushes of the
-/// record.
+/// Number of checks of the stop flag (one every 20 ms) between two checks for warnings, which also flush the record.
 const CHECKS_PER_WARNING: u32 = 10;
 
 /// A server of emulated storage before it is started.
 pub(crate) struct Setup<'a> {
     pub(crate) request: &'a ServeRequest,
     pub(crate) console: Console,
-    /// Ends the server when it is set.
+    /// Flag that ends the server when it is set.
     pub(crate) stop: &'a Arc<AtomicBool>,
     pub(crate) system: System,
     /// Names of the exports, by volume.
@@ -79,7 +78,7 @@ impl<'a> Setup<'a> {
     }
 }
 
-/// The addresses of an NBD server, one per line.
+/// Lists the addresses of an NBD server, one per line.
 pub(crate) fn addresses(request: &ServeRequest, server: &Server) -> String {
     let mut text = String::new();
     for endpoint in server.endpoints() {
@@ -88,7 +87,7 @@ pub(crate) fn addresses(request: &ServeRequest, server: &Server) -> String {
     text
 }
 
-/// The names of the exports: the device's name, numbered if several are equal.
+/// Returns the names of the exports: the device's name, numbered if several are equal.
 fn names(system: &System) -> Vec<String> {
     let alike = |n: &String| system.volumes.iter().filter(|v| v.name == *n).count();
     let mut numbers = std::collections::BTreeMap::new();
@@ -104,7 +103,7 @@ fn names(system: &System) -> Vec<String> {
     system.volumes.iter().map(number).collect()
 }
 
-/// Adds an export; the first one has also the empty name.
+/// Adds an export; the first one is also available under the empty name.
 pub(crate) fn insert(exports: &Exports, name: &str, is_first: bool, export: Arc<dyn Export>) {
     if is_first {
         exports.insert("", Arc::clone(&export));
@@ -112,18 +111,18 @@ pub(crate) fn insert(exports: &Exports, name: &str, is_first: bool, export: Arc<
     exports.insert(name, export);
 }
 
-/// Starts an NBD server.
+/// Starts the NBD server at the request's addresses.
 pub(crate) fn start(request: &ServeRequest, exports: &Arc<Exports>) -> Result<Server, ServeError> {
     let (endpoints, config) = (&request.endpoints, request.config());
     Server::start(Arc::clone(exports), endpoints, config).map_err(|e| match e {
         ListenError::Open(address) => ServeError::target(format!(
-            "--nbd {address} is open to other machines, and there is no TLS: give certificates with --tls, listen on 127.0.0.1, or add --insist-on-plain"
+            "--nbd {address} is open to other machines, and there is no TLS: use --tls, listen on 127.0.0.1, or add --insist-on-plain"
         )),
         e => ServeError::target(e.to_string()),
     })
 }
 
-/// Opens the control socket, if the request has one.
+/// Opens the control socket, if the request asks for one.
 pub(crate) fn control(
     request: &ServeRequest,
     answer: Arc<Answer>,
@@ -133,7 +132,7 @@ pub(crate) fn control(
     control.map(Some).map_err(|e| ServeError::target(format!("--control {}: {e}", path.display())))
 }
 
-/// Refuses, for arrays, flags for the content or the size of a single device.
+/// Refuses flags for the content or size of a single device if a volume is an array.
 fn single_devices_only(request: &ServeRequest, system: &System) -> Result<(), ServeError> {
     let given = [
         ("--image", !request.image.is_empty()),
@@ -143,7 +142,7 @@ fn single_devices_only(request: &ServeRequest, system: &System) -> Result<(), Se
     match given.iter().find(|g| g.1) {
         Some((flag, _)) if (0..system.volumes.len()).any(|v| !system.is_device(v as u32)) => {
             Err(ServeError::input(format!(
-                "{flag} is for volumes of a single device, and {} has an array, or adapters: leave it out",
+                "{flag} requires volumes of a single device, but {} has an array or adapters: leave it out",
                 request.device
             )))
         }
@@ -151,7 +150,7 @@ fn single_devices_only(request: &ServeRequest, system: &System) -> Result<(), Se
     }
 }
 
-/// The URI for clients of an endpoint.
+/// Builds the URI under which clients reach an endpoint.
 fn uri(endpoint: &Endpoint, plain: bool) -> String {
     let address = match endpoint {
         Endpoint::Unix(path) => Address::Unix(path.clone()),
@@ -161,7 +160,7 @@ fn uri(endpoint: &Endpoint, plain: bool) -> String {
     Uri { address, tls: !plain, export: String::new(), tls_certificates, tls_hostname }.to_string()
 }
 
-/// Waits for the stop flag. Prints the warnings of `troubles`, which is called every 200 ms.
+/// Waits until the stop flag is set. Calls `troubles` every 200 ms, and prints each warning once.
 pub(crate) fn wait(stop: &AtomicBool, console: Console, troubles: impl Fn() -> Vec<String>) {
     let mut said: Vec<String> = Vec::new();
     let mut checks = 0_u32;

@@ -1,4 +1,4 @@
-//! The system that is served.
+//! Resolves the system that is served.
 
 use crate::error::ServeError;
 use iodyno_emulate::System;
@@ -7,23 +7,23 @@ use iodyno_live::frontend::nbd::WORKERS;
 use iodyno_run::Files;
 use iodyno_targets::TargetName;
 
-/// Default block size of the preconditioning, bytes.
+/// Block size with which devices are preconditioned if their name states none, bytes.
 const BLOCK_BYTES: u32 = 4096;
 
 /// Access pattern of clients, which decides the state of devices whose name does not specify one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Sequential: a log.
+    /// Sequential, as by a message log.
     Sequential,
-    /// Unknown.
+    /// The pattern is not known.
     Any,
 }
 
-/// The system that a name stands for. The emulated host's own generator has no cost and no core here: clients are
-/// real programs, which take their own time.
+/// Returns the system that a name stands for. Its host's own load generator costs no time and no core, because clients
+/// are real programs, which take their own time.
 ///
 /// # Errors
-/// The name is unknown, or does not stand for emulated storage.
+/// The name is not known, or does not stand for emulated storage.
 pub fn system(name: &TargetName, access: Access) -> Result<System, ServeError> {
     let emulated = iodyno_run::emulated(std::slice::from_ref(name), &mut Files::default())?;
     let emulated =
@@ -48,10 +48,10 @@ pub fn system(name: &TargetName, access: Access) -> Result<System, ServeError> {
     Ok(system)
 }
 
-/// Enlarges volumes that are single devices to these sizes.
+/// Enlarges the devices of single-device volumes to the volumes' sizes.
 ///
 /// # Errors
-/// The device that can't be enlarged.
+/// A device can't be enlarged.
 pub fn enlarge(system: &mut System, sizes_bytes: &[u64]) -> Result<(), String> {
     let System { volumes, parts, .. } = system;
     for (volume, &size) in volumes.iter().zip(sizes_bytes) {

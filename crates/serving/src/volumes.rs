@@ -20,17 +20,17 @@ use std::fmt::Write as _;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// Minimum memory for the bytes of a volume: the map of written units alone takes some of it.
+/// Minimum memory for the data of a volume, bytes; the map of written units alone takes some of it.
 const MEMORY_BYTES_MIN: u64 = 1 << 20;
 
-/// The initial volumes of a server.
+/// The volumes of a server before their stores are opened.
 pub(crate) struct Volumes {
     /// Size of each volume, bytes.
     pub(crate) sizes_bytes: Vec<u64>,
-    /// Base image of each volume; empty without images.
+    /// Disk image under each volume; empty if there are no images.
     images: Vec<Image>,
     console: Console,
-    /// Description of the images, one line each.
+    /// Descriptions of the images and array folders, one line each.
     pub(crate) words: String,
 }
 
@@ -54,14 +54,14 @@ impl Volumes {
                 images.push(image);
                 let _ = writeln!(
                     words,
-                    "image   {}, read only: what clients write is in memory",
+                    "image   {}, read only: clients' writes stay in memory",
                     clean(text)
                 );
                 request.size.unwrap_or(size_bytes).max(size_bytes)
             };
             if let Some(size) = request.size.filter(|&size| size < size_bytes) {
                 return Err(ServeError::input(format!(
-                    "--size {} would cut off a part of {text}, which has {}: leave it out",
+                    "--size {} would cut off a part of {text}, which has {}: leave --size out",
                     human::exact_size(size),
                     human::exact_size(size_bytes)
                 )));
@@ -121,7 +121,7 @@ impl Volumes {
         Ok(Opened { stores: stores.into_iter().map(|of| of.1).collect(), folders })
     }
 
-    /// Creates stores in memory, each of at most `share` bytes.
+    /// Creates stores in memory, each limited to `share` bytes.
     fn in_memory(&mut self, system: &System, share: u64) -> Vec<Store> {
         let mut images = self.images.drain(..);
         let mut stores = Vec::new();
@@ -147,21 +147,22 @@ impl Volumes {
         stores.into_iter().map(|of| of.1).chain(caches).collect()
     }
 
-    /// The numbering of volumes and devices in fault commands.
+    /// Returns the numbering of volumes and devices in fault commands.
     pub(crate) fn numbered(&self, system: &System) -> Numbered {
         Numbered::of(system, self.sizes_bytes.clone())
     }
 }
 
-/// The open storage of a server.
+/// The open stores and array folders of a server.
 pub(crate) struct Opened {
-    /// The stores of each device and of the adapters' caches.
+    /// Stores of the devices, followed by those of the adapters' caches.
     pub(crate) stores: Vec<Store>,
-    /// The folders of arrays.
+    /// Folders of arrays, each with its part.
     pub(crate) folders: Vec<(PartId, ArrayFolder)>,
 }
 
-/// A file or a folder for each volume. Behind adapters, a single given folder holds one for each.
+/// Returns the path of a file or folder for each volume. For volumes behind adapters, a single folder may be given,
+/// which then has a subfolder for each volume.
 fn backing(request: &ServeRequest, system: &System) -> Result<Vec<PathBuf>, ServeError> {
     let volumes = system.volumes.len();
     if let [folder] = request.backing.as_slice()
@@ -175,7 +176,7 @@ fn backing(request: &ServeRequest, system: &System) -> Result<Vec<PathBuf>, Serv
     Ok(request.backing.clone())
 }
 
-/// The findings in an array's folder, in words.
+/// Describes what opening found in an array's folder, in words.
 fn array_in_words(folder: &ArrayFolder, part: &Part) -> String {
     let mut words = String::new();
     let path = clean(&folder.path().to_string_lossy()).into_owned();
@@ -183,7 +184,7 @@ fn array_in_words(folder: &ArrayFolder, part: &Part) -> String {
         let units = counted(folder.resynced_units(), "unit");
         let _ = writeln!(
             words,
-            "array   {path}: its server was killed; {units} of 4 KiB made to agree"
+            "array   {path}: its server was killed; {units} of 4 KiB resynchronised"
         );
     }
     if folder.cached_units() > 0 {
@@ -197,15 +198,13 @@ fn array_in_words(folder: &ArrayFolder, part: &Part) -> String {
     if !missing.is_empty() {
         let all = if let Part::Array(array) = part { array.members.len() } else { 1 };
         let missing = missing.join(" and ");
-        let _ = writeln!(
-            words,
-            "array   {path}: of {all} members, {missing} is missing until it is replaced"
-        );
+        let _ =
+            writeln!(words, "array   {path}: of {all} members, missing until replaced: {missing}");
     }
     words
 }
 
-/// The numbers of the volumes.
+/// Numbers of all volumes.
 fn numbers(system: &System) -> Range<u32> {
     0..system.volumes.len() as u32
 }
@@ -216,13 +215,13 @@ fn one_for_each(system: &System, flag: &str, given: usize) -> Result<(), ServeEr
         return Ok(());
     }
     Err(ServeError::input(format!(
-        "{} and {} in {flag}: name one for each volume",
+        "{}, but {} in {flag}: name one for each volume",
         counted(volumes as u64, "volume"),
         counted(given as u64, "file")
     )))
 }
 
-/// Opens an image for reading.
+/// Opens a disk image for reading.
 fn image(text: &str, console: Console) -> Result<Image, ServeError> {
     if text.contains("://") {
         let uri: Uri =
@@ -249,14 +248,14 @@ fn image(text: &str, console: Console) -> Result<Image, ServeError> {
 fn writable_bytes(text: &str) -> Result<u64, ServeError> {
     if text.contains("://") {
         return Err(ServeError::input(format!(
-            "--write-image is for files, and {text} is an export: what clients write to it stays in memory without that flag"
+            "--write-image requires a file, but {text} is an export: leave the flag out, and clients' writes stay in memory"
         )));
     }
     let metadata = std::fs::metadata(text);
     let metadata = metadata.map_err(|e| ServeError::target(format!("--image {text}: {e}")))?;
     match in_use(text)?.as_slice() {
         [] if metadata.len() == 0 => Err(ServeError::target(format!(
-            "--image {text}: an empty file: --backing makes a new one"
+            "--image {text}: an empty file: use --backing for a new one"
         ))),
         [] => Ok(metadata.len()),
         reasons => Err(ServeError::target(format!("--image {text}: {}", reasons.join(" ")))),
@@ -269,17 +268,17 @@ fn check_raw(text: &str, content: Option<&Content>) -> Result<(), ServeError> {
     let container = content.and_then(Content::container);
     let Some(Signature { kind, name, .. }) = container else { return Ok(()) };
     let remedy = if *kind == SignatureKind::DiskImage {
-        "serve it by `qemu-nbd` and name that export here, or make it raw: `qemu-img convert -O raw`"
+        "serve it with `qemu-nbd` and name that export here, or convert it with `qemu-img convert -O raw`"
     } else {
         "unpack it first"
     };
     Err(ServeError::input(format!(
-        "--image {text}: it holds {} ({name}), and an image must be raw: {remedy}",
+        "--image {text}: it holds {} ({name}), but an image must be raw: {remedy}",
         kind.noun()
     )))
 }
 
-/// Reasons why another program may use a file at the same time. (That it holds data is its purpose.) Refuses a file
+/// Returns the reasons why another program may be using a file. (That the file holds data is expected.) Refuses a file
 /// that is not a raw image.
 fn in_use(path: &str) -> Result<Vec<String>, ServeError> {
     use RefusalCode::{ForeignFile, HoldsData, PartitionTable, Signature, UnknownContent};
@@ -302,13 +301,13 @@ fn options(system: &System, volume: u32) -> store::Options {
     }
 }
 
-/// Refuses memory that is too small for writes, and warns if it exceeds the machine's available memory.
+/// Refuses a memory limit that is too small for writes, and warns if it exceeds the machine's free memory.
 fn check_memory(memory_bytes: u64, volumes: u64, console: Console) -> Result<(), ServeError> {
     let least = volumes * MEMORY_BYTES_MIN;
     if memory_bytes < least {
         let for_each = if volumes == 1 { "" } else { ", 1 MiB for each volume" };
         return Err(ServeError::input(format!(
-            "--memory {} is too little for what clients write, and later writes would fail for lack of space: give {} or more{for_each}, or keep the bytes in a file (--backing)",
+            "--memory {} is too little: clients' writes would fail for lack of space; use {} or more{for_each}, or keep the data in a file (--backing)",
             human::size(memory_bytes),
             human::size(least)
         )));

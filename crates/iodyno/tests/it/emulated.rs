@@ -261,7 +261,7 @@ fn arrays_are_volumes_of_several_devices() {
         ("run oltp1 --on model:raid1(raid0(exflash-400g*60)*2)", "slots for 32"),
         (
             "serve raid1(ssd-sas12-mlc-800g*2) --size 1GiB --nbd unix:nbd.sock",
-            "--size is for volumes of a single device",
+            "--size requires volumes of a single device",
         ),
     ] {
         place.iodyno(words).exits(2).says(&[message]);

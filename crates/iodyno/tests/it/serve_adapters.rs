@@ -129,7 +129,7 @@ fn a_server_ends_while_devices_are_lost() {
     server.fault("lose device 1");
     let (code, said) = server.end();
     assert!(
-        code == Some(4) && said.contains("dirty bytes that the devices do not accept"),
+        code == Some(4) && said.contains("dirty bytes of the adapters' cache"),
         "{code:?} {said}"
     );
     // The device is there again.
@@ -179,5 +179,5 @@ fn several_volumes_share_adapters_and_a_folder() {
     expected.check(&mut server.client(), false);
     server.stop();
     let refused = place.iodyno(&format!("serve {args} --size 1GiB --nbd unix:nbd.sock"));
-    refused.exits(2).says(&["--size is for volumes of a single device"]);
+    refused.exits(2).says(&["--size requires volumes of a single device"]);
 }

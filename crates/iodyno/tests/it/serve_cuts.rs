@@ -92,7 +92,7 @@ fn power_that_is_off_takes_what_the_server_says() {
     assert_eq!(error(client.read(0, &mut [0; 4096])), gone);
     assert_eq!(error(client.write(0, &[0; 4096], CmdFlags::NONE)), gone);
     assert_eq!(error(client.command(Kind::Flush, CmdFlags::NONE, 0, 0)), gone);
-    server.try_fault("power-cut").fails(2, &["the power is off: say power-on first"]);
+    server.try_fault("power-cut").fails(2, &["the power is off: use power-on first"]);
     let output = place.iodyno("status --control ctl.sock").succeeds().stdout.clone();
     assert!(output.contains("!             the power is off: everything fails"), "{output}");
     server.fault("clear 0");
@@ -136,7 +136,7 @@ fn no_loss_is_followed_by_a_flush_that_succeeds() {
         client.write(0, &[7; 4096], CmdFlags::NONE).unwrap();
         other.write(0, &[7; 4096], CmdFlags::FUA).unwrap();
         let said: String = fault.iter().map(|words| server.fault(words)).collect();
-        assert_eq!(said.contains("connections and open files ended"), is_power, "{said}");
+        assert_eq!(said.contains("connections and open files were closed"), is_power, "{said}");
         assert_eq!(
             said.contains("the next flush on each connection fails"),
             fault[0] == "lose",

@@ -47,7 +47,7 @@ fn landed_reply(server: &Served<'_>, fault: &str) -> String {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         let reply = server.fault(fault);
-        if !reply.contains("is in the write buffer") {
+        if !reply.contains("is still in the write buffer") {
             return reply;
         }
         assert!(Instant::now() < deadline, "{reply}");
@@ -109,7 +109,7 @@ fn a_fault_below_buffered_data_has_no_effect() {
         let reply = server.fault(&format!("{fault} 0"));
         // (This machine may have taken longer than the landing.)
         let was_buffered = says(&reply) == NoEffect;
-        assert!(!was_buffered || reply.contains("is in the write buffer"), "{reply}");
+        assert!(!was_buffered || reply.contains("is still in the write buffer"), "{reply}");
         if was_buffered {
             let mut found = [0; 4096];
             client.read(0, &mut found).unwrap();
@@ -138,7 +138,7 @@ fn faults_that_are_in_effect_already_are_named() {
     for (words, why) in [
         ("power-on", "the power is on already"),
         ("resize 1MiB", "that is its size already"),
-        ("full", "all of the volume holds data already"),
+        ("full", "the whole volume holds data already"),
     ] {
         let reply = server.fault(words);
         assert!(says(&reply) == NoEffect && reply.contains(why), "{words}: {reply}");

@@ -198,7 +198,7 @@ fn figures_agree_with_the_clients_operations() {
 fn dilated_time_is_longer_by_its_factor() {
     let place = Place::new();
     let server = Served::start(&place, "exflash-400g --no-floor --dilate 20");
-    assert!(server.announced("time").contains("× 20: divide what clients measure by it"));
+    assert!(server.announced("time").contains("× 20: divide measured times by 20"));
     let mut client = server.client();
     let mut shortest = Duration::MAX;
     for n in 0..50 {

@@ -1,26 +1,27 @@
-//! The effect of fault commands, in words.
+//! Describes the effect of fault commands in words.
 
 use super::{Ask, KINDS};
 use iodyno_emulate::Fault;
 use iodyno_units::{OpKind, human};
 
-/// Consequence of a power failure for clients.
-const HOST_IS_CUT: &str = "connections and open files ended with it";
+/// Consequence of a power failure for clients, as a clause after the fault's description.
+const HOST_IS_CUT: &str = "all connections and open files were closed";
 
-/// Effect of a fault on readers.
+/// How a fault affects reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// The effect that the reply states.
+    /// The effect that the command's description states.
     Usual,
-    /// The named part rebuilds the data: no read fails.
+    /// The data is rebuilt from redundancy, as the clause says, and no read fails.
     Rebuilt(&'static str),
-    /// The first read of the range fails; then the named part rebuilds the data.
+    /// The first read of the range fails; then the data is rebuilt, as the clause says.
     FirstFails(&'static str),
-    /// No effect, with the reason.
+    /// The fault has no effect; the text is the reason.
     None(String),
 }
 
-/// The state after a command, in words. `device`: the word for a device.
+/// Describes the state after a command in words. `device` is the word for a device, such as `volume`; `was_off`: the
+/// power was off before.
 pub fn in_effect(ask: &Ask, was_off: bool, device: &str, effect: &Effect) -> String {
     let named = || match *ask {
         Ask::Fault(fault) => {
@@ -38,16 +39,16 @@ pub fn in_effect(ask: &Ask, was_off: bool, device: &str, effect: &Effect) -> Str
             let usual = named() + usual.trim_end_matches(UNTIL_WRITTEN);
             match effect {
                 Effect::Rebuilt(_) => format!("{usual}; {by}, and no read fails"),
-                _ => format!("{usual}; the first read that meets it fails, then {by}"),
+                _ => format!("{usual}; the first read of it fails, then {by}"),
             }
         }
     }
 }
 
-/// How a damaged range is repaired.
-const UNTIL_WRITTEN: &str = " until written again, or clear";
+/// Suffix for damage that lasts until the range is repaired.
+const UNTIL_WRITTEN: &str = " until rewritten or cleared";
 
-/// The state after a command with its usual effect, without the name of its subject.
+/// Describes the state after a command that has its usual effect, without the name of its subject.
 fn usual_effect(ask: &Ask, was_off: bool, device: &str) -> String {
     let of = |kind: Option<OpKind>| {
         let word = KINDS.iter().find(|k| Some(k.0) == kind).map(|k| k.1);
@@ -57,7 +58,7 @@ fn usual_effect(ask: &Ask, was_off: bool, device: &str) -> String {
     match *ask {
         Ask::Fault(fault) => {
             match fault {
-                Fault::PowerCut => format!("the power failed, and is back: {HOST_IS_CUT}"),
+                Fault::PowerCut => format!("the power failed and is back; {HOST_IS_CUT}"),
                 Fault::PowerOff => {
                     format!("the power is off until power-on: everything fails; {HOST_IS_CUT}")
                 }
@@ -66,9 +67,9 @@ fn usual_effect(ask: &Ask, was_off: bool, device: &str) -> String {
                 // (An array does not take the device back.)
                 Fault::Lose { .. } if device == "device" => "gone until replace".to_owned(),
                 Fault::Lose { .. } => "gone until clear: everything fails".to_owned(),
-                Fault::Replace { .. } => "another device, which holds nothing".to_owned(),
+                Fault::Replace { .. } => "replaced by an empty device".to_owned(),
                 Fault::Hang { .. } => "nothing completes until clear".to_owned(),
-                Fault::Slow { factor, .. } if factor <= 1.0 => "as fast as usual".to_owned(),
+                Fault::Slow { factor, .. } if factor <= 1.0 => "at normal speed".to_owned(),
                 Fault::Slow { factor, .. } => {
                     format!("everything takes {factor} times as long, until clear")
                 }
@@ -92,12 +93,12 @@ fn usual_effect(ask: &Ask, was_off: bool, device: &str) -> String {
                     format!("the erase block at {} can't be read", size(offset_bytes))
                 }
                 Fault::Adapters(_) => String::new(),
-                Fault::Clear { .. } if was_off => "no fault but the power, which is off".to_owned(),
+                Fault::Clear { .. } if was_off => "the power is off; no other fault".to_owned(),
                 Fault::Clear { .. } => "no fault".to_owned(),
             }
         }
-        Ask::Full { .. } => "full until clear: writes where there is no data fail".to_owned(),
-        Ask::Resize { size_bytes, .. } => format!("its size is {} from now on", size(size_bytes)),
+        Ask::Full { .. } => "full until clear: writes to unallocated space fail".to_owned(),
+        Ask::Resize { size_bytes, .. } => format!("resized to {}", size(size_bytes)),
         Ask::Corrupt { offset_bytes, len_bytes, .. } => {
             let (at, len) = (size(offset_bytes), size(len_bytes));
             format!("{len} at {at} are corrupt{UNTIL_WRITTEN}")
@@ -111,17 +112,17 @@ mod tests {
     use super::*;
     use crate::fault_command::parse;
 
-    /// Every command has a description of its effect, with its volume and its figures.
+    /// Every command has a description of its effect, with its volume and its values.
     #[test]
     fn a_command_says_what_is_in_effect() {
         for (command, says) in [
             ("slow x10 1", "volume 1: everything takes 10 times as long, until clear"),
-            ("slow x1", "volume 0: as fast as usual"),
+            ("slow x1", "volume 0: at normal speed"),
             ("delay 5ms", "volume 0: operations end 5.00 ms later, until clear"),
             ("delay 0ms flushes", "volume 0: flushes are not delayed"),
             ("error 0.5% reads 2", "volume 2: 0.5 % of reads fail, until clear"),
             ("error 0%", "volume 0: operations do not fail"),
-            ("resize 1GiB", "volume 0: its size is 1 GiB from now on"),
+            ("resize 1GiB", "volume 0: resized to 1 GiB"),
             ("clear", "no fault is in effect"),
         ] {
             let words: Vec<&str> = command.split(' ').collect();

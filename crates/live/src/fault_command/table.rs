@@ -5,49 +5,49 @@ use super::{Arguments, Ask};
 use iodyno_emulate::{AdapterFault, Fault};
 use std::fmt::Write as _;
 
-/// A fault command: its syntax, its help, and the request that it makes.
+/// A fault command: its syntax, its help, and the fault or request that it stands for.
 #[derive(Debug)]
 pub struct Command {
     /// First word.
     pub(super) verb: &'static str,
-    /// The value after the verb; `None` if it takes none.
+    /// The value after the verb; `None` if the command takes none.
     pub(super) operand: Option<Operand>,
-    /// The effect of the example, as a verb phrase.
+    /// Help text: the effect of [`Self::example`], as a verb phrase.
     help: &'static str,
-    /// The remaining words, and the request.
+    /// The words after verb and operand, and the fault or request that they make.
     pub(super) form: Form,
 }
 
-/// A value after the first word.
+/// The value that a command takes after its verb.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Operand {
     /// Example, such as `x10`.
     pub(super) example: &'static str,
-    /// Noun for the value, such as `a factor`.
+    /// Noun for the value in error messages, such as `a factor`.
     pub(super) what: &'static str,
 }
 
 type MakeAsk = fn(&Arguments<'_>) -> Result<Ask, String>;
 
-/// The subject of a command, which decides its last words, and the request that it makes.
+/// What a command applies to, which decides its last words; and the fault or request that it makes.
 #[derive(Debug)]
 pub(super) enum Form {
-    /// All volumes: no further words.
+    /// The power of all volumes; no further words.
     Power(Fault),
-    /// `[[device] N]`
+    /// A device: `[[device] N]`.
     Device { ask: MakeAsk },
-    /// `[KIND] [[device] N]`
+    /// A kind of operation on a device: `[KIND] [[device] N]`.
     DeviceAndKind { ask: MakeAsk },
-    /// `[[volume] N]`
+    /// A volume: `[[volume] N]`.
     Volume { ask: MakeAsk },
-    /// `adapter N` or `aa N`
+    /// An adapter or a link between adapters: `adapter N` or `aa N`.
     Adapters { of: &'static str, fault: fn(u32) -> AdapterFault },
-    /// `adapter N volume M [from adapter K]`, or `cleared volume M`
+    /// The access state of a volume: `adapter N volume M [from adapter K]`, or `cleared volume M`.
     Access,
 }
 
 impl Command {
-    /// The word before a number of adapters or links.
+    /// The word before the number of an adapter or a link; `None` if the command applies to neither.
     pub(super) const fn names_adapters(&self) -> Option<&'static str> {
         match self.form {
             Form::Adapters { of, .. } => Some(of),
@@ -64,7 +64,7 @@ impl Command {
         matches!(self.form, Form::Adapters { .. } | Form::Access)
     }
 
-    /// An example of the whole command.
+    /// A complete example of the command, such as `slow x10`.
     pub fn example(&self) -> String {
         let mut text = self.verb.to_owned();
         if let Some(operand) = self.operand {
@@ -90,7 +90,10 @@ const fn with(verb: &'static str, operand: Operand, help: &'static str, form: Fo
     Command { verb, operand: Some(operand), help, form }
 }
 
-#[allow(clippy::unnecessary_wraps, reason = "the type of commands whose operand may be wrong")]
+#[allow(
+    clippy::unnecessary_wraps,
+    reason = "same signature as for commands whose operand may be wrong"
+)]
 const fn fault(fault: Fault) -> Result<Ask, String> {
     Ok(Ask::Fault(fault))
 }
@@ -239,10 +242,10 @@ pub const COMMANDS: &[Command] = &[
     plain("access", "move a volume to an adapter; `cleared`: to the primary", Form::Access),
 ];
 
-/// A range on a device.
+/// Operand of commands that damage a range of a device.
 const RANGE: Operand = Operand { example: "1GiB..+64KiB", what: "a range" };
 
-/// All examples, as the remedy of an error.
+/// Lists an example of every command, for error messages.
 pub(super) fn examples() -> String {
     let list = |of_adapters: bool| {
         let commands = COMMANDS.iter().filter(|command| command.is_of_adapters() == of_adapters);
@@ -255,7 +258,7 @@ pub(super) fn examples() -> String {
     )
 }
 
-/// The first words of faults of adapters and links.
+/// Lists the verbs of commands for adapters and links.
 pub(super) fn verbs_of_adapters() -> String {
     let faults = COMMANDS.iter().filter(|command| command.names_adapters().is_some());
     let mut verbs: Vec<String> = Vec::new();
@@ -275,7 +278,7 @@ fn listed(words: &[String], conjunction: &str) -> String {
     }
 }
 
-/// All commands with their effects, one per line.
+/// Help text: an example of each command with its effect, one per line.
 pub fn help() -> String {
     let mut text = String::new();
     for command in COMMANDS {
@@ -289,7 +292,7 @@ mod tests {
     use super::*;
     use crate::fault_command::{in_words, parse};
 
-    /// Each example is a command of its own row, and the record's form of it begins with the same word.
+    /// Each example parses as the command of its row, and the form that records use begins with the same verb.
     #[test]
     fn each_example_is_parsed_by_its_row() {
         let mut seen = Vec::new();

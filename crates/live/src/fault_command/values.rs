@@ -2,12 +2,12 @@
 
 use iodyno_units::parse::{parse_duration_ns, parse_size};
 
-/// Longest delay, ns.
+/// Longest delay that can be injected, ns.
 const DELAY_NS_MAX: u64 = 3_600_000_000_000;
-/// Sector size, bytes: sizes are multiples of it.
+/// Sector size, bytes; a volume's size must be a multiple of it.
 const SECTOR_BYTES: u64 = 512;
 
-/// Parses `5ms`.
+/// Parses a delay, such as `5ms`; returns ns.
 pub(super) fn delay_ns(text: &str) -> Result<u64, String> {
     match parse_duration_ns(text) {
         Ok(ns) if ns > DELAY_NS_MAX => {
@@ -18,7 +18,7 @@ pub(super) fn delay_ns(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Parses `x10`, `×10` or `10`.
+/// Parses a factor: `x10`, `×10` or `10`.
 pub(super) fn factor(text: &str) -> Result<f64, String> {
     let number = text.trim_start_matches(['x', '×']);
     match number.parse::<f64>() {
@@ -27,7 +27,8 @@ pub(super) fn factor(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Parses `1%`; returns the number before the sign, so that it is printed and parsed without change.
+/// Parses a percentage, such as `1%`. Returns the number before the sign, so that it is printed and parsed without
+/// change.
 pub(super) fn percent(text: &str) -> Result<f64, String> {
     match text.strip_suffix('%').map(str::parse) {
         Some(Ok(percent)) if (0.0..=100.0).contains(&percent) => Ok(percent),
@@ -41,10 +42,10 @@ pub(super) fn percent(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Parses a size for a volume.
+/// Parses the size of a volume, in bytes or with a unit.
 ///
 /// # Errors
-/// The size is not valid, or not a multiple of a sector.
+/// The size is not valid, is 0, or is not a multiple of 512 bytes.
 pub fn volume_size(text: &str) -> Result<u64, String> {
     let bytes = parse_size(text).map_err(|e| format!("`{text}`: {e}"))?;
     if bytes == 0 || !bytes.is_multiple_of(SECTOR_BYTES) {
@@ -55,7 +56,8 @@ pub fn volume_size(text: &str) -> Result<u64, String> {
     Ok(bytes)
 }
 
-/// Parses `1GiB..+64KiB`, `1GiB..2GiB`, or `1GiB` for the 4 KiB at that offset.
+/// Parses a range: `1GiB..+64KiB`, `1GiB..2GiB`, or `1GiB` for the 4 KiB at that offset. Returns offset and length,
+/// bytes.
 pub(super) fn range(text: &str) -> Result<(u64, u64), String> {
     let size = |t: &str| parse_size(t).map_err(|e| format!("`{text}`: {e}"));
     let (from_bytes, len_bytes) = match text.split_once("..") {

@@ -1,10 +1,10 @@
 //! The FUSE frontend: a folder with a file for each volume, of the volume's size, and `status.json` with the
 //! machine's state. `losetup --direct-io=on` turns such a file into a block device, on any kernel.
 //!
-//! A file here behaves like a device: its size can't change (opening it with truncation has no effect), fsync is a
+//! Such a file behaves like a device: its size can't change (opening it with truncation has no effect), fsync is a
 //! flush, punching a hole is a trim, and the page cache is bypassed. The thread that advances the machine answers the
-//! requests, so any number can be in flight. A power cut ends open files: their operations fail with EIO, and
-//! reopening gives the device again.
+//! requests, so any number can be in flight. A power cut ends open files: their operations fail with EIO, and reopening
+//! gives the device again.
 //!
 //! The client's thread determines the worker of the emulated host: each thread of a client is its own worker, as long
 //! as there are enough.
@@ -32,35 +32,35 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-/// Caching time for the kernel: sizes and names never change.
+/// Time for which the kernel may cache names and volumes' attributes, which never change.
 const FOREVER: Duration = Duration::from_secs(86_400);
 const STATUS_NAME: &str = "status.json";
-/// Inodes: the folder, the status, then volumes.
+/// Inode of the status file. The folder has inode 1, and volumes have inodes from [`FIRST`] on.
 const STATUS: u64 = 2;
 const FIRST: u64 = 3;
-/// Largest request that the kernel may send, bytes, and most requests at a time.
+/// Largest request that the kernel may send, bytes; [`REQUESTS_MAX`] is the number of requests at a time.
 const REQUEST_BYTES_MAX: u32 = 1 << 20;
 const REQUESTS_MAX: u16 = 1024;
-/// Largest single zeroing or trimming operation, bytes.
+/// Length at which zeroing and trimming requests are split into several operations, bytes.
 const PIECE_BYTES: u64 = 1 << 30;
 /// Extents read at a time when searching for the next data or hole.
 const EXTENTS_MAX: usize = 64;
 
-/// A reply awaited by the kernel.
+/// A pending reply to the kernel.
 #[derive(Debug)]
 pub enum Reply {
-    /// Data of a read.
+    /// Reply to a read, with its data.
     Read(ReplyData, Vec<u8>),
-    /// Number of bytes written.
+    /// Reply to a write, with the number of bytes written.
     Written(ReplyWrite, u32),
-    /// Completion without data.
+    /// Reply without data.
     Done(ReplyEmpty),
-    /// Completion of one of several pieces of a request.
+    /// Completion of one of the operations into which a request was split.
     Piece(Arc<Pieces>),
 }
 
-/// A request that was split into several operations. It is answered when the last of them is done and the last
-/// reference to this is dropped.
+/// A request that was split into several operations. Dropping the last reference, after the last operation has
+/// completed, answers the request.
 #[derive(Debug)]
 pub struct Pieces {
     reply: Mutex<Option<ReplyEmpty>>,
@@ -119,7 +119,7 @@ impl Drop for Mounted {
     fn drop(&mut self) {
         let Some(session) = self.session.take() else { return };
         if session.umount_and_join().is_err() {
-            // If one of its files is open, the mount point goes now, and the rest when the file is closed.
+            // If one of its files is open, this detaches the mount point now; the rest follows when the file is closed.
             let folder = self.folder.as_os_str();
             let lazily = |program: &str, flags: &[&str]| {
                 let done = Command::new(program).args(flags).arg(folder).output();
@@ -133,8 +133,8 @@ impl Drop for Mounted {
 /// Mounts a folder with a file for each volume, named by `names`.
 ///
 /// # Errors
-/// Mounting fails: the folder does not exist, a server has mounted there, the kernel lacks FUSE, or `fusermount3` is
-/// missing for a user other than root.
+/// Mounting fails: the folder does not exist, a server has mounted something on it, the kernel lacks FUSE, or
+/// `fusermount3` is missing for a user other than root.
 pub fn mount(
     live: &Arc<Served>,
     names: &[String],
@@ -209,7 +209,8 @@ impl Files {
         })
     }
 
-    /// Attributes of volumes never change; those of the status must be read each time.
+    /// Time for which the kernel may cache attributes: those of volumes never change, those of the status file must be
+    /// read each time.
     fn lifetime(&self, ino: INodeNo) -> Duration {
         if self.volume(ino).is_some() { FOREVER } else { Duration::ZERO }
     }

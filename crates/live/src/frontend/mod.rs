@@ -42,7 +42,7 @@ impl Sink for Waiter {
         }
     }
 
-    /// Sends the answers of each connection together.
+    /// Completes several operations; answers to the same NBD connection are sent together.
     fn all_done(completed: Vec<(Self, Result<(), IoError>)>) {
         let mut batch = iodyno_nbd::Batch::new();
         for (waiter, result) in completed {

@@ -16,21 +16,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// Workers of the machine shared by connections.
+/// Number of the emulated host's workers per volume; connections share them.
 pub const WORKERS: u32 = 16;
-/// Longest range of a block status, bytes, and most extents in it.
+/// Longest range that one block status reply covers, bytes.
 const STATUS_BYTES_MAX: u32 = 1 << 30;
 const EXTENTS_MAX: usize = 4096;
 
-/// A reply awaited by a client.
+/// A pending reply to an NBD client.
 pub enum Reply {
-    /// Data of a read.
+    /// Reply to a read, with its data.
     Read(DeferredReply, Vec<u8>),
-    /// Completion without data.
+    /// Reply without data.
     Done(DeferredReply),
 }
 
-/// NBD answer for an error. A device that is gone is reported as a server that shuts down.
+/// Converts an error to an NBD answer. A device that is gone is reported as a server that shuts down.
 pub fn failed(error: IoError) -> Answer<'static> {
     Answer::Failed(match error {
         IoError::Io => Errno::Io,
@@ -41,7 +41,7 @@ pub fn failed(error: IoError) -> Answer<'static> {
 }
 
 impl Reply {
-    /// Like [`Sink::done`], but sent together with the others of the batch.
+    /// Like [`Sink::done`], but adds the reply to `batch`, which sends several together.
     pub(super) fn done_with(self, result: Result<(), IoError>, batch: &mut Batch) {
         match (self, result) {
             (Self::Read(later, bytes), Ok(())) => batch.answer(later, &Answer::Data(&bytes)),
@@ -77,7 +77,7 @@ impl Sink for Reply {
     }
 }
 
-/// Export's description of a volume.
+/// Describes a volume to NBD clients.
 fn info(live: &Served, volume: u32, read_only: bool) -> Info {
     let (description, rotational) = live.look(|machine, _, _| {
         let system = machine.system();
@@ -88,7 +88,7 @@ fn info(live: &Served, volume: u32, read_only: bool) -> Info {
     described(live.capacity_bytes(volume), description, rotational, read_only)
 }
 
-/// Export's description of a volume of this size.
+/// Describes a volume of `size_bytes` to NBD clients.
 pub fn described(size_bytes: u64, description: String, rotational: bool, read_only: bool) -> Info {
     Info {
         size_bytes,
@@ -110,7 +110,7 @@ pub fn described(size_bytes: u64, description: String, rotational: bool, read_on
     }
 }
 
-/// A volume of a served machine, as an export.
+/// An NBD export of one volume of a served machine.
 #[derive(Debug)]
 pub struct Volume {
     live: Arc<Served>,
@@ -121,7 +121,8 @@ pub struct Volume {
 }
 
 impl Volume {
-    /// Creates the export of a volume; its workers in the machine are the [`WORKERS`] from `first_worker` on.
+    /// Creates the export of a volume. Its connections use [`WORKERS`] workers of the emulated host, numbered from
+    /// `first_worker`.
     pub fn new(live: Arc<Served>, number: u32, first_worker: u32, read_only: bool) -> Self {
         let info = info(&live, number, read_only);
         Self { live, number, first_worker, connections: AtomicU32::new(0), info }
@@ -143,7 +144,7 @@ impl Export for Volume {
     }
 }
 
-/// A connection that ends when its host's power fails.
+/// A connection that is closed when the emulated host's power fails.
 #[derive(Debug)]
 struct Line(Peer);
 
@@ -153,14 +154,14 @@ impl HangUp for Line {
     }
 }
 
-/// State of one connection.
+/// State of one NBD connection.
 struct Client {
     live: Arc<Served>,
     volume: u32,
     worker: u32,
     attached: Attached,
     lead: Lead<Waiter>,
-    /// Whether the next request to be submitted had to wake the thread.
+    /// Whether the request that is submitted next had to wake this connection's thread.
     woken: bool,
 }
 
@@ -175,7 +176,7 @@ impl Client {
 }
 
 impl Session for Client {
-    /// Delivers completions that are due, or will be before an answer can arrive, directly on the requesting thread.
+    /// Delivers completions on the requesting thread if they are due, or will be due before a reply can arrive.
     fn submitted(&mut self) {
         self.live.try_poll(Looks::default());
         self.lead.request_submitted();
@@ -237,7 +238,7 @@ impl Session for Client {
     }
 }
 
-/// Extents of a range in the form of a block status.
+/// Extents of a range as NBD block status: length and flags of each.
 pub fn extents(store: &Store, offset_bytes: u64, len_bytes: u32) -> Vec<(u32, u32)> {
     const HOLE_AND_ZERO: u32 = 3;
     let all = store.extents(offset_bytes, u64::from(len_bytes), EXTENTS_MAX).unwrap_or_default();

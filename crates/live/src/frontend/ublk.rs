@@ -30,12 +30,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// A reply awaited by the kernel.
+/// A pending reply to the kernel.
 #[derive(Debug)]
 pub struct Reply {
     to: Arc<Mailbox>,
     tag: u16,
-    /// Data of a read.
+    /// Data of a read; empty for other operations.
     bytes: Vec<u8>,
     len_bytes: u32,
 }
@@ -54,12 +54,12 @@ impl Sink for Reply {
     }
 }
 
-/// Properties of a volume for the kernel.
+/// Properties of a block device that the kernel reports.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceFlags {
-    /// Whether it is a rotating disk.
+    /// Whether the device is a rotating disk.
     pub rotational: bool,
-    /// Whether it is read-only.
+    /// Whether the device is read-only.
     pub read_only: bool,
 }
 
@@ -76,7 +76,7 @@ impl Block {
     /// Creates a block device for a volume.
     ///
     /// # Errors
-    /// The kernel has no ublk, or is older than 6.5, or refuses this user.
+    /// The kernel has no ublk, is older than 6.5, or does not permit it to this user.
     pub fn of(live: &Arc<Served>, volume: u32, properties: DeviceFlags) -> io::Result<Self> {
         let mut device = Device::add()?;
         device.set_size(live.capacity_bytes(volume), properties)?;

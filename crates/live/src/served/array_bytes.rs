@@ -1,6 +1,6 @@
-//! The bytes of arrays and adapters: bytes read from and written to members, parity computed from them, and bytes in
-//! an adapter's cache. The machine decides each step, and identifies a unit's bytes by a name; this module does the
-//! same with the bytes, in the stores of the members.
+//! The bytes of arrays and adapters: bytes read from and written to members, parity computed from them, and bytes in an
+//! adapter's cache. The machine decides each step, and identifies the content of a unit by a number, the *name*; this
+//! module repeats each step with the bytes, in the stores of the members.
 //!
 //! A member's unit that is corrupt in its store can't be read, nor can anything computed from it. When the machine
 //! reads it again, it finds it unreadable and recovers it.
@@ -13,31 +13,31 @@ use std::ops::Range;
 
 const UNIT: usize = UNIT_BYTES as usize;
 
-/// Bytes of a unit; None if they can't be read.
+/// Bytes of one unit; None if they can't be read.
 type Page = Option<Box<[u8; UNIT]>>;
 
-/// A host's operation on an array.
+/// A host's operation in progress on an array.
 #[derive(Debug)]
 pub(super) struct Operation {
     pub offset_bytes: u64,
-    /// For a write: the data, or empty for zeroes. For a read: the bytes found so far.
+    /// The data of a write, empty for zeroes; or the bytes of a read found so far.
     pub bytes: Vec<u8>,
     pub len_bytes: u64,
-    /// Whether some of it can't be read.
+    /// Whether some bytes of a read can't be read.
     pub failed: bool,
 }
 
-/// Bytes named by the machine; see the module's description.
+/// The bytes that the machine's content events refer to: pages by name, and the operations in progress.
 #[derive(Debug)]
 pub(super) struct ArrayBytes {
     simd: Simd,
-    /// Pages by name; a name without a page stands for zeroes.
+    /// Pages by the name that the machine gave them; a name without a page stands for zeroes.
     pages: HashMap<u64, Page>,
-    /// By part: units known to be unwritten. They make rebuilding unwritten units cheap on this host.
+    /// For each part, a range of units known to be unwritten, which makes rebuilding them cheap on this host.
     holes: Vec<Range<u64>>,
-    /// Operations by the host's token.
+    /// Operations in progress, by token.
     pub operations: HashMap<u64, Operation>,
-    /// Units of members found to be corrupt.
+    /// Members' units that were found corrupt and are not yet reported to the machine.
     pub corrupt: Vec<(PartId, u64)>,
 }
 
@@ -52,7 +52,7 @@ impl ArrayBytes {
         }
     }
 
-    /// Executes a step. `stores` are the stores of the devices.
+    /// Executes a step that the machine has taken, on the devices' stores.
     pub(super) fn change(&mut self, change: &ContentEvent, stores: &mut [Store]) {
         match *change {
             ContentEvent::Fetched { part, unit, name } => {
@@ -80,7 +80,7 @@ impl ArrayBytes {
                 let at = unit * UNIT_BYTES;
                 let bytes = &bytes[usize::from(from)..usize::from(to)];
                 let begun = store.begin_write(token, at + u64::from(from), bytes);
-                debug_assert!(begun.is_ok(), "a member is as large as its store");
+                debug_assert!(begun.is_ok(), "a member must be as large as its store");
                 if page.is_none() {
                     store.corrupt(&(at..at + UNIT_BYTES), token);
                 }
@@ -91,7 +91,7 @@ impl ArrayBytes {
                 let bytes = &operation.bytes[at..at + len];
                 let offset_bytes = unit * UNIT_BYTES + to as u64;
                 let begun = stores[part.index()].begin_write(token, offset_bytes, bytes);
-                debug_assert!(begun.is_ok(), "a member is as large as its store");
+                debug_assert!(begun.is_ok(), "a member must be as large as its store");
             }
             ContentEvent::Cleared { part, offset_bytes, len_bytes, trim, token } => {
                 let (store, len_bytes) = (&mut stores[part.index()], u64::from(len_bytes));
@@ -100,7 +100,7 @@ impl ArrayBytes {
                 } else {
                     store.begin_zeroes(token, offset_bytes, len_bytes)
                 };
-                debug_assert!(begun.is_ok(), "a member is as large as its store");
+                debug_assert!(begun.is_ok(), "a member must be as large as its store");
             }
             ContentEvent::Ended { part, token, failed } => {
                 let store = &mut stores[part.index()];
@@ -120,7 +120,7 @@ impl ArrayBytes {
         }
     }
 
-    /// Reads a unit of a member.
+    /// Reads a member's unit into the page `name`.
     fn fetch(&mut self, part: PartId, unit: u64, name: u64, store: &Store) {
         let hole = &mut self.holes[part.index()];
         if hole.contains(&unit) {
@@ -137,7 +137,7 @@ impl ArrayBytes {
         self.pages.insert(name, read.is_ok().then_some(page));
     }
 
-    /// Adds a page, times a factor, to another one.
+    /// Adds the page `term`, times a factor, to the page `name` (arithmetic of parity).
     fn add(&mut self, name: u64, factor: u8, term: u64) {
         if !self.pages.contains_key(&term) {
             return;
@@ -151,7 +151,7 @@ impl ArrayBytes {
         self.pages.insert(name, sum);
     }
 
-    /// Copies a part of a host's write onto a page.
+    /// Copies a host's write over the page `onto`, and stores the result as page `name`.
     fn take(&mut self, token: u64, unit: u64, onto: u64, name: u64) {
         let mut page = self.page(onto);
         if let (Some(page), Some(operation)) = (&mut page, self.operations.get(&token)) {
@@ -164,7 +164,7 @@ impl ArrayBytes {
         self.pages.insert(name, page);
     }
 
-    /// Copies a page into a host's read.
+    /// Copies a page into the result of a host's read.
     fn give_back(&mut self, token: u64, unit: u64, name: u64) {
         let page = self.page(name);
         let Some(operation) = self.operations.get_mut(&token) else { return };
@@ -175,7 +175,7 @@ impl ArrayBytes {
         }
     }
 
-    /// Notes a change of a device's content.
+    /// Forgets which units of a device are unwritten, because its content changed.
     pub(super) fn device_changes(&mut self, part: PartId) {
         self.holes[part.index()] = 0..0;
     }
@@ -190,8 +190,8 @@ fn zeroes() -> Box<[u8; UNIT]> {
 }
 
 impl Operation {
-    /// Part of the operation in a unit of the array: its start in the unit, its start in the operation's bytes, and
-    /// its length.
+    /// The part of the operation in a unit of the array: its start in the unit, its start in the operation's bytes, and
+    /// its length, all in bytes.
     fn part(&self, unit: u64) -> (usize, usize, usize) {
         let begin = unit * UNIT_BYTES;
         let from = self.offset_bytes.max(begin);

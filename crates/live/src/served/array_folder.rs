@@ -1,16 +1,17 @@
 //! The folder with the bytes of an array: a file for each member (`member-0` is the first), and `array.json`, with
 //! facts that the members alone don't show: which are missing, and whether data is lost.
 //!
-//! A missing member has stale content. So `array.json` names it before anything is written that it lacks, until it
-//! has been rebuilt; a server that opens the folder starts without that member. A member whose file was removed is
-//! missing too.
+//! A missing member has stale content. So `array.json` lists it before any data is written that it lacks, until it has
+//! been rebuilt. A server that opens the folder starts without that member. A member whose file was removed is missing
+//! too.
 //!
-//! Behind adapters with a write cache, the file `cache`, of the volume's size, holds the cached data. It survives the
-//! server as the cache survives a power failure: [`ArrayFolder::open`] writes it to the members.
+//! For an array behind adapters with a write cache, the file `cache`, of the volume's size, holds the cached data. It
+//! survives the server as the cache survives a power failure: [`ArrayFolder::open`] writes it to the members.
 //!
-//! Only the running server knows which rows are being written. If it does not end in order, rows may be inconsistent:
-//! then [`ArrayFolder::open`] makes parity and copies agree with the data. For parity that is impossible while a
-//! member is missing, since its data would be computed from inconsistent parity (the write hole); then it refuses.
+//! Only the running server knows which rows are being written. If it does not shut down cleanly, rows may be
+//! inconsistent: then [`ArrayFolder::open`] makes parity and copies agree with the data. If the array has parity and a
+//! member is missing, it refuses instead, because the member's data would be computed from inconsistent parity (the
+//! write hole).
 
 use super::resync::{Member, Resync};
 use crate::store::{self, Store, UNIT_BYTES};
@@ -28,60 +29,61 @@ use std::path::{Path, PathBuf};
 const UNIT: usize = UNIT_BYTES as usize;
 const UNIT_SECTORS: u64 = UNIT_BYTES / SECTOR_BYTES;
 
-/// Description of an array, stored in its folder.
+/// Description of an array that is stored in a folder.
 #[derive(Clone, Copy, Debug)]
 pub struct DescribedArray<'a> {
-    /// Name, such as `raid5(exflash-400g*4)`.
+    /// Name of the array, such as `raid5(exflash-400g*4)`.
     pub name: &'a str,
     /// Layout of the array.
     pub layout: Layout,
     /// Capacity of each member, bytes.
     pub member_bytes: u64,
-    /// Capacity of the volume, bytes, if a cache of adapters is before it; otherwise None.
+    /// Capacity of the volume, bytes, if adapters with a cache present it; otherwise None.
     pub cached_bytes: Option<u64>,
 }
 
-/// Paths of one folder per volume, in a folder that is created if it does not exist.
+/// Creates `folder` if it does not exist. Returns the path of a subfolder for each volume; these are not created yet.
 ///
 /// # Errors
-/// It can't be created.
+/// The folder can't be created.
 pub fn volume_folders(folder: &Path, volumes: usize) -> Result<Vec<PathBuf>, String> {
     fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     Ok((0..volumes).map(|volume| folder.join(format!("volume-{volume}"))).collect())
 }
 
 impl<'a> DescribedArray<'a> {
-    /// Describes a single device behind adapters, which is stored as an array of one member. None if it is too large
-    /// for an array.
+    /// Describes a single device behind adapters, which is stored as an array of one member. None if the device is too
+    /// large for an array.
     pub fn of_device(name: &'a str, member_bytes: u64, cached_bytes: Option<u64>) -> Option<Self> {
         let layout = Layout::new(Level::Jbod, &[member_bytes / SECTOR_BYTES], 0).ok()?;
         Some(Self { name, layout, member_bytes, cached_bytes })
     }
 }
 
-/// An open array folder; see the module's description.
+/// The open folder of an array, and the array's state as stored in it.
 #[derive(Debug)]
 pub struct ArrayFolder {
     path: PathBuf,
     name: String,
     strip_bytes: u64,
     health: ArrayHealth,
-    /// Whether it held no array when it was opened.
+    /// Whether the folder held no array when it was opened.
     is_new: bool,
-    /// Whether opening created it.
+    /// Whether opening created the folder.
     is_made: bool,
-    /// Units rewritten to make rows agree.
+    /// Number of units that opening rewrote to make rows consistent.
     resynced_units: u64,
-    /// Units found in the adapters' cache.
+    /// Number of units that opening found in the adapters' cache.
     cached_units: u64,
 }
 
 impl ArrayFolder {
-    /// Opens or creates a folder, the members' files in it, and the file of the cache, which is the last store.
+    /// Opens or creates an array's folder and the files in it. Returns the members' stores, followed by that of the
+    /// adapters' cache, if there is one.
     ///
     /// # Errors
-    /// It holds another array, or content that can't be served; or a file can't be opened. No file created here is
-    /// left.
+    /// The folder holds another array, or content that can't be served; or a file can't be opened. No file created here
+    /// is left.
     pub fn open(
         path: &Path,
         array: DescribedArray<'_>,
@@ -112,7 +114,7 @@ impl ArrayFolder {
         }
     }
 
-    /// Opens or creates a folder without its content. `is_there` tells whether a member exists.
+    /// Opens or creates an array's folder, but not the members in it. `is_there` tells whether a member exists.
     pub(super) fn begin(
         path: &Path,
         name: &str,
@@ -139,7 +141,7 @@ impl ArrayFolder {
                 if !missing.is_empty() && !is_redundant(layout) {
                     let level = layout.level();
                     return Err(failed(&format!(
-                        "a member is missing, and {level} has no redundancy"
+                        "a member is missing, and {level} has no redundancy: restore its file, or use another folder"
                     )));
                 }
                 folder.follow(ArrayHealth { missing, ..folder.health })?;
@@ -162,7 +164,8 @@ impl ArrayFolder {
         Ok(folder)
     }
 
-    /// Finishes opening, once all members are open: makes them agree, and marks the folder as the array's.
+    /// Finishes opening, once all members are open: makes them consistent, and writes `array.json` if the folder is
+    /// new.
     pub(super) fn finish(
         &mut self,
         layout: &Layout,
@@ -177,23 +180,23 @@ impl ArrayFolder {
         &self.path
     }
 
-    /// Missing members, by their number in the array.
+    /// Missing members, by their numbers in the array.
     pub fn missing(&self) -> MemberSet {
         self.health.missing
     }
 
-    /// Number of members' units that differed from the others after a server that did not end in order, and were
-    /// rewritten.
+    /// Number of members' units that opening found inconsistent and rewrote, because the last server did not shut down
+    /// cleanly.
     pub fn resynced_units(&self) -> u64 {
         self.resynced_units
     }
 
-    /// Number of units in the adapters' cache when the last server ended, which were written to the members.
+    /// Number of units that were in the adapters' cache when the last server ended; opening wrote them to the members.
     pub fn cached_units(&self) -> u64 {
         self.cached_units
     }
 
-    /// Opens the file of the cache, if it exists or is needed, and writes its content to the members.
+    /// Opens the file of the adapters' cache, if it exists or is needed, and writes its content to the members.
     fn open_cache(
         &mut self,
         array: &DescribedArray<'_>,
@@ -219,7 +222,7 @@ impl ArrayFolder {
         Ok(None)
     }
 
-    /// Writes a cache's content to the members; parity is updated later.
+    /// Writes a cache's content to the members, recomputes parity, and empties the cache.
     fn replay(&mut self, layout: &Layout, cache: &Store, members: &[Store]) -> Result<(), String> {
         let units = cache.held_units().map_err(|e| e.to_string())?;
         let missing = self.health.missing;
@@ -271,7 +274,7 @@ impl ArrayFolder {
         made
     }
 
-    /// Removes whatever was created on opening, after its stores removed theirs: for a server that could not start.
+    /// Removes what opening created, after its stores have removed their files. For a server that could not start.
     pub fn remove_made(&self) {
         if self.is_new && !(0..64).any(|member| member_file(&self.path, member).exists()) {
             let _ = fs::remove_file(self.file());
@@ -281,10 +284,10 @@ impl ArrayFolder {
         }
     }
 
-    /// Stores the array's state, if it changed.
+    /// Writes the array's state to `array.json`, if it has changed.
     ///
     /// # Errors
-    /// It can't be written.
+    /// The file can't be written.
     #[inline]
     pub(super) fn follow(&mut self, health: ArrayHealth) -> Result<(), String> {
         if health == self.health {
@@ -312,7 +315,7 @@ impl ArrayFolder {
         let lost = found["lost"].as_bool().ok_or_else(wrong)?;
         if lost {
             return Err(
-                "some data of this array was lost, and only the server that ended knew which data: use another folder"
+                "some data of this array was lost, but the folder does not record which data: use another folder"
                     .to_owned(),
             );
         }
@@ -343,7 +346,7 @@ impl ArrayFolder {
         write().map_err(|e| format!("{}: {e}", self.file().display()))
     }
 
-    /// Makes parity and copies agree with the data, after a server that did not end in order.
+    /// Makes parity and copies agree with the data, if the last server did not shut down cleanly.
     fn agree(&mut self, layout: &Layout, members: &[Box<dyn Member + '_>]) -> Result<(), String> {
         if !is_redundant(layout) || members.iter().all(|member| member.was_ended()) {
             return Ok(());
@@ -373,12 +376,12 @@ fn is_redundant(layout: &Layout) -> bool {
     layout.copies() > 1 || layout.level().parities() > 0
 }
 
-/// Path of a member's file, or, in an array of arrays, of its folder.
+/// Path of a member's file, or of its folder if the member is an array.
 pub(super) fn member_file(path: &Path, member: usize) -> PathBuf {
     path.join(format!("member-{member}"))
 }
 
-/// Members that are files.
+/// Members that are devices, each with its store.
 fn files(stores: &[Store]) -> Vec<Box<dyn Member + '_>> {
     stores.iter().map(|store| Box::new(store) as Box<dyn Member>).collect()
 }

@@ -1,6 +1,6 @@
-//! Attachments: the connections and open files through which a host uses a volume. When a host's power fails, they
-//! end, and none of their later operations succeeds. When a device loses data while the host stays up, attachments
-//! stay, but the next flush of each fails, so that no loss goes unreported.
+//! Attachments: the connections and open files through which a host uses a volume. When the host's power fails, they
+//! end, and all their later operations fail. When a device loses data while the host stays up, its attachments stay,
+//! but the next flush of each fails, so that no loss goes unreported.
 
 use super::{Live, Sink};
 use iodyno_units::{IoError, Op, OpKind};
@@ -14,23 +14,24 @@ pub trait HangUp: Debug + Send + Sync {
     fn hang_up(&self);
 }
 
-/// A connection to a volume, or an open file of it; see the module's description.
+/// A connection to a volume, or an open file of it. Ends when the emulated host's power fails.
 #[derive(Debug)]
 pub struct Attached {
     volume: u32,
-    /// Number of power failures before it was opened.
+    /// Number of power failures before the attachment was created.
     power_failures: u64,
-    /// Number of losses of the volume that it was told of, or that happened before it was opened.
+    /// Number of the volume's losses that this attachment need not report: those before it was created, and those that
+    /// failed one of its flushes.
     losses: AtomicU64,
     _line: Option<Arc<dyn HangUp>>,
 }
 
-/// The client of an operation.
+/// The client that submits an operation.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Client<'a> {
-    /// Its attachment to the volume; `None` for this process.
+    /// The client's attachment to the volume; `None` for operations of this process itself.
     pub attached: Option<&'a Attached>,
-    /// Time for which the operation has already been waiting, ns of the clock.
+    /// Time for which the operation had already been waiting when it was submitted, ns of real time.
     pub waited_ns: u64,
 }
 
@@ -38,10 +39,10 @@ pub struct Client<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Losses {
     power_failures: u64,
-    /// Number of faults that lost acknowledged data while the host was up, by volume.
+    /// For each volume, the number of faults that lost acknowledged data while the host was up.
     of_volumes: Vec<u64>,
     lines: Vec<Weak<dyn HangUp>>,
-    /// Number of lines at which ended ones are removed.
+    /// Number of connections from which those that have ended are removed from the list.
     lines_max: usize,
 }
 
@@ -50,14 +51,14 @@ impl Losses {
         Self { of_volumes: vec![0; volumes as usize], ..Self::default() }
     }
 
-    /// Notes a power failure, which ends all attachments. Returns the connections to close.
+    /// Records a power failure, which ends all attachments. Returns the connections to close.
     #[must_use]
     pub(super) fn power_fails(&mut self) -> Vec<Weak<dyn HangUp>> {
         self.power_failures += 1;
         std::mem::take(&mut self.lines)
     }
 
-    /// Notes that a volume lost acknowledged data while its host is up.
+    /// Records that a volume lost acknowledged data while its host is up.
     pub(super) fn volume_loses(&mut self, volume: usize) {
         self.of_volumes[volume] += 1;
     }
@@ -70,7 +71,7 @@ impl Losses {
         self.lines.push(Arc::downgrade(line));
     }
 
-    /// Reason why an operation of an attachment fails; None if it does not.
+    /// Error with which an operation of an attachment must fail; None if it may proceed.
     pub(super) fn refuse(&self, attached: &Attached, op: &Op) -> Option<IoError> {
         if attached.power_failures != self.power_failures {
             return Some(IoError::Io);
@@ -84,7 +85,7 @@ impl Losses {
 }
 
 impl<S: Sink> Live<S> {
-    /// Attaches to a volume. `line` is the connection, if the server can end it.
+    /// Creates an attachment to a volume. `line` is the connection, if the server can close it.
     pub fn attach(&self, volume: u32, line: Option<Arc<dyn HangUp>>) -> Attached {
         let losses = &mut self.lock().losses;
         if let Some(line) = &line {

@@ -1,6 +1,6 @@
-//! Operations that a volume refuses before they reach the machine: operations beyond its current size, and, while it
-//! is full, those that need new space. The device knows neither: a volume is resized, and the pool below a thin
-//! volume runs out, independently of it.
+//! Operations that a volume refuses before they reach the machine: operations beyond its current size, and, while the
+//! volume is full, those that need new space. The device is not involved: a volume is resized, and the pool of a thin
+//! volume runs out, independently of the device.
 
 use super::operations::Inner;
 use super::{Live, Sink, store_of};
@@ -8,7 +8,7 @@ use crate::store::Store;
 use iodyno_units::{IoError, Op, OpKind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Limits of one volume.
+/// Current size of a volume, and whether it is full.
 #[derive(Debug)]
 pub(super) struct Limits {
     size_bytes: AtomicU64,
@@ -22,31 +22,34 @@ impl Limits {
 }
 
 impl<S: Sink> Live<S> {
-    /// Current size of a volume, bytes: at most its capacity.
+    /// Current size of a volume, bytes; at most its capacity.
     pub fn size_bytes(&self, volume: u32) -> u64 {
         self.limits[volume as usize].size_bytes.load(Ordering::Relaxed)
     }
 
-    /// Changes the size. Content beyond it reappears when the volume grows again.
+    /// Changes the size of a volume. Content beyond the new size reappears when the volume grows again.
     ///
     /// # Panics
     /// If the size exceeds the volume's capacity.
     pub fn resize(&self, volume: u32, size_bytes: u64) {
-        assert!(size_bytes <= self.capacity_bytes(volume), "no larger than the device");
+        assert!(
+            size_bytes <= self.capacity_bytes(volume),
+            "a volume can't be larger than its device"
+        );
         self.limits[volume as usize].size_bytes.store(size_bytes, Ordering::Relaxed);
     }
 
-    /// Whether a volume has no space for data where it holds none yet.
+    /// Whether a volume is full: writes to unallocated space fail.
     pub fn is_full(&self, volume: u32) -> bool {
         self.limits[volume as usize].full.load(Ordering::Relaxed)
     }
 
-    /// Marks a volume as full, or as having space again. Has no effect unless bytes are kept.
+    /// Marks a volume as full, or as having space again. Has no effect on a volume whose bytes are not kept.
     pub fn set_full(&self, volume: u32, full: bool) {
         self.limits[volume as usize].full.store(full, Ordering::Relaxed);
     }
 
-    /// Reason to refuse an operation; None if there is none.
+    /// Error with which an operation must be refused; None if it may be submitted.
     pub(super) fn refuses(&self, inner: &Inner<S>, volume: u32, op: &Op) -> Option<IoError> {
         let end_bytes = op.offset_bytes.saturating_add(u64::from(op.len_bytes));
         if end_bytes > self.size_bytes(volume) {

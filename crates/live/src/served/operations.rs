@@ -16,7 +16,8 @@ use iodyno_units::{IoError, Op, OpKind};
 pub(super) const NUMBER_BITS: u32 = 20;
 pub(super) const NUMBER_MASK: u64 = (1 << NUMBER_BITS) - 1;
 
-/// Limit on stranded bytes of a volume whose cache size is unknown, bytes.
+/// Minimum of `stranded_bytes_max`, the limit on bytes of a volume that the host refused; applies if the volume's cache
+/// is smaller or its size is unknown.
 const STRANDED_BYTES_MIN: u64 = 1 << 20;
 
 /// An operation in the machine.
@@ -28,53 +29,53 @@ struct Waiting<S> {
     kind: OpKind,
     offset_bytes: u64,
     len_bytes: u32,
-    /// Whether it may be acknowledged only once no power cut can lose it.
+    /// Whether the operation may be acknowledged only once no power cut can lose it.
     forced: bool,
-    /// Machine time of its submission, ns.
+    /// Machine time when the operation was submitted, ns.
     submitted_ns: u64,
-    /// Whether its payload is in the store, until it ends.
+    /// Whether the store holds the operation's payload until it ends.
     holds: bool,
-    /// Error that its bytes met.
+    /// Error of the store when it read or accepted the operation's bytes, if any.
     failed: Option<IoError>,
 }
 
 #[derive(Debug)]
 pub(super) struct Inner<S> {
     pub(super) machine: Machine,
-    /// Stores by part: devices, and the caches of adapters, each at the path of its volume. Empty if no bytes are
-    /// kept.
+    /// Stores by part: of devices, and of adapters' caches, the latter at the path of their volume. Empty if no bytes
+    /// are kept.
     pub(super) stores: Vec<Store>,
-    /// Number of devices, which are the first parts.
+    /// Number of devices. Their parts have the lowest numbers.
     devices: usize,
-    /// Operations by slot, which is the number in the token.
+    /// Operations in the machine, by slot; the slot is the low part of the token.
     waiting: Vec<Option<Waiting<S>>>,
     free: Vec<u32>,
     pub(super) sequence: u64,
-    /// Machine time of the latest submission or fault, ns: no later submission may be before it.
+    /// Machine time of the latest submission or fault, ns; no later submission may have an earlier time.
     pub(super) submitted_ns: u64,
-    /// By volume: whether it rebuilds unreadable units.
+    /// For each volume, whether its device rebuilds unreadable units from parity.
     rebuilds: Vec<bool>,
-    /// By volume: stranded bytes up to which it still accepts writes.
+    /// For each volume, the amount of stranded (refused by the host) bytes up to which it still accepts writes.
     stranded_bytes_max: Vec<u64>,
-    /// First failure of the bytes.
+    /// First error while bytes were written to the backing.
     pub(super) trouble: Option<String>,
     changes: Vec<ContentEvent>,
-    /// Bytes of arrays.
+    /// Bytes of arrays that are in flight.
     arrays: ArrayBytes,
-    /// Folders by array, kept in step with the machine.
+    /// Folders of arrays, whose stored state follows the machine's.
     pub(super) folders: Vec<(PartId, ArrayFolder)>,
-    /// Volume of each part.
+    /// Number of each part's volume.
     pub(super) volume_of: Vec<usize>,
     pub(super) counts: Vec<Counts>,
     pub(super) losses: Losses,
     pub(super) recorder: Option<Recorder>,
 }
 
-/// Completions that are not reported yet.
+/// Completions whose sinks are called once the lock is released.
 pub(super) type Completed<S> = Vec<(S, Result<(), IoError>)>;
 
 impl<S: Sink> Inner<S> {
-    /// Starts without operations. Panics if there are stores, but not as many as [`super::stores_needed`].
+    /// Creates the state without operations. Panics if there are stores, but not as many as [`super::stores_needed`].
     pub(super) fn new(mut machine: Machine, stores: Vec<Store>) -> Self {
         let (system, volumes) = (machine.system(), machine.volumes());
         assert!(stores.is_empty() || stores.len() == super::stores_needed(system));
@@ -112,7 +113,7 @@ impl<S: Sink> Inner<S> {
         }
     }
 
-    /// Submits an operation; returns the machine's time at which it was issued.
+    /// Submits an operation; returns the machine time at which the emulated host issued it, ns.
     pub(super) fn submit(
         &mut self,
         at_ns: u64,
@@ -176,8 +177,8 @@ impl<S: Sink> Inner<S> {
         self.machine.submit(at_ns, worker, volume, op, token)
     }
 
-    /// Reads the current bytes. A unit with a wrong checksum counts as found by the device's own code: a read error,
-    /// which the device recovers from its stripe or reports.
+    /// Reads the volume's current bytes. A unit with a wrong checksum is treated as a read error that the device's own
+    /// code has found: the device recovers the unit from its stripe, or reports the error.
     fn read(&mut self, at_ns: u64, volume: u32, op: &Op, into: &mut [u8]) -> Option<IoError> {
         let mut healed = None;
         loop {
@@ -230,7 +231,7 @@ impl<S: Sink> Inner<S> {
         }
     }
 
-    /// Marks a member's unit as corrupt: from now on the machine can't read it, and its array recovers it.
+    /// Marks a member's unit as corrupt: the machine can't read it any more, and its array recovers it.
     fn is_corrupt(&mut self, part: PartId, unit: u64) {
         self.counts[self.volume_of[part.index()]].corruptions_found += 1;
         if part.index() >= self.devices {
@@ -263,7 +264,7 @@ impl<S: Sink> Inner<S> {
         self.arrays.operations.insert(token, operation);
     }
 
-    /// Ends an operation on an array. Returns its error.
+    /// Ends an operation on an array. Returns its error, if any.
     fn end_on_array(&mut self, waiting: &mut Waiting<S>) -> Option<IoError> {
         if self.arrays.operations.is_empty() {
             return None;
@@ -287,7 +288,8 @@ impl<S: Sink> Inner<S> {
         failed
     }
 
-    /// Reason to refuse an operation: the host refuses bytes that the volume already accepted. None if there is none.
+    /// Error with which an operation must be refused, because the host refuses bytes that the volume already accepted.
+    /// None if it may be submitted.
     pub(super) fn backing_refuses(&mut self, volume: u32, op: &Op) -> Option<IoError> {
         let (root, volume) = (self.root(volume), volume as usize);
         if root >= self.devices {
@@ -299,7 +301,7 @@ impl<S: Sink> Inner<S> {
         refused.map(|why| IoError::from(&why))
     }
 
-    /// Like [`Self::backing_refuses`], for an array: the host refuses bytes of a member, wherever they are.
+    /// Like [`Self::backing_refuses`], for an array: the host refuses bytes of any member, at any offset.
     fn members_refuse(&mut self, volume: usize, op: &Op) -> Option<IoError> {
         if self.stores.is_empty() || matches!(op.kind, OpKind::Read | OpKind::Flush) {
             return None;
@@ -361,7 +363,7 @@ impl<S: Sink> Inner<S> {
         completed.push((waiting.sink, failed.map_or(Ok(()), Err)));
     }
 
-    /// Fails all operations in flight, which will never complete.
+    /// Fails all operations in flight, which the machine will never complete.
     pub(super) fn fail_all(&mut self, error: IoError, completed: &mut Completed<S>) {
         for (number, slot) in (0..).zip(&mut self.waiting) {
             let Some(waiting) = slot.take() else { continue };
@@ -378,7 +380,7 @@ impl<S: Sink> Inner<S> {
     }
 }
 
-/// Arranges stores by part: devices, and the adapters' caches by path. Other parts get an empty store.
+/// Arranges stores by part number. Adapters' caches go to the paths of their volumes; other parts get an empty store.
 fn by_part(system: &System, stores: Vec<Store>) -> Vec<Store> {
     let devices = system.devices().count();
     if stores.len() <= devices {
@@ -403,7 +405,7 @@ pub(super) fn of_volume<'a>(
     stores.iter_mut().zip(volume_of).filter(move |(_, of)| **of == volume).map(|(store, _)| store)
 }
 
-/// Counts the host's refusals.
+/// Adds the store's refused writes to the volume's counts, and keeps the first reason as `trouble`.
 #[inline]
 fn note_refusals(store: &mut Store, counts: &mut Counts, trouble: &mut Option<String>) {
     let refusals = store.take_refusals();

@@ -1,5 +1,5 @@
 //! Resynchronises an array: makes parity agree with the data, and copies with the first copy, in all rows that hold
-//! data. Members are files, or arrays in their places.
+//! data. Members are files or arrays.
 
 use crate::store::{Store, UNIT_BYTES};
 use iodyno_emulate::spec::SECTOR_BYTES;
@@ -9,7 +9,7 @@ use std::ops::Range;
 
 const UNIT: usize = UNIT_BYTES as usize;
 const UNIT_SECTORS: u64 = UNIT_BYTES / SECTOR_BYTES;
-/// Extents of a member queried at a time.
+/// Maximum number of a member's extents queried at a time.
 const EXTENTS_MAX: usize = 4096;
 
 pub(super) type Page = [u8; UNIT];
@@ -18,13 +18,13 @@ pub(super) type Page = [u8; UNIT];
 pub(super) trait Member {
     fn read(&self, unit: u64) -> Result<Page, String>;
 
-    /// Writes a unit, and everything that depends on it.
+    /// Writes a unit. If the member is an array, its copies and parity are updated, too.
     fn write(&self, unit: u64, page: &Page) -> Result<(), String>;
 
-    /// Runs of units that hold data, in order.
+    /// Runs of units that hold data, in ascending order.
     fn data(&self) -> Result<Vec<Range<u64>>, String>;
 
-    /// Whether the last server that used it ended in order.
+    /// Whether the last server that used the member shut down cleanly.
     fn was_ended(&self) -> bool;
 }
 
@@ -60,31 +60,31 @@ impl Member for &Store {
     }
 }
 
-/// An array in the place of a member; its rows must agree.
+/// An array that is a member of another array. Its own rows must be consistent.
 pub(super) struct Branch<'a> {
     pub(super) layout: Layout,
     pub(super) missing: MemberSet,
     pub(super) members: Vec<Box<dyn Member + 'a>>,
 }
 
-/// Location of a unit of an array.
+/// Location of an array's unit in its stripes.
 struct Located {
     stripe: u64,
-    /// Strip in the stripe.
+    /// Number of the data strip in the stripe.
     strip: usize,
     /// Offset in the strip, sectors.
     offset: u64,
 }
 
 impl Branch<'_> {
-    /// Location of a unit.
+    /// Computes the location of a unit of the array.
     fn locate(&self, unit: u64) -> Located {
         let at = self.layout.locate(unit * UNIT_SECTORS);
         let Role::Data(strip) = at.role else { unreachable!("a unit of an array is data") };
         Located { stripe: at.stripe, strip: usize::from(strip), offset: at.offset }
     }
 
-    /// Members that hold a unit, with its number on each: all copies that are not missing.
+    /// Members that hold a copy of a unit and are not missing, with the unit's number on each.
     fn places(&self, at: &Located) -> Vec<(usize, u64)> {
         let Located { stripe, strip, offset } = *at;
         let of = self.layout.stripe(stripe);
@@ -147,7 +147,7 @@ impl Member for Branch<'_> {
     }
 }
 
-/// Resynchronisation of all rows that hold data.
+/// Makes all rows that hold data consistent, and counts the units that it rewrites.
 pub(super) struct Resync<'a> {
     pub(super) layout: &'a Layout,
     pub(super) members: &'a [Box<dyn Member + 'a>],
@@ -191,7 +191,7 @@ impl Resync<'_> {
         Ok(())
     }
 
-    /// Recomputes the parity of a row, which is one unit of each member.
+    /// Recomputes the parity of a row: `unit` of each member, in `stripe`.
     fn parity_of(&mut self, stripe: u64, unit: u64) -> Result<(), String> {
         let of = self.layout.stripe(stripe);
         let (mut p, mut q) = ([0; UNIT], [0; UNIT]);

@@ -1,7 +1,7 @@
-//! The orderly end of a served machine: like a computer that flushes its disks and then cuts their power. (Killing it
-//! is a power cut.)
+//! Clean shutdown of a served machine: like a computer that flushes its disks and then cuts their power. (Killing the
+//! server is a power cut.)
 //!
-//! No client waits any more, so the last flushes take no real time: the machine runs ahead until they end.
+//! No client waits any more, so the last flushes take no real time: the machine runs ahead until they have ended.
 
 use super::operations::{Completed, Inner, NUMBER_BITS, NUMBER_MASK, of_volume};
 use super::{Live, Sink, deliver};
@@ -9,7 +9,7 @@ use crate::counts::{Late, Looks};
 use iodyno_emulate::{Completion, Machine};
 use iodyno_units::Op;
 
-/// Timeout of a device's flush, ns of the machine's time.
+/// Machine time after which a flush, or the destaging of caches, is given up, ns.
 const FLUSH_TIMEOUT_NS: u64 = 3_600_000_000_000;
 
 /// Destages the adapters' caches to the devices. Returns the number of bytes that could not be written.
@@ -44,11 +44,11 @@ fn drain_caches<S: Sink>(inner: &mut Inner<S>, completed: &mut Completed<S>) -> 
 }
 
 impl<S: Sink> Live<S> {
-    /// Flushes all volumes, syncs backing files so that a crash of this host does not lose them, and ends the record.
-    /// `worker_of` returns a worker for each volume.
+    /// Flushes all volumes, syncs backing files so that a crash of this host does not lose their data, and ends the
+    /// record. `worker_of` returns a worker for each volume.
     ///
     /// # Errors
-    /// Bytes that could not be kept, or a record that could not be written.
+    /// Some bytes could not be written, or the record could not be completed. The message lists all losses.
     pub fn end(&self, worker_of: impl Fn(u32) -> u32) -> Result<(), String> {
         let mut completed = Vec::new();
         let mut inner = self.lock();
@@ -70,7 +70,7 @@ impl<S: Sink> Live<S> {
         let mut troubles = Vec::new();
         if cached_bytes > 0 {
             troubles.push(format!(
-                "the adapters' cache holds {cached_bytes} dirty bytes that the devices do not accept: these bytes stay in the cache's file, if it has a file"
+                "the devices refuse {cached_bytes} dirty bytes of the adapters' cache: these bytes stay in the cache's file, if it has one"
             ));
         }
         for Unflushed { volume, why } in unflushed {
@@ -95,7 +95,7 @@ impl<S: Sink> Live<S> {
     }
 }
 
-/// Advances the machine to its next event, and returns the completion, if it is one.
+/// Advances the machine to its next event; returns the completion, if the event is one.
 fn step<S: Sink>(inner: &mut Inner<S>, next_ns: u64) -> Option<Completion> {
     let done = inner.machine.next_completion(next_ns);
     inner.settle();
@@ -108,7 +108,7 @@ struct Unflushed {
     why: &'static str,
 }
 
-/// Flushes all volumes, each by its worker.
+/// Flushes all volumes, each by its worker in `workers`. Returns the volumes whose flush failed or timed out.
 fn flush_volumes<S: Sink>(
     inner: &mut Inner<S>,
     begin_ns: u64,
@@ -147,7 +147,7 @@ fn flush_volumes<S: Sink>(
     unflushed
 }
 
-/// Writes out and ends all stores. Returns what could not be kept.
+/// Settles and syncs all stores. Returns a message for each loss.
 fn end_stores<S: Sink>(inner: &mut Inner<S>) -> Vec<String> {
     let Inner { stores, volume_of, machine, .. } = inner;
     let mut troubles = Vec::new();

@@ -8,8 +8,8 @@ use iodyno_emulate::spec::Part;
 use iodyno_emulate::{Fault, PartId};
 
 impl<S: Sink> Inner<S> {
-    /// Counts the losses of each volume, given its number of failed operations before the fault. If the host stays
-    /// up, losses fail its next flushes.
+    /// Counts the losses of each volume through a fault, given its number of failed operations before the fault. If the
+    /// host stays up, losses fail its next flushes.
     pub(super) fn take_losses(&mut self, fault: &Fault, failed_before: &[u64]) -> Vec<Taken> {
         let Self { counts, stores, machine, losses, .. } = self;
         let system = machine.system();

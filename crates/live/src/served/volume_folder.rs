@@ -1,7 +1,7 @@
-//! The folder with the bytes of a volume that is not a single device. An array has its own ([`ArrayFolder`]); an
-//! array of arrays has one folder per member (`member-0` is the first) and `array.json`. A read cache adds the file
-//! `read-cache` beside those of the cached devices; it holds nothing that the others lack, because the cache begins
-//! empty.
+//! The folder with the bytes of a volume that is not a single device. An array has its own ([`ArrayFolder`]); an array
+//! of arrays has one folder per member (`member-0` is the first) and `array.json`. A read cache adds the file
+//! `read-cache` next to those of the cached devices. It holds no data that the others lack, and a server starts with an
+//! empty cache.
 
 use super::array_folder::{ArrayFolder, DescribedArray, member_file};
 use super::resync::{Branch, Member};
@@ -11,16 +11,16 @@ use iodyno_emulate::{PartId, System};
 use iodyno_raid::MemberSet;
 use std::path::Path;
 
-/// Stores and folders of a volume, or of a part of it.
+/// The open stores and array folders of a volume, or of a part of it.
 #[derive(Debug, Default)]
 pub struct VolumeFolder {
     /// Stores by part: devices, and the caches of adapters.
     pub stores: Vec<(PartId, Store)>,
-    /// Folders by array, inner arrays first; a device behind adapters has one too.
+    /// Folders of arrays, inner arrays first. A device behind adapters has one, too.
     pub folders: Vec<(PartId, ArrayFolder)>,
 }
 
-/// What the files of a part are called in messages, and how they are opened.
+/// Name of a part in messages, and options with which its files are opened.
 #[derive(Clone, Copy)]
 struct Files<'a> {
     name: &'a str,
@@ -28,11 +28,11 @@ struct Files<'a> {
 }
 
 impl VolumeFolder {
-    /// Opens the folder of a volume, or creates it.
+    /// Opens or creates the folder of a volume, with all files in it.
     ///
     /// # Errors
-    /// It holds something else, or content that can't be served; or a file can't be opened. No file created here is
-    /// left.
+    /// The folder holds another volume, or content that can't be served; or a file can't be opened. No file created
+    /// here is left.
     pub fn open(
         path: &Path,
         system: &System,
@@ -51,7 +51,7 @@ impl VolumeFolder {
         }
     }
 
-    /// Removes all that was created, for a server that could not start.
+    /// Removes all files and folders that opening created, for a server that could not start.
     pub fn abandon(&self) {
         self.stores.iter().for_each(|(_, store)| store.abandon());
         self.folders.iter().for_each(|(_, folder)| folder.remove_made());
@@ -84,7 +84,7 @@ impl VolumeFolder {
         }
     }
 
-    /// Opens an array of devices, or a device, with the cache before it.
+    /// Opens the folder of an array of devices, or of a device, with the adapters' cache if there is one.
     fn open_files(
         &mut self,
         path: &Path,
@@ -113,7 +113,7 @@ impl VolumeFolder {
         Ok(())
     }
 
-    /// Opens an array of arrays, or of volumes behind adapters.
+    /// Opens the folder of an array whose members are arrays or volumes behind adapters.
     fn open_branches(
         &mut self,
         path: &Path,
@@ -148,7 +148,7 @@ impl VolumeFolder {
         Ok(())
     }
 
-    /// Content of a part whose files are all open.
+    /// Access to the content of a part whose files are all open.
     fn member<'a>(&'a self, system: &System, part: PartId) -> Box<dyn Member + 'a> {
         match &system.parts[part.index()] {
             Part::Array(array) => {

@@ -1,4 +1,4 @@
-//! Observes the status of a served machine.
+//! Reads the status of a served machine.
 
 use super::{
     AdapterStatus, AdaptersStatus, ArrayStatus, ByKind, KindStatus, MemberDevices, MemberState,
@@ -8,7 +8,7 @@ use crate::counts::Counts;
 use crate::served::{Live, Sink};
 use iodyno_emulate::{AdaptersState, ArrayState, Machine, PartId};
 
-/// The status of a machine at one instant.
+/// Reads the status of a machine at one instant.
 pub fn observe<S: Sink>(live: &Live<S>) -> ModelStatus {
     let transport = live.transport().map(|of| TransportStatus {
         round_trip_ns: of.round_trip_ns,
@@ -35,7 +35,7 @@ pub fn observe<S: Sink>(live: &Live<S>) -> ModelStatus {
     status
 }
 
-/// The status of a volume without its latencies.
+/// The status of a volume, still without operations' counts and latencies.
 fn volume<S: Sink>(
     live: &Live<S>,
     machine: &Machine,

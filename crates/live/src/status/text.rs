@@ -8,7 +8,7 @@ use iodyno_units::human;
 use std::fmt::Write as _;
 
 impl Status {
-    /// The status as text.
+    /// Formats the status as text.
     pub fn text(&self) -> String {
         match self {
             Self::Model(status) => status.text(),
@@ -18,7 +18,7 @@ impl Status {
     }
 }
 
-/// Writes a line of an exceptional state.
+/// Writes a line for an exceptional state, marked with `!`.
 fn alarm(text: &mut String, words: &str) {
     let _ = writeln!(text, "  !             {words}");
 }
@@ -31,7 +31,7 @@ impl ModelStatus {
             let time = |ns: u64| human::time_ns(ns as f64);
             let _ = writeln!(
                 text,
-                "transport {} a round trip are subtracted, {} of them until a client receives a reply; {} more where a thread was woken",
+                "transport {} per round trip are subtracted, {} of them until a client receives a reply; {} more if a thread had to be woken",
                 time(transport.round_trip_ns),
                 time(transport.taking_ns),
                 time(transport.waking_ns),
@@ -83,7 +83,7 @@ impl VolumeStatus {
         text
     }
 
-    /// Writes the faults in effect, and the damage that past faults did.
+    /// Writes the faults in effect, and the damage done by past faults.
     fn write_faults(&self, text: &mut String) {
         if self.size_bytes != self.capacity_bytes {
             let (size, capacity) = (human::size(self.size_bytes), human::size(self.capacity_bytes));
@@ -102,7 +102,7 @@ impl VolumeStatus {
         }
         for (is_so, words) in [
             (self.power_off, "the power is off: everything fails"),
-            (self.full, "full: writes where there is no data fail"),
+            (self.full, "full: writes to unallocated space fail"),
             (self.hung, "hung: nothing completes"),
             (self.lost, "lost: everything fails"),
         ] {
@@ -116,7 +116,7 @@ impl VolumeStatus {
             (self.pages_lost.unwrap_or(0), "page", "lost"),
             (self.backing_errors, "failed attempt", "to write bytes to the backing"),
             (self.dropped_writes, "acknowledged write", "lost in power cuts"),
-            (self.torn_writes, "write", "of which power cuts left parts"),
+            (self.torn_writes, "write", "torn by power cuts"),
         ] {
             if count > 0 {
                 alarm(text, &format!("{} {what}", human::counted(count, noun)));
@@ -188,7 +188,7 @@ impl AdaptersStatus {
         if !self.cleared.is_empty() {
             let _ = writeln!(
                 text,
-                "  cleared       the access state of {}, which are on the primary",
+                "  cleared       access state of {}: on the primary adapter",
                 numbers(&self.cleared)
             );
         }
@@ -229,7 +229,7 @@ impl MemoryStatus {
     }
 }
 
-/// Numbers as a list: `0, 2, 4`.
+/// Formats numbers as a list: `0, 2, 4`.
 fn numbers(of: &[u32]) -> String {
     of.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
@@ -363,7 +363,7 @@ mod tests {
         assert!(said.contains("volumes"), "{said}");
     }
 
-    /// Each line once, with its figures.
+    /// The text has each line once, with its values.
     #[test]
     fn the_text_has_each_fault_and_each_figure() {
         let text = Status::Model(all_in_effect()).text();
@@ -374,7 +374,7 @@ mod tests {
   !             resync after a power cut: 2 runs of rows
   !             some data is lost: it can't be read until it is written";
         let expected = "machine  1.5 s of the model's time
-transport 24.5 µs a round trip are subtracted, 21.0 µs of them until a client receives a reply; 22.4 µs more where a thread was woken
+transport 24.5 µs per round trip are subtracted, 21.0 µs of them until a client receives a reply; 22.4 µs more if a thread had to be woken
 adapters
   cache         in one adapter; 8 KiB are not on the devices
   adapter 0     serves 0, 1
@@ -384,7 +384,7 @@ adapters
   adapter 2     serves 2, and none is optimized there
   adapter 3     serves no volume
   !             aa 1: down
-  cleared       the access state of 0, 2, which are on the primary
+  cleared       access state of 0, 2: on the primary adapter
   !             volume 3: no adapter can serve it
 disk
   read            12.3 k  12.1 GiB  errors 1  mean 1.50 µs  p50 1.00 µs  p99 90.0 µs
@@ -399,7 +399,7 @@ disk
   !             delayed: each flush ends 5.00 ms later
   !             failing: 1 % of read operations
   !             the power is off: everything fails
-  !             full: writes where there is no data fail
+  !             full: writes to unallocated space fail
   !             hung: nothing completes
   !             lost: everything fails
   !             1 corrupt unit found
@@ -407,7 +407,7 @@ disk
   !             1 page lost
   !             4 failed attempts to write bytes to the backing
   !             5 acknowledged writes lost in power cuts
-  !             1 write of which power cuts left parts
+  !             1 write torn by power cuts
 ";
         assert_eq!(text, expected.replace("{array}", array));
         let requests = [("read", 12_345), ("disconnect", 3)].map(|(kind, n)| (kind.to_owned(), n));

@@ -19,7 +19,7 @@ enum Medium {
     File(Box<File>),
 }
 
-/// The medium of a volume; see the module's description.
+/// The medium of a volume, in memory or in a file, and the checks on what is read from it.
 #[derive(Debug)]
 pub(super) struct Base {
     medium: Medium,
@@ -80,8 +80,8 @@ impl Base {
         }
     }
 
-    /// Writes a part of a corrupt unit, which stays corrupt: the bytes show if its damage is lifted, but nothing of
-    /// it is served before it is written whole.
+    /// Writes a part of a corrupt unit, which stays corrupt: the new bytes become readable only if the unit's injected
+    /// damage is lifted.
     pub(super) fn write_beneath(&self, part: Part, data: &[u8]) -> Result<(), WriteError> {
         match &self.medium {
             Medium::Memory(m) => m.write_beneath(part, data),
@@ -104,7 +104,7 @@ impl Base {
         }
     }
 
-    /// Zeroes a part of a unit, or all of it.
+    /// Zeroes a part of a unit. If the part is the whole unit, the unit is freed.
     pub(super) fn zero_part(&self, part: Part) -> Result<(), WriteError> {
         if part.is_whole() {
             return self.drop_units(&(part.unit..part.unit + 1));
@@ -115,7 +115,7 @@ impl Base {
         }
     }
 
-    /// Zeroes a range.
+    /// Zeroes a range: frees its whole units, and zeroes the partial units at its ends.
     pub(super) fn zero(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), WriteError> {
         self.trim(offset_bytes, len_bytes)?;
         ends(offset_bytes, len_bytes).try_for_each(|part| self.zero_part(part))
@@ -136,7 +136,7 @@ impl Base {
         }
     }
 
-    /// Size of the units that hold data, bytes.
+    /// Total size of the units that hold data, bytes.
     pub(super) fn data_bytes(&self) -> u64 {
         let (mut at, mut units) = (0, 0);
         while at < self.units() {
@@ -154,7 +154,7 @@ impl Base {
         }
     }
 
-    /// Closes the generation: a later server accepts content written until now, and nothing older.
+    /// Closes the current generation of writes: a later server accepts content as of now, but no older version.
     pub(super) fn close_generation(&self) -> Result<(), WriteError> {
         match &self.medium {
             Medium::Memory(_) => Ok(()),
@@ -162,7 +162,7 @@ impl Base {
         }
     }
 
-    /// Whether the previous server, if any, ended in order.
+    /// Whether the previous server of the file, if any, shut down cleanly.
     pub(super) fn was_ended(&self) -> bool {
         match &self.medium {
             Medium::Memory(_) => true,
@@ -177,21 +177,22 @@ impl Base {
         }
     }
 
-    /// Removes the files that opening created, if they hold nothing yet, or only the file of sums.
+    /// Removes the files that opening created, if the volume's file holds no data yet. `sums_alone`: opening created
+    /// only the file of checksums.
     pub(super) fn remove_made(&self, sums_alone: bool) {
         if let Medium::File(f) = &self.medium {
             f.remove_made(sums_alone);
         }
     }
 
-    /// Removes a file's sums.
+    /// Removes the file of checksums.
     pub(super) fn remove_sums(&self) {
         if let Medium::File(f) = &self.medium {
             f.remove_sums();
         }
     }
 
-    /// Memory of the data including tables, bytes; 0 for a file.
+    /// Memory used by data and tables, bytes; 0 if the medium is a file.
     pub(super) fn memory_bytes(&self) -> u64 {
         match &self.medium {
             Medium::Memory(m) => m.used_bytes(),

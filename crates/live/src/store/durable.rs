@@ -1,14 +1,14 @@
-//! The bytes of a volume that survive a power cut, as the machine decided: the base, and over it bytes that the host
-//! refuses to write to it.
+//! The bytes of a volume that survive a power cut according to the machine: the base, and above it the bytes that the
+//! host refused to write to the base.
 //!
-//! A write that the host refuses is *stranded*: its bytes stay in memory over the base, are read as if they were in
-//! it, and are written when [`Durable::settle`] succeeds. So the machine and the bytes never disagree, whatever the
-//! host does. A stranded unit is kept whole, unless the rest of it can't be read. Zeroes are stranded as ranges: a
+//! A write that the host refuses is *stranded*: its bytes stay in memory above the base, are read as if they were in
+//! it, and are written to it when [`Durable::settle`] succeeds. So the machine and the bytes never disagree, whatever
+//! the host does. A stranded unit is kept whole, unless the rest of it can't be read. Zeroes are stranded as ranges: a
 //! long one takes little memory.
 //!
 //! A write to a part of a corrupt unit is not stranded: it is written beneath the damage, and the unit stays corrupt
-//! ([`Base::write_beneath`]). So it takes no memory, and does not block other writes. The write is answered with the
-//! error; if it was acknowledged before, the next flush is ([`Durable::take_late`]).
+//! ([`Base::write_beneath`]). So it takes no memory, and does not block other writes. The write fails with the error;
+//! if it was acknowledged before, the next flush fails instead ([`Durable::take_late`]).
 
 use super::base::Base;
 use super::error::{ReadError, WriteError};
@@ -22,11 +22,11 @@ const UNIT_MEMORY_BYTES: u64 = UNIT_BYTES + 128;
 /// Estimated memory of a stranded range of zeroes, bytes.
 const RANGE_MEMORY_BYTES: u64 = 64;
 
-/// A unit whose bytes are not in the base yet.
+/// A unit whose newest bytes are not in the base yet, because the host refused to write them.
 #[derive(Debug)]
 struct Stranded {
     bytes: Box<[u8; UNIT]>,
-    /// One bit per byte: known bytes; None: all are known.
+    /// Bit mask of the bytes that are known; None: all are.
     known: Option<Box<[u64; UNIT / 64]>>,
     why: WriteError,
 }
@@ -48,7 +48,7 @@ impl Stranded {
         self.known.as_ref().is_none_or(|known| known[at / 64] >> (at % 64) & 1 == 1)
     }
 
-    /// Runs of known bytes, up to byte `end`.
+    /// Ranges of known bytes below `end`.
     fn runs(&self, end: usize) -> Vec<Range<usize>> {
         let mut runs: Vec<Range<usize>> = Vec::new();
         for at in (0..end).filter(|&at| self.is_known(at)) {
@@ -61,20 +61,21 @@ impl Stranded {
     }
 }
 
-/// The base with stranded bytes over it; see the module's description.
+/// The base, and the stranded bytes that take precedence over it.
 #[derive(Debug)]
 pub(super) struct Durable {
     pub base: Base,
     units: BTreeMap<u64, Stranded>,
-    /// Stranded units of zeroes, below `units`: start → (end, why). No two ranges overlap.
+    /// Stranded ranges of zeroes, as start → (end, reason). `units` take precedence over them. No two ranges overlap.
     zeroes: BTreeMap<u64, (u64, WriteError)>,
-    /// Number of refusals by the host and of partial writes to corrupt units.
+    /// Number of writes that the host refused and of partial writes to corrupt units, since the last
+    /// [`Self::take_refusals`].
     refusals: u64,
     /// Error of an acknowledged write to a part of a corrupt unit, until a flush reports it.
     late: Option<WriteError>,
-    /// Whether written whole units of zeroes become holes.
+    /// Whether writing whole units of zeroes punches holes instead.
     holes_for_zeroes: bool,
-    /// Units known to be holes already.
+    /// Units that are known to be a hole, so that zeroing them again is a no-op.
     hole: Range<u64>,
 }
 
@@ -84,34 +85,34 @@ impl Durable {
         Self { base, units, zeroes, refusals: 0, late: None, holes_for_zeroes, hole: 0..0 }
     }
 
-    /// Whether nothing is stranded.
+    /// Whether no bytes are stranded: the base has everything that the machine decided.
     #[inline]
     pub(super) fn is_clear(&self) -> bool {
         self.units.is_empty() && self.zeroes.is_empty()
     }
 
-    /// Estimated memory of stranded bytes.
+    /// Estimated memory used by stranded bytes, bytes.
     pub(super) fn memory_bytes(&self) -> u64 {
         self.units.len() as u64 * UNIT_MEMORY_BYTES + self.zeroes.len() as u64 * RANGE_MEMORY_BYTES
     }
 
-    /// Number of the host's refusals since the last call.
+    /// Returns the number of refused writes since the last call.
     pub(super) fn take_refusals(&mut self) -> u64 {
         std::mem::take(&mut self.refusals)
     }
 
-    /// Reason why bytes are stranded; None if there are none.
+    /// Why the host refused the bytes that are stranded in memory; None if no bytes are.
     pub(super) fn trouble(&self) -> Option<&WriteError> {
         self.trouble_in(&(0..u64::MAX))
     }
 
-    /// Like [`Self::trouble`], for some units.
+    /// Why the host refused bytes of these units that are stranded in memory; None if no bytes are.
     pub(super) fn trouble_in(&self, units: &Range<u64>) -> Option<&WriteError> {
         let unit = self.units.range(units.clone()).next().map(|(_, s)| &s.why);
         unit.or_else(|| self.zeroes_in(units).next().map(|(_, why)| why))
     }
 
-    /// Keeps the error of an acknowledged write for the next flush.
+    /// Keeps the error of a write that was already acknowledged, for the next flush to return.
     pub(super) fn note_late(&mut self, why: WriteError) {
         self.late.get_or_insert(why);
     }
@@ -121,7 +122,7 @@ impl Durable {
         self.late.take().map_or(Ok(()), Err)
     }
 
-    /// Stranded units in order, without ranges of zeroes.
+    /// Numbers of stranded units, in ascending order; stranded ranges of zeroes are not included.
     pub(super) fn units(&self) -> impl Iterator<Item = u64> {
         self.units.keys().copied()
     }
@@ -228,7 +229,7 @@ impl Durable {
         self.land(part.unit)
     }
 
-    /// Zeroes a part of a unit, or all of it.
+    /// Zeroes a part of a unit. If the part is the whole unit, the unit is freed.
     pub(super) fn zero_part(&mut self, part: Part) -> Result<(), WriteError> {
         self.hole = 0..0;
         if part.is_whole() {
@@ -265,8 +266,8 @@ impl Durable {
         })
     }
 
-    /// Strands bytes that the host refused, so that they are read from memory from now on; bytes of a corrupt unit
-    /// are written beneath.
+    /// Strands bytes that the host refused, so that reads return them from memory. Bytes for a corrupt unit are written
+    /// beneath the damage instead ([`Base::write_beneath`]).
     fn refused(&mut self, part: Part, bytes: &[u8], why: WriteError) -> WriteError {
         self.refusals += 1;
         let why = match why {
@@ -304,7 +305,7 @@ impl Durable {
         (self.base.capacity_bytes - unit * UNIT_BYTES).min(UNIT_BYTES) as usize
     }
 
-    /// Drops stranded versions of these units, because the units are in the base.
+    /// Drops stranded bytes of these units, because the base has newer ones.
     fn forget(&mut self, units: &Range<u64>) {
         if self.is_clear() {
             return;
@@ -325,8 +326,8 @@ impl Durable {
         }
     }
 
-    /// Tries to write a stranded unit. If the unit has become corrupt, the bytes are written beneath, and the error
-    /// is returned here and at the next flush.
+    /// Tries to write a stranded unit to the base. If the unit has become corrupt, the bytes are written beneath the
+    /// damage, and the error is returned here and at the next flush.
     fn land(&mut self, unit: u64) -> Result<(), WriteError> {
         let Some(stranded) = self.units.get(&unit) else { return Ok(()) };
         let all = self.bytes_of(unit);
@@ -364,9 +365,9 @@ impl Durable {
         }
     }
 
-    /// Tries to write all stranded bytes in a range of units, however many are refused. (Zeroes are written in whole
-    /// ranges, perhaps beyond it.) Of several errors, that of a corrupt unit takes precedence, because it is not
-    /// retried.
+    /// Tries to write all stranded bytes in a range of units to the base, and continues after a refusal. (Ranges of
+    /// zeroes are written whole, so perhaps beyond the range.) Of several errors, that of a corrupt unit takes
+    /// precedence, because it is not retried.
     pub(super) fn settle(&mut self, units: &Range<u64>) -> Result<(), WriteError> {
         self.hole = 0..0;
         if self.is_clear() {
@@ -401,7 +402,8 @@ impl Durable {
         corrupt.and(outcome)
     }
 
-    /// Like [`Self::settle`] for everything, but stops at the first refusal by the host; true if there was none.
+    /// Like [`Self::settle`] for all units, but stops at the first refusal by the host. True if the host refused
+    /// nothing.
     pub(super) fn settle_some(&mut self) -> bool {
         let zeroes: Vec<Range<u64>> = self.zeroes_in(&(0..u64::MAX)).map(|z| z.0).collect();
         let ranges = zeroes.into_iter().chain(self.units().map(|unit| unit..unit + 1));
@@ -414,13 +416,13 @@ impl Durable {
         true
     }
 
-    /// Empties the volume: the power fails in memory that needs it.
+    /// Empties the volume, because the power of unprotected memory failed.
     pub(super) fn empty(&mut self) -> Result<(), WriteError> {
         (self.units, self.zeroes, self.late) = (BTreeMap::new(), BTreeMap::new(), None);
         self.drop_units(&(0..self.base.units()))
     }
 
-    /// Whether the base holds data in all of a range, so that writing it again needs no space.
+    /// Whether the base holds data in the whole range, so that overwriting it needs no space on the host.
     pub(super) fn has_space(&self, offset_bytes: u64, len_bytes: u64) -> bool {
         let mut units = touched(offset_bytes, len_bytes);
         while !units.is_empty() {

@@ -16,7 +16,7 @@ pub enum ReadError {
         len_bytes: u64,
     },
     /// The unit does not match its checksum.
-    #[error("4 KiB unit {unit} (byte {}) does not hold the data that was written: its checksum differs", unit * 4096)]
+    #[error("4 KiB unit {unit} (byte {}) is corrupt: its data does not match its checksum", unit * 4096)]
     Corrupt {
         /// Number of the unit.
         unit: u64,
@@ -59,7 +59,7 @@ pub enum WriteError {
     },
     /// The file system of the volume's file is full.
     #[error(
-        "{doing}: the file system of the volume's file is full: free some space, and the volume continues"
+        "{doing}: the file system of the volume's file is full: free some space, then the volume accepts writes again"
     )]
     NoSpace {
         /// Action that failed, in words.
@@ -82,7 +82,7 @@ impl ReadError {
 }
 
 impl WriteError {
-    /// Whether space is lacking, rather than something being broken.
+    /// Whether the write failed only for lack of space.
     pub fn is_no_space(&self) -> bool {
         matches!(self, Self::Memory { .. } | Self::NoSpace { .. })
     }
@@ -114,7 +114,7 @@ impl From<&WriteError> for IoError {
     }
 }
 
-/// For reading a unit before a part of it is written.
+/// Converts the error of the read that precedes a write to a part of a unit.
 impl From<ReadError> for WriteError {
     fn from(e: ReadError) -> Self {
         match e {
@@ -130,29 +130,29 @@ impl From<ReadError> for WriteError {
 /// Reason why a volume's file can't be served.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The path is not a plain file.
+    /// The volume's path is not a plain file.
     #[error("{}: this is {what}, not a plain file: name a plain file, or a new file", path.display())]
     NotAFile {
         /// Path of the file.
         path: PathBuf,
-        /// Type of the file found.
+        /// What was found at the path, as a noun with its article.
         what: &'static str,
     },
-    /// The file is not an image that can be served.
+    /// The path is not a disk image that can be served.
     #[error("{}: this is {what}: name a raw image in a plain file, or an NBD export (qemu-nbd serves other formats)", path.display())]
     NotAnImage {
         /// Path of the file.
         path: PathBuf,
-        /// Type of the file found.
+        /// What was found at the path, as a noun with its article.
         what: &'static str,
     },
-    /// Another server has it open.
+    /// Another server has the file open.
     #[error("{}: another server has this file open; stop that server, or name another file", path.display())]
     Locked {
         /// Path of the file.
         path: PathBuf,
     },
-    /// The file has another volume's size.
+    /// The file's size differs from the volume's.
     #[error("{}: the file has {found_bytes} bytes, but the volume has {wanted_bytes}: the file belongs to another device; name another file, or serve the file itself with --image", path.display())]
     Size {
         /// Path of the file.
@@ -162,7 +162,7 @@ pub enum OpenError {
         /// Size of the volume, bytes.
         wanted_bytes: u64,
     },
-    /// The file system does not support files of that size.
+    /// The file system does not support files as large as the volume.
     #[error(
         "{}: the file system can't hold a file of {wanted_bytes} bytes: name a file on another file system (XFS and btrfs hold larger files than ext4)",
         path.display()
@@ -173,12 +173,12 @@ pub enum OpenError {
         /// Size of the volume, bytes.
         wanted_bytes: u64,
     },
-    /// The file next to it does not hold its checksums.
+    /// The file next to the volume's file is not its file of checksums, or is damaged.
     #[error("{}: {why}: if you move this file away, the volume is served without checksums until data is written", path.display())]
     Sums {
-        /// The file of sums.
+        /// Path of the file of checksums.
         path: PathBuf,
-        /// Description of the mistake.
+        /// What is wrong with the file of checksums.
         why: String,
     },
     /// A system call failed.
@@ -188,7 +188,7 @@ pub enum OpenError {
         path: PathBuf,
         /// Action that failed, in words.
         doing: &'static str,
-        /// Error of the system.
+        /// Error of the system call.
         source: io::Error,
     },
 }

@@ -42,7 +42,7 @@ const WRITING: &str = "writing the volume's file";
 const READING_SUMS: &str = "reading the volume's checksums";
 const WRITING_SUMS: &str = "writing the volume's checksums";
 
-/// Files of a volume; see the module's description.
+/// The data file of a volume and its file of checksums.
 #[derive(Debug)]
 pub(super) struct File {
     data: Host,
@@ -50,17 +50,17 @@ pub(super) struct File {
     sums_path: PathBuf,
     capacity_bytes: u64,
     locks: Box<[RwLock<()>]>,
-    /// Generations in the file of sums.
+    /// Generations as last written to the file of checksums.
     generations: Mutex<Generations>,
-    /// Generations as they were when the file was opened.
+    /// Generations as read when the file was opened.
     opened: Generations,
-    /// Whether the previous server, if any, ended in order.
+    /// Whether the previous server of the file, if any, shut down cleanly.
     pub(super) was_ended: bool,
-    /// Generation of current writes.
+    /// Number of the generation to which new writes belong.
     generation: AtomicU64,
     /// Whether anything was written in the current generation.
     is_dirty: AtomicBool,
-    /// Units whose data may not match their sum.
+    /// Units whose data may not match their checksum.
     doubtful: Mutex<BTreeMap<u64, Doubt>>,
     /// Number of doubtful units.
     doubts: AtomicUsize,
@@ -70,14 +70,14 @@ pub(super) struct File {
 }
 
 impl Drop for File {
-    /// Releases the lock explicitly: a process that is being started holds a copy of the descriptor until it executes
-    /// its program.
+    /// Releases the file lock explicitly, because a child process that has not called exec yet holds a copy of the
+    /// descriptor.
     fn drop(&mut self) {
         let _ = self.data.file().unlock();
     }
 }
 
-/// The path of a volume's sums.
+/// Path of a volume's file of checksums.
 pub(super) fn sums_path(path: &Path) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(".sums");
@@ -89,7 +89,7 @@ fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl File {
-    /// Opens or creates the two files. On failure, none that it created is left.
+    /// Opens or creates the data file and the file of checksums. On failure, no file created here is left.
     pub(super) fn open(
         path: &Path,
         capacity_bytes: u64,
@@ -126,15 +126,15 @@ impl File {
         })
     }
 
-    /// Removes the files, if opening created them and they hold nothing yet. `sums_alone`: only the file of sums was
-    /// created.
+    /// Removes the files that opening created, if the data file holds no data yet. `sums_alone`: opening created only
+    /// the file of checksums.
     pub(super) fn remove_made(&self, sums_alone: bool) {
         if sums_alone || self.data.seek(SeekFrom::Data(0)) == Err(Errno::NXIO) {
             held(&self.made).remove();
         }
     }
 
-    /// Removes the file of sums.
+    /// Removes the file of checksums.
     pub(super) fn remove_sums(&self) {
         remove_made(&self.sums_path, self.sums.host().file());
     }
@@ -143,13 +143,13 @@ impl File {
         &self.locks[(unit / STRIPE_UNITS % LOCKS) as usize]
     }
 
-    /// Length of the units in the file, bytes: the last unit may be cut short.
+    /// Length of these units in the data file, bytes. The last unit of a volume may be cut short.
     fn bytes_of(&self, units: &Range<u64>) -> usize {
         let end = (units.end * UNIT_BYTES).min(self.capacity_bytes);
         (end - units.start * UNIT_BYTES) as usize
     }
 
-    /// Sums that the unit's data may have, and their number; 0: any sum.
+    /// Checksums that the unit's data may have, and how many of them count; 0: any data is accepted.
     fn sums_of(&self, unit: u64, entry: Entry) -> ([u32; 2], usize) {
         let sums = [entry.sum, entry.former];
         if sums == [0, 0] {
@@ -171,7 +171,7 @@ impl File {
         self.data.read(&mut into[..len], unit * UNIT_BYTES)
     }
 
-    /// Reads a whole unit and checks it.
+    /// Reads a whole unit, and checks it with `passes(unit, data, checksums)`.
     fn read_sound(
         &self,
         unit: u64,
@@ -257,7 +257,7 @@ impl File {
         Ok(())
     }
 
-    /// Reads a unit, changes a part of it, and writes it, under its lock.
+    /// Reads a unit, changes a part of it, and writes it. The caller holds the unit's lock.
     fn change_part(
         &self,
         part: Part,
@@ -272,8 +272,8 @@ impl File {
         Ok(())
     }
 
-    /// Writes a part of a corrupt unit without making it pass: its sum matches afterwards only if it matched before,
-    /// which means that the damage was injected, and the damage stays.
+    /// Writes a part of a corrupt unit, which stays corrupt. The checksum is updated only if it matched before: then
+    /// the damage was injected, and the injected damage stays.
     #[cold]
     pub(super) fn write_beneath(&self, part: Part, data: &[u8]) -> Result<(), WriteError> {
         let lock = self.lock(part.unit).write();
@@ -293,7 +293,7 @@ impl File {
         }
     }
 
-    /// Writes whole units of one stripe, under its lock.
+    /// Writes whole units of one stripe. The caller holds the stripe's lock.
     fn write_units(&self, units: &Range<u64>, data: &[u8]) -> Result<(), WriteError> {
         let generation = self.begin_write().map_err(|e| WriteError::io(WRITING_SUMS, &e))?;
         let mut buffer = [0; ENTRIES];
@@ -349,7 +349,7 @@ impl File {
         Ok(())
     }
 
-    /// Frees units: they become holes, without sums.
+    /// Frees units, which become holes without checksums.
     pub(super) fn drop_units(&self, units: &Range<u64>) -> Result<(), WriteError> {
         let stripes = units.start / STRIPE_UNITS..units.end.div_ceil(STRIPE_UNITS);
         if stripes.end.saturating_sub(stripes.start) > 16 {
@@ -383,7 +383,7 @@ impl File {
         Ok(())
     }
 
-    /// See [`Host::run`].
+    /// Run of units from `unit` on, up to `end`, that all lie in a hole, or all hold data.
     pub(super) fn run(&self, unit: u64, end: u64) -> Run {
         self.data.run(unit, end)
     }
@@ -412,8 +412,8 @@ impl File {
     }
 }
 
-/// Opens the sums of a locked file, and sets the file's size if it is new. The size comes last, so that a server that
-/// is killed in between does not leave an image of that size next to the sums of an earlier one.
+/// Opens the checksums of a locked data file, and sets the data file's size if it is new. The size is set last, so that
+/// a server killed in between does not leave an image of that size next to the checksums of an earlier one.
 fn open_sums(
     path: &Path,
     data: &std::fs::File,
@@ -449,7 +449,8 @@ fn open_sums(
     Ok((sums, generations, was_ended))
 }
 
-/// Splits a range at the ends of stripes: start of each piece on the volume, and its position in the range.
+/// Splits a range at the boundaries of lock stripes. Returns the offset of each piece on the volume, and its position
+/// in the range.
 fn stripes(offset_bytes: u64, len: usize) -> impl Iterator<Item = (u64, Range<usize>)> {
     let end = offset_bytes + len as u64;
     let mut at = offset_bytes;

@@ -1,34 +1,34 @@
-//! Generations in a file of checksums: they tell which units may still match their former sum.
+//! Generations of writes, recorded in a file of checksums: they tell which units may still match their former checksum.
 //!
 //! A generation comprises the writes between two flushes. Closing it states that every unit written in it matches its
-//! first sum, because the server saw each of these writes end. A killed server leaves its last generation open, and
-//! no later server can close it; so it is recorded as *in doubt*: its units may match either sum until they are
-//! written again.
+//! first sum, because the server saw every write in it complete. A killed server leaves its last generation open, and
+//! no later server can close it; so it is recorded as *in doubt*: its units may match either sum until they are written
+//! again.
 //!
 //! ```text
-//! 0      serial number: u64 (of the two slots, the one that is whole and has the higher one counts)
-//! 8      the last generation that is closed: u64
-//! 16     1: the server ended in order; ranges in doubt: u32 each
-//! 24     each of these ranges, first and last: u64 each
+//! 0      serial number: u64 (of the two slots, the intact one with the higher number counts)
+//! 8      number of the last closed generation: u64
+//! 16     1 if the server shut down cleanly; number of ranges in doubt: u32 each
+//! 24     first and last generation of each range in doubt: u64 each
 //! 508    CRC-32C of the 508 bytes before: u32
 //! ```
 
-/// Offsets of the two slots in the file of sums.
+/// Offsets in the file of checksums of the two slots that generations are written to in turn.
 pub(super) const SLOTS: [u64; 2] = [512, 1024];
 const SLOT_BYTES: usize = 512;
 const RANGES_MAX: usize = 29;
-/// Distance to the next generation of a new server. After a crash of the host, entries may be newer than the last
-/// generation known to be closed, but by fewer generations than this.
+/// Step to the first generation of a new server after an unclean end. After a crash of the host, entries may be newer
+/// than the last generation known to be closed, but by fewer generations than this.
 const LEAP: u64 = 1 << 32;
 
-/// Generations in a file of sums; see the module's description.
+/// The closed generations, and those in doubt, as recorded in a file of checksums.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Generations {
     serial: u64,
-    /// All generations up to this one are closed or in doubt.
+    /// Last generation that is closed or in doubt; all earlier ones are, too.
     pub closed: u64,
     ended: bool,
-    /// First and last generation of each range, in order.
+    /// First and last generation of each range in doubt, in ascending order.
     in_doubt: Vec<(u64, u64)>,
 }
 
@@ -39,18 +39,18 @@ impl Default for Generations {
 }
 
 impl Generations {
-    /// Generations of a converted file of version 1: all its units are in doubt.
+    /// Generations of a file that was converted from version 1: all its units are in doubt.
     pub(super) fn converted() -> Self {
         Self { serial: 0, closed: 1, ended: true, in_doubt: vec![(1, 1)] }
     }
 
-    /// Whether a unit written in this generation may match either sum.
+    /// Whether a unit written in this generation may match either of its two checksums.
     #[inline]
     pub(super) fn is_in_doubt(&self, generation: u64) -> bool {
         self.in_doubt.iter().any(|&(first, last)| (first..=last).contains(&generation))
     }
 
-    /// Notes that a server opens the file: a generation left open by an earlier server stays in doubt.
+    /// Records that a server opens the file. A generation that an earlier server left open stays in doubt.
     pub(super) fn open(&mut self) {
         if !std::mem::replace(&mut self.ended, false) {
             let first = self.closed + 1;
@@ -70,19 +70,19 @@ impl Generations {
         self.serial += 1;
     }
 
-    /// Closes all generations up to `generation`. `ended`: no other will be opened.
+    /// Closes all generations up to `generation`. `ended`: the server shuts down and opens no further one.
     pub(super) fn close(&mut self, generation: u64, ended: bool) {
         self.closed = generation;
         self.ended = ended;
         self.serial += 1;
     }
 
-    /// Whether the server ended in order.
+    /// Whether the last server shut down cleanly.
     pub(super) fn is_ended(&self) -> bool {
         self.ended
     }
 
-    /// Offset of the slot to write next.
+    /// Offset in the file of the slot to write next, so that the other one stays intact.
     pub(super) fn place(&self) -> u64 {
         SLOTS[(self.serial % 2) as usize]
     }
@@ -104,7 +104,7 @@ impl Generations {
         slot
     }
 
-    /// Parses a header; None if neither slot is valid.
+    /// Parses the header of a file of checksums; None if neither slot is valid.
     pub(super) fn read(header: &[u8]) -> Option<Self> {
         let slot = |at: u64| Self::from_slot(header.get(at as usize..at as usize + SLOT_BYTES)?);
         SLOTS.into_iter().filter_map(slot).max_by_key(|g| g.serial)

@@ -13,10 +13,10 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{PoisonError, RwLock};
 
-/// Non-overlapping runs of units: start → (end, seed).
+/// Damaged units, as non-overlapping runs: start → (end, seed).
 type Runs = BTreeMap<u64, (u64, u64)>;
 
-/// Checks and damage of a volume; see the module's description.
+/// Whether a volume's reads are verified, and the damage injected into it.
 #[derive(Debug)]
 pub(super) struct Guard {
     check_reads: bool,
@@ -29,7 +29,7 @@ impl Guard {
         Self { check_reads, damaged: AtomicBool::new(false), runs: RwLock::default() }
     }
 
-    /// Damages the units that the range touches.
+    /// Damages all units that the range touches. `seed` decides which bits are flipped.
     pub(super) fn damage(&self, range_bytes: &Range<u64>, seed: u64) {
         let len_bytes = range_bytes.end.saturating_sub(range_bytes.start);
         let units = touched(range_bytes.start, len_bytes);
@@ -41,7 +41,7 @@ impl Guard {
         self.damaged.store(!runs.is_empty(), Ordering::Release);
     }
 
-    /// Lifts the damage of these units.
+    /// Removes the injected damage from these units.
     #[inline]
     pub(super) fn lift(&self, units: &Range<u64>) {
         if self.damaged.load(Ordering::Acquire) {
@@ -61,18 +61,18 @@ impl Guard {
         (unit < end).then_some(seed)
     }
 
-    /// Whether a unit is damaged.
+    /// Whether damage is injected into a unit.
     pub(super) fn is_damaged(&self, unit: u64) -> bool {
         self.seed(unit).is_some()
     }
 
-    /// Whether all units may be served unchecked.
+    /// Whether all units may be served without any check.
     pub(super) fn lets_all_pass(&self) -> bool {
         !self.check_reads && !self.damaged.load(Ordering::Acquire)
     }
 
-    /// Whether the bytes of a unit may be served: as read back, they match one of the sums. Without any sum they are
-    /// accepted as they are, but damage is detected all the same.
+    /// Whether a unit may be served: its bytes, with any injected damage, must match one of the checksums. Without a
+    /// checksum all bytes are accepted unless they are damaged.
     #[inline]
     pub(super) fn passes(&self, unit: u64, bytes: &[u8], sums: &[u32]) -> bool {
         match self.seed(unit) {
@@ -81,13 +81,13 @@ impl Guard {
         }
     }
 
-    /// Like [`Self::passes`], but checks even if reads are not verified.
+    /// Like [`Self::passes`], but verifies checksums even if reads are not verified.
     pub(super) fn passes_always(&self, unit: u64, bytes: &[u8], sums: &[u32]) -> bool {
         is_sound(unit, bytes, sums, self.seed(unit))
     }
 }
 
-/// Whether a unit's bytes, damaged by `seed`, match one of the sums.
+/// Whether a unit's bytes, after the damage that `seed` determines, match one of the checksums.
 fn is_sound(unit: u64, bytes: &[u8], sums: &[u32], seed: Option<u64>) -> bool {
     let Some(seed) = seed else {
         return sums.is_empty() || sums.contains(&sum(bytes));
@@ -103,7 +103,7 @@ fn is_sound(unit: u64, bytes: &[u8], sums: &[u32], seed: Option<u64>) -> bool {
     sums.contains(&found)
 }
 
-/// Removes units from the runs.
+/// Removes units from the damaged runs.
 fn cut(runs: &mut Runs, units: &Range<u64>) {
     if units.is_empty() {
         return;

@@ -1,5 +1,5 @@
-//! File operations of the host for a volume. With the feature `host-faults` each can be made to fail, completely or
-//! after some of its bytes; without it they have no overhead.
+//! Operations on a volume's files on the host. With the feature `host-faults` each can be made to fail, completely or
+//! after some of its bytes; without the feature they have no overhead.
 
 use super::units::{Run, UNIT_BYTES};
 use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};
@@ -8,10 +8,10 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
-/// Bytes zeroed at a time on file systems without holes.
+/// Length of one write of zeroes on file systems without holes, bytes.
 const ZEROES_BYTES: u64 = 1 << 20;
 
-/// Kinds of calls to the host.
+/// Kind of a call to the host's file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     not(feature = "host-faults"),
@@ -28,7 +28,7 @@ pub enum HostCall {
     Sync,
 }
 
-/// File of a volume that a call is for.
+/// The file of a volume that a call operates on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     not(feature = "host-faults"),
@@ -41,7 +41,7 @@ pub enum HostFile {
     Sums,
 }
 
-/// Injected failure of a call.
+/// An injected failure of a call to the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     not(feature = "host-faults"),
@@ -50,29 +50,29 @@ pub enum HostFile {
 pub struct HostFault {
     /// Error number, as the system defines it.
     pub errno: i32,
-    /// Bytes of a write that are written before it fails.
+    /// Number of bytes that are written, or zeroed, before the call fails.
     pub after_bytes: usize,
 }
 
 /// Decides which calls fail; for tests.
 #[cfg(feature = "host-faults")]
 pub trait HostFaults: std::fmt::Debug + Send + Sync {
-    /// Called before each call. None passes the call to the host.
+    /// Called before each call; returns the failure to inject. None passes the call to the host.
     fn fault(&self, file: HostFile, call: HostCall, at: u64, len: u64) -> Option<HostFault>;
 }
 
-/// Source of faults; None except in tests.
+/// Source of injected faults; None except in tests.
 #[cfg(feature = "host-faults")]
 pub(super) type Faults = Option<std::sync::Arc<dyn HostFaults>>;
-/// Source of faults: none without the feature.
+/// Placeholder without the feature `host-faults`: no faults are injected.
 #[cfg(not(feature = "host-faults"))]
 #[derive(Clone, Debug)]
 pub(super) struct Faults;
 
-/// Without injected faults.
+/// Injects no faults.
 #[cfg(feature = "host-faults")]
 pub(super) const NO_FAULTS: Faults = None;
-/// Without injected faults.
+/// Injects no faults.
 #[cfg(not(feature = "host-faults"))]
 pub(super) const NO_FAULTS: Faults = Faults;
 
@@ -80,11 +80,11 @@ pub(super) const NO_FAULTS: Faults = Faults;
 #[derive(Debug)]
 pub(super) struct Refused {
     pub error: io::Error,
-    /// Bytes that were written.
+    /// Number of bytes that were written before the error.
     pub written_bytes: usize,
 }
 
-/// A file of the host; see the module's description.
+/// A file on the host, with fault injection for tests.
 #[derive(Debug)]
 pub(super) struct Host {
     file: File,
@@ -135,7 +135,7 @@ impl Host {
         self.write_counted(bytes, at).map_err(|refused| refused.error)
     }
 
-    /// Like [`Self::write`]; an error states how many bytes the host had written before it.
+    /// Like [`Self::write`], but an error states how many bytes were written before it.
     #[inline]
     pub(super) fn write_counted(&self, bytes: &[u8], at: u64) -> Result<(), Refused> {
         if let Some(fault) = self.fault(HostCall::Write, at, bytes.len() as u64) {
@@ -189,7 +189,7 @@ impl Host {
         Run { data, end: until.min(end) }
     }
 
-    /// Position of the next data or hole, from `at` on.
+    /// Offset of the next data or hole, from the offset in `to` on.
     pub(super) fn seek(&self, to: SeekFrom) -> Result<u64, Errno> {
         seek(&self.file, to)
     }
@@ -233,7 +233,7 @@ fn write_zeroes(file: &File, offset_bytes: u64, len_bytes: u64) -> io::Result<()
 mod tests {
     use super::*;
 
-    /// On a file system without holes only the range is zeroed, and the file does not grow.
+    /// Zeroing on a file system without holes changes only the range, and does not grow the file.
     #[test]
     fn zeroes_are_written_where_there_is_data() {
         let file = tempfile::tempfile().unwrap();

@@ -1,5 +1,5 @@
-//! An existing image below a volume in memory: its bytes show wherever the volume was not written. It is a raw file
-//! or an export of another NBD server, and is never written to.
+//! An existing disk image below a volume in memory: reads return its bytes wherever the volume was not written. It is a
+//! raw file or an export of another NBD server, and is never written to.
 
 use super::error::{OpenError, ReadError};
 use super::host::{Host, HostFile, NO_FAULTS};
@@ -12,9 +12,9 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-/// Timeout of an export's answer.
+/// Timeout of an NBD server's answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-/// Largest read request to an export, bytes: every server accepts that.
+/// Largest read request to an NBD server, bytes; every server accepts this size.
 const REQUEST_BYTES: usize = 1 << 20;
 const READING: &str = "reading the image";
 
@@ -24,12 +24,12 @@ enum Source {
     Export(Mutex<Box<Blocking>>),
 }
 
-/// An open image; see the module's description.
+/// An open disk image, and the units of it that clients have dropped.
 #[derive(Debug)]
 pub struct Image {
     source: Source,
     size_bytes: u64,
-    /// Units dropped by a client: start → end. No two ranges touch.
+    /// Units that clients have dropped, as runs: start → end. No two runs touch.
     dropped: RwLock<BTreeMap<u64, u64>>,
 }
 
@@ -37,7 +37,7 @@ impl Image {
     /// Opens a raw image in a plain file, locked so that no other server writes to it.
     ///
     /// # Errors
-    /// It is not a plain file, it is empty, another server has it, or the system refuses.
+    /// The path is not a plain file, the file is empty, another server has it open, or the system refuses.
     pub fn file(path: &Path) -> Result<Self, OpenError> {
         let failed = |doing, source| OpenError::Io { path: path.to_owned(), doing, source };
         // Checked before opening: opening a device can have side effects.
@@ -61,7 +61,7 @@ impl Image {
         Ok(Self::of(Source::File(Host::new(file, HostFile::Data, NO_FAULTS)), size_bytes))
     }
 
-    /// Opens an export of an NBD server.
+    /// Opens an export of another NBD server as an image.
     ///
     /// # Errors
     /// The export does not exist, or can't be reached.
@@ -138,8 +138,8 @@ impl Image {
         dropped.insert(start, end);
     }
 
-    /// Run of units from `unit` on, up to `end`, that all show data, or all do not. An export counts as data
-    /// throughout.
+    /// Run of units from `unit` on, up to `end`, that all hold data, or that all do not. All of an NBD export counts as
+    /// data.
     pub(super) fn run(&self, unit: u64, end: u64) -> Run {
         let dropped = self.dropped_in(&(unit..end));
         let end = match dropped.first() {
@@ -162,7 +162,7 @@ mod tests {
     use iodyno_units::rng::{below, stream};
     use std::io::Write as _;
 
-    /// Dropped ranges behave like a set of units; reads and runs respect it, and the end of the image.
+    /// Dropped units read as zeroes and count as holes, and so does everything beyond the image's end.
     #[test]
     fn dropped_units_show_zeroes() {
         const UNITS: u64 = 40;

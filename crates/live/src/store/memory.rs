@@ -26,7 +26,7 @@ struct Unit {
 type Slots = [Option<Unit>; CHUNK_UNITS as usize];
 type Chunk = RwLock<Option<Box<Slots>>>;
 
-/// Units of a volume in memory; see the module's description.
+/// The units of a volume in memory, over an image if there is one.
 #[derive(Debug)]
 pub(super) struct Memory {
     regions: Box<[OnceLock<Box<[Chunk]>>]>,
@@ -46,7 +46,7 @@ impl Memory {
         }
     }
 
-    /// Memory used including tables, bytes.
+    /// Memory used by units and tables, bytes.
     pub(super) fn used_bytes(&self) -> u64 {
         self.used_bytes.load(Ordering::Relaxed)
     }
@@ -64,7 +64,7 @@ impl Memory {
         self.used_bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Chunk of a unit; None if nothing was ever written there.
+    /// Chunk of a unit; None if its region was never written.
     #[inline]
     fn chunk(&self, unit: u64) -> Option<&Chunk> {
         let region = self.regions[(unit / REGION_UNITS) as usize].get()?;
@@ -81,7 +81,7 @@ impl Memory {
                 self.give_back(bytes);
             }
         }
-        Ok(self.chunk(unit).expect("its region was made"))
+        Ok(self.chunk(unit).expect("the region was just created"))
     }
 
     pub(super) fn read(
@@ -101,7 +101,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Reads a part of a unit; false if the unit is not held.
+    /// Reads a part of a unit from memory; false if the unit is not in memory.
     #[inline]
     fn read_held(&self, part: Part, to: &mut [u8], guard: &Guard) -> Result<bool, ReadError> {
         let unit = part.unit;
@@ -117,7 +117,8 @@ impl Memory {
         }
     }
 
-    /// Reads a range over an image; the image is read in one piece between held units.
+    /// Reads a range of a volume that lies over an image. Consecutive units that are not in memory are read from the
+    /// image together.
     fn read_over(
         &self,
         image: &Image,
@@ -168,7 +169,7 @@ impl Memory {
             self.take(size_of::<Slots>())?;
             *chunk = Some(Box::default());
         }
-        let Some(slots) = chunk.as_deref_mut() else { unreachable!("it was just made") };
+        let Some(slots) = chunk.as_deref_mut() else { unreachable!("the slots were just created") };
         let slot = &mut slots[(unit % CHUNK_UNITS) as usize];
         match (slot, whole_sum) {
             (Some(held), Some(sum)) => {
@@ -200,8 +201,8 @@ impl Memory {
         Ok(())
     }
 
-    /// Writes a part of a corrupt unit without making it pass: its sum matches afterwards only if it matched before,
-    /// which means that the damage was injected, and the damage stays.
+    /// Writes a part of a corrupt unit, which stays corrupt. The checksum is updated only if it matched before: then
+    /// the damage was injected, and the injected damage stays.
     #[cold]
     pub(super) fn write_beneath(&self, part: Part, data: &[u8]) -> Result<(), WriteError> {
         if !self.holds(part.unit) {
@@ -220,7 +221,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Whether the unit is held here.
+    /// Whether the unit is in memory.
     fn holds(&self, unit: u64) -> bool {
         self.chunk(unit).is_some_and(|chunk| {
             let chunk = chunk.read().unwrap_or_else(PoisonError::into_inner);
@@ -237,7 +238,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Frees units.
+    /// Frees units, which then read as zeroes, also where there is an image.
     pub(super) fn drop_units(&self, units: &Range<u64>) {
         if let Some(image) = &self.image {
             image.drop_units(units);
@@ -266,7 +267,7 @@ impl Memory {
         }
     }
 
-    /// Run of units from `unit` on, up to `end`, that are all held, or all not.
+    /// Run of units from `unit` on, up to `end`, that all hold data, in memory or in the image, or that all do not.
     pub(super) fn run(&self, unit: u64, end: u64) -> Run {
         let mut data = None;
         let mut at = unit;

@@ -14,25 +14,26 @@
 //! before the acknowledgements that came with them.
 //!
 //! # Host errors
-//! **A decision of the machine takes effect, in its order: in the base or, if the host refuses, over it in memory**
-//! (a stranded unit, see `durable.rs`). So machine and bytes never disagree, whatever fails, and
-//! - the operation whose bytes the host refuses returns the error. After a kill each of its sectors may hold the old
-//!   or the new bytes; until then it holds the new ones, and after a successful flush it keeps them;
-//! - so does an operation that covers a part of a corrupt unit. Its bytes lie beneath the damage, in the base, and
-//!   the unit reads as corrupt until it is written whole or its damage is lifted: nothing is stranded. If the
-//!   operation was acknowledged before its bytes landed, the next flush returns the error, once;
+//! **Each decision of the machine takes effect, in the machine's order: in the base or, if the host refuses the write,
+//! above the base in memory** (a stranded unit, see `durable.rs`). So machine and bytes never disagree, whatever fails,
+//! and
+//! - an operation whose bytes the host refuses returns the error. After a kill each of its sectors may hold the old or
+//!   the new bytes; until then it holds the new ones, and after a successful flush it keeps them;
+//! - an operation that covers a part of a corrupt unit returns the error, too. Its bytes are written to the base,
+//!   beneath the damage, and the unit reads as corrupt until it is written whole or its damage is lifted: nothing is
+//!   stranded. If the operation was acknowledged before its bytes landed, the next flush returns the error, once;
 //! - an operation whose acknowledgement promises durability (a forced write, a write to a protected device, zeroes, a
 //!   trim, a flush) succeeds only if nothing is stranded in its range;
-//! - each of these retries stranded bytes, as does any operation before it is refused;
-//! - in the meantime the volume accepts no operation that needs new space on the host, or more memory than the
-//!   modelled cache has: [`Store::refuses`]. So stranded bytes are bounded by that cache and the operations in
+//! - each such operation first retries the stranded bytes, and so does any operation before it is refused;
+//! - while bytes are stranded, the volume accepts no operation that needs new space on the host, or more memory than
+//!   the modelled cache has: [`Store::refuses`]. So stranded bytes are bounded by that cache and the operations in
 //!   flight;
 //! - bytes still stranded at the end of a server are lost, and the server reports it; all others are synced;
 //! - a unit keeps a matching checksum: `file.rs` defines the state after a write that was cut short.
 //!
 //! A killed server leaves the content as of the last flush, or newer. A version older than the last flush is refused
-//! (`generation.rs`). A flush is the modelled device's: it survives the server, but not a crash of the host; for that
-//! there is [`Store::sync`], which a server calls at its end.
+//! (`generation.rs`). A flush is the modelled device's: its data survives a kill of the server, but not a crash of the
+//! host. [`Store::sync`], which a server calls at its end, protects against that, too.
 //!
 //! Without a machine (a device with a protected buffer, at native speed) the base is used directly:
 //! [`Store::write_now`], [`Store::zero_now`], [`Store::trim_now`], [`Store::flush_now`] and [`Store::read`] take
@@ -76,14 +77,15 @@ pub struct Options {
     /// Whether reads are verified against checksums (about 0.1 µs per 4 KiB). If not, only injected damage is
     /// detected, and damage found by [`Store::scrub`].
     pub check_reads: bool,
-    /// Whether the device is memory that a power failure empties. Then accepted data goes to the base at once,
-    /// because only [`ContentEvent::Emptied`](iodyno_emulate::ContentEvent::Emptied) ever removes it; the data of a
-    /// volatile buffer waits in the overlay until it lands.
+    /// Whether the device is memory that a power failure empties. Its accepted data goes to the base at once, because
+    /// only [`ContentEvent::Emptied`](iodyno_emulate::ContentEvent::Emptied) ever removes it. (Data in a volatile
+    /// buffer waits in the overlay until it lands.)
     pub emptied_by_power_failure: bool,
-    /// Whether the file is another program's image: its sums are removed at an orderly end, because they would be
-    /// wrong once that program writes to it.
+    /// Whether the file is another program's image: its checksums are removed at a clean shutdown, because they would
+    /// be wrong once that program writes to it.
     pub sums_until_end: bool,
-    /// Whether written whole units of zeroes become holes: the rebuild of an array's member writes all of it.
+    /// Whether writing whole units of zeroes punches holes instead. Saves space when the rebuild of an array's member
+    /// writes all of it.
     pub holes_for_zeroes: bool,
 }
 
@@ -103,22 +105,22 @@ impl Default for Options {
 pub struct Extent {
     /// Length, bytes.
     pub len_bytes: u64,
-    /// Whether data is held; otherwise it is a hole, and reads as zeroes.
+    /// Whether the run holds data; otherwise it is a hole, which reads as zeroes.
     pub data: bool,
 }
 
-/// Result of a scrub.
+/// Counts of units that [`Store::scrub`] checked, by result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Scrub {
     /// Units that match their checksum.
     pub sound_units: u64,
-    /// Units without a checksum: pre-existing data, or holes next to data. Accepted as they are.
+    /// Units without a checksum, which are accepted as they are: pre-existing data, or holes next to data.
     pub unknown_units: u64,
     /// Units that do not match their checksum.
     pub corrupt_units: u64,
 }
 
-/// The bytes of a volume; see the module's description.
+/// The bytes of a volume: those that survive a power cut, and above them those that it would lose.
 #[derive(Debug)]
 pub struct Store {
     durable: Durable,
@@ -135,7 +137,8 @@ impl Store {
         Self::over(base, options)
     }
 
-    /// Creates a volume in memory over an image, whose bytes show where nothing was written; zeroes beyond its end.
+    /// Creates a volume in memory over an image: reads return the image's bytes where nothing was written, and zeroes
+    /// beyond its end.
     pub fn over_image(
         image: Image,
         capacity_bytes: u64,
@@ -150,12 +153,12 @@ impl Store {
     }
 
     /// Opens or creates a volume in a sparse file, byte for byte, with its checksums in `PATH.sums`. An image without
-    /// sums is accepted as it is. (Before changing it by other means, remove its sums, or the changed units read as
-    /// corrupt.)
+    /// checksums is accepted as it is. (Remove its checksums before you change it by other means; otherwise the changed
+    /// units read as corrupt.)
     ///
     /// # Errors
-    /// It is not a plain file, it has another size, another server has it open, the sums do not belong to it, or the
-    /// system refuses. No file created here is left.
+    /// The path is not a plain file, the file has another size, another server has it open, the checksums do not belong
+    /// to it, or the system refuses. No file created here is left.
     pub fn in_file(path: &Path, capacity_bytes: u64, options: Options) -> Result<Self, OpenError> {
         Ok(Self::over(
             Base::in_file(path, capacity_bytes, options.check_reads, host::NO_FAULTS)?,
@@ -163,7 +166,7 @@ impl Store {
         ))
     }
 
-    /// Like [`Self::in_file`], with a host that fails as `faults` decides.
+    /// Like [`Self::in_file`], but calls to the host fail as `faults` decides.
     ///
     /// # Errors
     /// As [`Self::in_file`].
@@ -184,18 +187,17 @@ impl Store {
         Self { durable, overlay, options, dropped: Dropped::default() }
     }
 
-    /// Removes the volume's files if opening created them and they hold nothing yet: for a server that could not
-    /// start.
+    /// Removes the files that opening created, if they hold no data yet. For a server that could not start.
     pub fn remove_made(&self) {
         self.base().remove_made(self.options.sums_until_end);
     }
 
-    /// Whether the previous server of the file, if any, ended in order.
+    /// Whether the previous server of the file, if any, shut down cleanly.
     pub fn was_ended(&self) -> bool {
         self.base().was_ended()
     }
 
-    /// Restores the state before opening, for a server that could not start.
+    /// Restores the files to their state before opening, for a server that could not start.
     pub fn abandon(&self) {
         self.remove_made();
         if self.was_ended() && self.overlay.is_empty() {
@@ -213,7 +215,7 @@ impl Store {
         self.base().capacity_bytes
     }
 
-    /// Memory of the data including tables, bytes; 0 if it is in a file.
+    /// Memory used by data and tables, bytes; 0 if the data is in a file.
     pub fn memory_bytes(&self) -> u64 {
         self.base().memory_bytes()
     }
@@ -223,12 +225,12 @@ impl Store {
         self.overlay.len()
     }
 
-    /// Losses in power cuts since the last call.
+    /// Returns the losses in power cuts since the last call.
     pub fn take_dropped(&mut self) -> Dropped {
         std::mem::take(&mut self.dropped)
     }
 
-    /// Reads the newest accepted content.
+    /// Reads the newest accepted content of a range.
     ///
     /// # Errors
     /// The range ends beyond the volume, a unit is corrupt, or the system refuses.
@@ -254,8 +256,8 @@ impl Store {
         self.durable.read(offset_bytes + plain as u64, &mut into[plain..])
     }
 
-    /// Data and holes in a range: at most `extents_max` extents, from its beginning. Bytes that wait to land count as
-    /// data.
+    /// Returns the data and holes in a range, from its beginning, at most `extents_max` of them. Bytes in the overlay
+    /// count as data.
     ///
     /// # Errors
     /// The range ends beyond the volume.
@@ -301,7 +303,7 @@ impl Store {
         Ok(extents)
     }
 
-    /// Units that were written, including zeroes, in order.
+    /// Numbers of all units that were written, also with zeroes, in ascending order.
     ///
     /// # Errors
     /// A system call fails.
@@ -319,7 +321,7 @@ impl Store {
         Ok(held)
     }
 
-    /// Number of unwritten units from this one on.
+    /// Number of consecutive unwritten units from `unit` on.
     pub(crate) fn hole_units(&self, unit: u64) -> u64 {
         let offset_bytes = unit * UNIT_BYTES;
         let first = self.extents(offset_bytes, self.capacity_bytes() - offset_bytes, 1);
@@ -359,7 +361,7 @@ impl Store {
         self.base().guard.damage(range_bytes, seed);
     }
 
-    /// Location of a range's newest content, which damage would change.
+    /// Where the newest content of a range is: only content on the medium is affected by damage.
     pub fn held(&self, range_bytes: &Range<u64>) -> Held {
         let units = touched(range_bytes.start, range_bytes.end.saturating_sub(range_bytes.start));
         let is_above =
@@ -376,12 +378,12 @@ impl Store {
         if above.any(|unit| units.contains(&unit)) { Held::InBuffer } else { Held::Nothing }
     }
 
-    /// Lifts the damage to a unit, like a device that has rebuilt it.
+    /// Removes the injected damage from a unit, like a device that has rebuilt it.
     pub fn heal(&self, unit: u64) {
         self.base().guard.lift(&(unit..unit + 1));
     }
 
-    /// Lifts all damage.
+    /// Removes the injected damage from all units.
     pub fn clear_corruption(&self) {
         self.base().guard.lift(&(0..u64::MAX));
     }
@@ -394,7 +396,7 @@ impl Store {
         self.base().sync(false)
     }
 
-    /// Syncs the file at the end of a server, which writes nothing more.
+    /// Syncs the file at a clean shutdown, after which nothing more is written.
     ///
     /// # Errors
     /// As [`Self::sync`].
@@ -406,7 +408,7 @@ impl Store {
         Ok(())
     }
 
-    /// Without a machine: flushes, so that a later server accepts the acknowledged content, and nothing older.
+    /// Flushes without a machine: a later server accepts the acknowledged content, but no older version.
     ///
     /// # Errors
     /// A system call fails.
@@ -414,7 +416,7 @@ impl Store {
         self.base().close_generation()
     }
 
-    /// Without a machine: writes, durable at once.
+    /// Writes without a machine. The data is durable at once.
     ///
     /// # Errors
     /// The range ends beyond the volume, there is no space, or a partly written unit is corrupt.
@@ -423,7 +425,7 @@ impl Store {
         self.base().write(offset_bytes, data)
     }
 
-    /// Without a machine: writes zeroes; whole units of them take no space.
+    /// Writes zeroes without a machine. Whole units of zeroes take no space.
     ///
     /// # Errors
     /// As [`Self::write_now`].
@@ -432,7 +434,7 @@ impl Store {
         self.base().zero(offset_bytes, len_bytes)
     }
 
-    /// Without a machine: frees whole units of the range, which then read as zeroes.
+    /// Frees the whole units in a range without a machine. They then read as zeroes.
     ///
     /// # Errors
     /// As [`Self::write_now`].
@@ -442,6 +444,9 @@ impl Store {
     }
 
     fn alone(&self) {
-        debug_assert!(self.overlay.is_empty(), "a machine is followed: it writes");
+        debug_assert!(
+            self.overlay.is_empty(),
+            "a store that follows a machine must not be written directly"
+        );
     }
 }

@@ -7,14 +7,14 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// Identity of a file, whatever its name.
+/// Identity of a file, independent of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Inode {
     device: u64,
     number: u64,
 }
 
-/// Files that were created.
+/// Files that this process created, with their identity.
 #[derive(Debug, Default)]
 pub(super) struct Made(Vec<(PathBuf, Inode)>);
 
@@ -31,7 +31,7 @@ impl Made {
         }
     }
 
-    /// Forgets a file, because it has another name now.
+    /// Forgets a file that was renamed, so that it is not removed.
     pub(super) fn forget(&mut self, path: &Path) {
         self.0.retain(|(made, _)| made != path);
     }
@@ -55,11 +55,11 @@ fn remove(path: &Path, made: Inode) {
     }
 }
 
-/// Attempts to open a file that another server keeps removing.
+/// Maximum number of attempts to open a file that another server keeps removing.
 const ATTEMPTS: u32 = 16;
 
-/// Opens and locks the file of a volume, like [`open_plain`]. It is registered in `made` only once it is locked,
-/// because until then another server may have it. While the lock is held, the name refers to that file.
+/// Opens or creates a volume's file like [`open_plain`], and locks it. A new file is registered in `made` only once it
+/// is locked, because until then another server may have it. While the lock is held, the path refers to this file.
 pub(super) fn lock_plain(path: &Path, made: &mut Made) -> Result<File, OpenError> {
     let failed = |doing, source| OpenError::Io { path: path.to_owned(), doing, source };
     let locked = || OpenError::Locked { path: path.to_owned() };
@@ -93,7 +93,7 @@ pub(super) fn lock_plain(path: &Path, made: &mut Made) -> Result<File, OpenError
     Err(refused)
 }
 
-/// Opens a plain file for reading and writing, or creates it, and then registers it in `made`.
+/// Opens a plain file for reading and writing. If the file does not exist, creates it and registers it in `made`.
 pub(super) fn open_plain(path: &Path, made: &mut Made) -> Result<File, OpenError> {
     let (file, is_new) = open_or_make(path)?;
     if is_new {
@@ -102,7 +102,7 @@ pub(super) fn open_plain(path: &Path, made: &mut Made) -> Result<File, OpenError
     Ok(file)
 }
 
-/// Returns the file, and whether it was created.
+/// Opens or creates a plain file. Returns the file, and whether it was created.
 fn open_or_make(path: &Path) -> Result<(File, bool), OpenError> {
     let failed = |doing, source| OpenError::Io { path: path.to_owned(), doing, source };
     // Checked before opening: opening a device can have side effects.

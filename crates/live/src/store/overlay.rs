@@ -2,8 +2,8 @@
 //! accepted but that are not on the medium.
 //!
 //! A version is a part of a payload, not a merged unit: a read lays the parts over the medium's bytes in the order of
-//! acceptance. So a write of some sectors that lands late changes only those, whatever a newer write of other sectors
-//! of the unit does. A payload's bytes are kept until the write has ended and no version refers to them. Memory is
+//! acceptance. So a write of some sectors of a unit that lands late changes only these sectors, and does not undo a
+//! newer write of others. A payload's bytes are kept until the write has ended and no version refers to them. Memory is
 //! bounded by the device's buffer and the operations in flight (a payload is kept whole as long as one of its units
 //! waits). Buffers are reused.
 
@@ -15,25 +15,25 @@ const NIL: u32 = u32::MAX;
 /// Largest buffer that is kept for reuse, bytes.
 const POOLED_BYTES_MAX: usize = 128 << 10;
 
-/// Kind of content of a write.
+/// What a write stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Bytes of the payload.
     Data,
-    /// Zeroes over the whole range.
+    /// Zeroes in the whole range.
     Zeroes,
-    /// Zeroes over the units that the device drops.
+    /// Zeroes in the units that the device drops.
     Trim,
 }
 
-/// Losses in a power cut.
+/// Data that a volume lost in power cuts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dropped {
-    /// Acknowledged writes that lost bytes. (Not counted when a volume is emptied.)
+    /// Number of acknowledged writes that lost bytes. (Not counted when unprotected memory loses power.)
     pub writes: u64,
-    /// Lost bytes of acknowledged writes; when a volume is emptied, all that it held.
+    /// Lost bytes of acknowledged writes. When unprotected memory loses power, all bytes that the volume held.
     pub bytes: u64,
-    /// Torn writes, acknowledged or not: some units were on the medium, others are lost.
+    /// Number of torn writes, acknowledged or not: some of their units were on the medium, others are lost.
     pub torn: u64,
 }
 
@@ -47,22 +47,22 @@ impl Dropped {
     }
 }
 
-/// A write that has not ended, or that still has versions.
+/// A write that has not ended, or of which some units still wait in the overlay.
 #[derive(Debug)]
 pub(super) struct Payload {
     pub token: u64,
     pub kind: Kind,
     pub offset_bytes: u64,
     pub len_bytes: u64,
-    /// Data; empty for other kinds.
+    /// Bytes to write; empty for zeroes and trims.
     pub bytes: Vec<u8>,
-    /// Number of versions accepted before it began: those that it certainly follows.
+    /// Sequence number of the last version accepted before this write began: versions up to it are certainly older.
     pub begun: u64,
-    /// First error.
+    /// First error of the write, if any.
     pub failure: Option<WriteError>,
-    /// For zeroes: whether the device has reported the units at either end.
+    /// For writes of zeroes: whether the device has reported the partial unit at the start and at the end of the range.
     pub ends_reported: [bool; 2],
-    /// Number of units that reached the medium.
+    /// Number of the write's units that reached the medium.
     pub landed: u32,
     pub acknowledged: bool,
     versions: u32,
@@ -70,7 +70,7 @@ pub(super) struct Payload {
 }
 
 impl Payload {
-    /// Part of a unit that the write covers.
+    /// The part of `unit` that the write covers.
     pub(super) fn part(&self, unit: u64) -> Part {
         Part::of(unit, self.offset_bytes, self.len_bytes)
     }
@@ -90,7 +90,7 @@ struct Chain {
     last: u32,
 }
 
-/// Versions and payloads; see the module's description.
+/// Writes in flight, and the versions of units that are not on the medium yet.
 #[derive(Debug, Default)]
 pub(super) struct Overlay {
     payloads: Vec<Payload>,
@@ -100,7 +100,7 @@ pub(super) struct Overlay {
     versions_free: Vec<u32>,
     chains: HashMap<u64, Chain>,
     accepted: u64,
-    /// Writes of zeroes and trims in flight, oldest first.
+    /// Slots of writes of zeroes and trims in flight, oldest first.
     zeroes: Vec<u32>,
 }
 
@@ -150,13 +150,13 @@ impl Overlay {
             open: true,
         };
         let former = self.by_token.insert(token, slot);
-        assert!(former.is_none(), "token {token} is that of a write that is not over");
+        assert!(former.is_none(), "token {token} is still used by another write");
         if kind != Kind::Data {
             self.zeroes.push(slot);
         }
     }
 
-    /// Slot of the write with this token.
+    /// Slot of the write with this token; None if it is over.
     pub(super) fn slot(&self, token: u64) -> Option<u32> {
         self.by_token.get(&token).copied()
     }
@@ -169,7 +169,8 @@ impl Overlay {
         &mut self.payloads[slot as usize]
     }
 
-    /// Parts of a unit covered by writes of zeroes and trims in flight, oldest first. (Trims cover whole units.)
+    /// Parts of a unit covered by writes of zeroes and trims in flight, oldest first. (Of a trim only whole units
+    /// count.)
     pub(super) fn zeroes_over(&self, unit: u64) -> impl Iterator<Item = Part> {
         let payloads = self.zeroes.iter().map(|&slot| self.payload(slot));
         payloads.filter_map(move |payload| {
@@ -180,7 +181,7 @@ impl Overlay {
         })
     }
 
-    /// Ends a write: its payload is dropped once it has no versions.
+    /// Marks a write as ended. Its payload is dropped once no version refers to it.
     pub(super) fn end(&mut self, slot: u32) {
         self.payloads[slot as usize].open = false;
         if self.payloads[slot as usize].kind != Kind::Data {
@@ -221,7 +222,7 @@ impl Overlay {
         self.chains.contains_key(&unit)
     }
 
-    /// Adds a version to a unit.
+    /// Adds a version to a unit: its part of the write in `slot`.
     pub(super) fn accept(&mut self, unit: u64, slot: u32) {
         self.accepted += 1;
         let version = Version { payload: slot, sequence: self.accepted, next: NIL };
@@ -250,7 +251,7 @@ impl Overlay {
         })
     }
 
-    /// Notes that a token's version of a unit reaches the medium; returns the version's number.
+    /// Records that a write's version of a unit reaches the medium. Returns the version's sequence number.
     pub(super) fn lands(&mut self, unit: u64, token: u64) -> Option<u64> {
         let version = self.chain(unit).find(|v| self.payload(v.payload).token == token)?;
         let (slot, sequence) = (version.payload, version.sequence);
@@ -258,13 +259,13 @@ impl Overlay {
         Some(sequence)
     }
 
-    /// Whether a unit has a version with a number up to `until`.
+    /// Whether a unit has a version with a sequence number of at most `until`.
     pub(super) fn has_until(&self, unit: u64, until: u64) -> bool {
         self.chain(unit).next().is_some_and(|v| v.sequence <= until)
     }
 
-    /// Composes the content of a unit from byte `from` on, from versions up to number `until`; `beneath` reads the
-    /// medium's bytes where no version covers them.
+    /// Composes the content of a unit from byte `from` on, out of its versions with sequence numbers up to `until`.
+    /// `beneath` reads the medium's bytes if no version covers the whole range.
     pub(super) fn compose<E>(
         &self,
         unit: u64,
@@ -293,7 +294,7 @@ impl Overlay {
         Ok(())
     }
 
-    /// Drops a unit's versions up to number `until`.
+    /// Drops a unit's versions with sequence numbers up to `until`.
     pub(super) fn forget_until(&mut self, unit: u64, until: u64) {
         let Some(mut chain) = self.chains.get(&unit).copied() else { return };
         while chain.first != NIL && self.versions[chain.first as usize].sequence <= until {
@@ -324,13 +325,13 @@ impl Overlay {
         dropped
     }
 
-    /// Payloads of a unit's versions up to number `until`, oldest first.
+    /// Slots of the writes of a unit's versions up to number `until`, oldest first.
     pub(super) fn payloads_until(&self, unit: u64, until: u64) -> Vec<u32> {
         self.chain(unit).take_while(|v| v.sequence <= until).map(|v| v.payload).collect()
     }
 
-    /// Fails the writes in flight that have versions up to number `until` of a unit. True if all writes with such
-    /// versions are in flight.
+    /// Sets the error of the writes that have versions of a unit up to number `until`. True if all these writes are in
+    /// flight, so that each can still report the error.
     pub(super) fn fail_until(&mut self, unit: u64, until: u64, why: &WriteError) -> bool {
         let mut all = true;
         for slot in self.payloads_until(unit, until) {
@@ -372,7 +373,7 @@ impl Overlay {
         }
     }
 
-    /// Content of a unit after its versions up to number `until` have landed.
+    /// Content of a unit after its versions up to number `until` have reached the medium.
     pub(super) fn landed<E>(
         &self,
         unit: u64,

@@ -6,12 +6,12 @@
 //! 24     capacity of the volume: u64
 //! 32     CRC-32C of the 32 bytes before: u32
 //! 512    the generations (see `generation.rs`), twice: here and at 1024
-//! 4096   of each unit: the sum of its data, and the sum that went before it: u32 each;
-//!        the generation in which the two were written: u64
+//! 4096   for each unit: the checksum of its data, and the previous checksum: u32 each;
+//!        and the generation in which the two were written: u64
 //! ```
 //!
-//! All numbers are little-endian; a sum of 0 means none. **The entry is written before the data**, in one write of 16
-//! bytes: a server that is killed between the two leaves data that matches the second sum. The second sum counts only
+//! All numbers are little-endian; a checksum of 0 means none. **The entry is written before the data**, in one write of
+//! 16 bytes: a server that is killed between the two leaves data that matches the previous checksum, which counts only
 //! while its generation is open, so a version from before a flush is never accepted. A unit without any sum (in a
 //! pre-existing image, or dropped) is accepted as it is. The file is sparse: unwritten units take no space.
 //!
@@ -37,18 +37,18 @@ pub(super) const ENTRY_BYTES: usize = 16;
 /// Length of an entry in version 1, bytes.
 const ENTRY_1_BYTES: usize = 8;
 
-/// Checksums of one unit.
+/// Entry of one unit in the file of checksums.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// Sum of the unit's data; 0: none.
+    /// Checksum of the unit's data; 0: none.
     pub sum: u32,
-    /// Sum of its previous content; 0: none, or that content is known to be gone.
+    /// Checksum of the unit's previous content; 0: none, or that content is known to be gone.
     pub former: u32,
-    /// Generation in which the sums were written.
+    /// Generation in which both checksums were written.
     pub generation: u64,
 }
 
-/// An open file of sums; see the module's description.
+/// The open file of checksums of a volume.
 #[derive(Debug)]
 pub(super) struct Sums {
     host: Host,
@@ -63,7 +63,7 @@ fn fixed(version: u32, capacity_bytes: u64) -> Vec<u8> {
     header
 }
 
-/// First 4 KiB of a file.
+/// Encodes the first 4 KiB of a file of checksums.
 fn header(capacity_bytes: u64, generations: &Generations) -> Vec<u8> {
     let mut header = fixed(VERSION, capacity_bytes);
     header.resize(HEADER_BYTES as usize, 0);
@@ -74,8 +74,8 @@ fn header(capacity_bytes: u64, generations: &Generations) -> Vec<u8> {
 }
 
 impl Sums {
-    /// Opens or creates the sums of a volume's file, and returns the generations in them. If the volume's file is
-    /// new, existing sums belong to an earlier file and are dropped.
+    /// Opens or creates the file of checksums of a volume's file, and returns the generations in it. If the volume's
+    /// file is new, existing checksums belong to an earlier file and are dropped.
     pub(super) fn open(
         path: &Path,
         capacity_bytes: u64,
@@ -99,7 +99,7 @@ impl Sums {
             if !image_is_new {
                 let version = u32::from_le_bytes([found[16], found[17], found[18], found[19]]);
                 if ![1, VERSION].contains(&version) {
-                    return Err(refuse("this version of iodyno can't read its version".into()));
+                    return Err(refuse("this version of iodyno does not know its format".into()));
                 }
                 let wanted = fixed(version, capacity_bytes);
                 if found[24..32] != wanted[24..32] {
@@ -141,7 +141,7 @@ impl Sums {
         HEADER_BYTES + unit * ENTRY_BYTES as u64
     }
 
-    /// Reads the entries of `units` into `buffer`.
+    /// Reads `count` entries, from that of `unit` on, into `buffer`.
     #[inline]
     pub(super) fn read<'a>(
         &self,
@@ -160,7 +160,7 @@ impl Sums {
     }
 }
 
-/// Converts a file of version 1 to the current version, and replaces it.
+/// Converts a file of checksums from version 1 to the current version, and replaces it.
 fn convert(
     path: &Path,
     old: &File,
@@ -216,7 +216,7 @@ fn convert(
     Ok(file)
 }
 
-/// Decodes entry number `i`.
+/// Decodes entry `i` of a buffer of entries.
 #[inline]
 pub(super) fn entry(entries: &[u8], i: usize) -> Entry {
     let (words, _) = entries[i * ENTRY_BYTES..].as_chunks::<4>();
@@ -224,7 +224,7 @@ pub(super) fn entry(entries: &[u8], i: usize) -> Entry {
     Entry { sum, former, generation: u64::from(high) << 32 | u64::from(low) }
 }
 
-/// Encodes entry number `i`.
+/// Encodes `entry` as entry `i` of a buffer of entries.
 #[inline]
 pub(super) fn set_entry(entries: &mut [u8], i: usize, entry: Entry) {
     let at = i * ENTRY_BYTES;

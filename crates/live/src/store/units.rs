@@ -6,16 +6,16 @@ pub use iodyno_emulate::UNIT_BYTES;
 /// Unit size in bytes, as a length in memory.
 pub(super) const UNIT: usize = UNIT_BYTES as usize;
 
-/// Part of one unit that a range covers.
+/// The part of one unit that a range of bytes covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Part {
     /// Number of the unit.
     pub unit: u64,
-    /// First byte, from the start of the unit.
+    /// First byte of the part, counted from the start of the unit.
     pub from: usize,
-    /// End, from the start of the unit.
+    /// Byte after the last one of the part, counted from the start of the unit.
     pub to: usize,
-    /// First byte, from the start of the range.
+    /// First byte of the part, counted from the start of the range.
     pub at: u64,
 }
 
@@ -25,7 +25,7 @@ impl Part {
         self.to - self.from == UNIT
     }
 
-    /// Part of `unit` covered by the range from `offset_bytes` on; empty if there is none.
+    /// The part of `unit` that the range from `offset_bytes` on covers; empty if the range does not touch the unit.
     pub(super) fn of(unit: u64, offset_bytes: u64, len_bytes: u64) -> Self {
         let start = unit * UNIT_BYTES;
         let from = offset_bytes.clamp(start, start + UNIT_BYTES);
@@ -38,12 +38,12 @@ impl Part {
         }
     }
 
-    /// Position of the part in the range.
+    /// Position of the part's bytes in the range.
     pub(super) fn range(self) -> std::ops::Range<usize> {
         self.at as usize..self.at as usize + (self.to - self.from)
     }
 
-    /// First byte of the part, from the start of the volume.
+    /// Offset of the part's first byte on the volume.
     pub(super) fn offset_bytes(self) -> u64 {
         self.unit * UNIT_BYTES + self.from as u64
     }
@@ -63,7 +63,7 @@ pub(super) fn covered(offset_bytes: u64, len_bytes: u64) -> std::ops::Range<u64>
     from..((offset_bytes + len_bytes) / UNIT_BYTES).max(from)
 }
 
-/// Parts of a range, in order.
+/// Splits a range into its parts of units, in ascending order.
 pub(super) fn parts(offset_bytes: u64, len_bytes: u64) -> impl Iterator<Item = Part> {
     touched(offset_bytes, len_bytes).map(move |unit| Part::of(unit, offset_bytes, len_bytes))
 }
@@ -78,18 +78,18 @@ pub(super) fn ends(offset_bytes: u64, len_bytes: u64) -> impl Iterator<Item = Pa
         .filter(|part| !part.is_whole())
 }
 
-/// CRC-32C of a unit; a sum of 0 is returned as 1, because 0 means none.
+/// CRC-32C of a unit. 0 is returned as 1, because a checksum of 0 means none.
 #[inline]
 pub(super) fn sum(unit: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(unit).max(1)
 }
 
-/// A run of units that are alike.
+/// A run of consecutive units that all hold data, or that are all holes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Run {
     /// Whether the units hold data; otherwise they are a hole.
     pub data: bool,
-    /// Unit after the last one.
+    /// Number of the unit after the run.
     pub end: u64,
 }
 
@@ -98,11 +98,11 @@ pub(super) struct Run {
 pub(super) enum Soundness {
     /// The data matches its checksum.
     Sound,
-    /// The data has no checksum: it existed before.
+    /// The data has no checksum, for instance because it existed before the checksums did.
     Unknown,
     /// The data does not match its checksum.
     Corrupt,
-    /// There is no data.
+    /// The unit holds no data.
     Unwritten,
 }
 

@@ -16,8 +16,8 @@ impl Store {
         Err(WriteError::OutOfRange { offset_bytes, len_bytes })
     }
 
-    /// Begins a write that is about to be submitted to the machine. A copy of its bytes is kept until it has ended
-    /// and has landed completely. A token must not be reused.
+    /// Begins a write that is about to be submitted to the machine. The store keeps a copy of the bytes until the write
+    /// has ended and all of it is on the medium. A token must not be reused.
     ///
     /// # Errors
     /// The write ends beyond the volume.
@@ -30,8 +30,8 @@ impl Store {
         self.begin(Kind::Data, token, offset_bytes, data.len() as u64, data)
     }
 
-    /// Begins a write of zeroes, of any length. The device drops whole units; the parts of units at its ends are
-    /// zeroed when it ends.
+    /// Begins a write of zeroes, of any length. The device drops the whole units; the partial units at either end are
+    /// zeroed when the write ends.
     ///
     /// # Errors
     /// As [`Self::begin_write`].
@@ -70,12 +70,13 @@ impl Store {
         Ok(())
     }
 
-    /// Ends a write that the machine has completed. The machine's changes up to then must have been passed on.
+    /// Ends a write that the machine has completed. The machine's content events up to the completion must have been
+    /// applied before.
     ///
     /// # Errors
-    /// The host has refused bytes of it, or it covers a part of a corrupt unit: then the write has failed, whatever
-    /// the machine's result. (If an acknowledged write meets this when it lands later, [`Self::settle`] returns the
-    /// error.)
+    /// The host has refused bytes of the write, or the write covers a part of a corrupt unit. Then the write has
+    /// failed, even if the machine reports success. (If this happens to an acknowledged write later, when it reaches
+    /// the medium, [`Self::settle`] returns the error.)
     pub fn end_write(&mut self, token: u64) -> Result<(), WriteError> {
         let Some(slot) = self.overlay.slot(token) else { return Ok(()) };
         let payload = self.overlay.payload(slot);
@@ -94,15 +95,15 @@ impl Store {
         outcome
     }
 
-    /// Cancels a write that has failed, or that a power cut has lost: its changes so far stay.
+    /// Cancels a write that has failed, or that a power cut has lost. Bytes that it has already changed stay changed.
     pub fn cancel_write(&mut self, token: u64) {
         if let Some(slot) = self.overlay.slot(token) {
             self.overlay.end(slot);
         }
     }
 
-    /// Zeroes the partial units at the ends of a write of zeroes that the device has not reported: in the base and in
-    /// every version, because the write is over.
+    /// Zeroes the partial units at either end of a write of zeroes, unless the device has already reported them: in the
+    /// base and in every version, because the write is over.
     fn zero_ends(&mut self, slot: u32) -> Result<(), WriteError> {
         let payload = self.overlay.payload(slot);
         let (offset, len, ends_reported) =
@@ -118,13 +119,13 @@ impl Store {
         outcome
     }
 
-    /// Applies one change; see [`Self::changes`].
+    /// Applies one content event; see [`Self::changes`].
     pub fn change(&mut self, change: &ContentEvent) {
         self.changes(std::slice::from_ref(change));
     }
 
-    /// Applies the machine's changes to this volume, in order, whatever the host refuses. A refused write reports the
-    /// error when it ends.
+    /// Applies the machine's content events for this volume, in order. If the host refuses bytes of a write, the write
+    /// returns the error when it ends.
     pub fn changes(&mut self, changes: &[ContentEvent]) {
         let mut left = changes;
         while let [change, rest @ ..] = left {
@@ -180,10 +181,12 @@ impl Store {
         }
     }
 
-    /// Slot of a write that the machine names.
+    /// Slot of the write in a content event. Panics if the write was not begun.
     fn begun(&self, token: u64) -> u32 {
         let slot = self.overlay.slot(token);
-        slot.unwrap_or_else(|| panic!("the machine names token {token}, which was not begun"))
+        slot.unwrap_or_else(|| {
+            panic!("a content event has token {token}, whose write was not begun")
+        })
     }
 
     fn note(&mut self, slot: u32, outcome: Result<(), WriteError>) {
@@ -192,14 +195,14 @@ impl Store {
         }
     }
 
-    /// Number of the last version replaced by a write that is on the medium. If the buffer holds newer versions, only
-    /// those accepted before the write began are certainly older; the others were in flight together with it, and may
-    /// count as newer.
+    /// Sequence number of the last version that a write on the medium replaces. If the buffer holds newer data
+    /// (`overtaken`), only versions accepted before the write began are certainly older; the others were in flight at
+    /// the same time, and may count as newer.
     fn older(&self, slot: u32, overtaken: bool) -> u64 {
         if overtaken { self.overlay.payload(slot).begun } else { u64::MAX }
     }
 
-    /// Applies a write whose accepted units survive a power cut.
+    /// Writes a write's units to the base, because they survive a power cut once accepted.
     fn keep(&mut self, slot: u32, units: Range<u64>) -> Result<(), WriteError> {
         if !self.overlay.is_empty() {
             let replace = |unit| self.replace(slot, unit, u64::MAX);
@@ -222,8 +225,8 @@ impl Store {
         outcome.and(self.durable.write(from.offset_bytes(), bytes))
     }
 
-    /// Writes a write's part of a unit to the base, over the versions up to number `older`, which are written with
-    /// it.
+    /// Writes a write's part of a unit to the base, together with the unit's versions up to number `older`, which lie
+    /// beneath it.
     fn replace(&mut self, slot: u32, unit: u64, older: u64) -> Result<(), WriteError> {
         let part = self.overlay.payload(slot).part(unit);
         let mut written = Ok(());
@@ -236,7 +239,7 @@ impl Store {
         written
     }
 
-    /// Reads a unit's bytes from the medium; zeroes beyond the end of the volume.
+    /// Reads a unit's bytes from the medium, from byte `from` on; zeroes beyond the end of the volume.
     pub(super) fn beneath(&self, unit: u64, from: usize, into: &mut [u8]) -> Result<(), ReadError> {
         let offset = unit * UNIT_BYTES + from as u64;
         let len = (self.base().capacity_bytes - offset).min(into.len() as u64) as usize;
@@ -244,7 +247,8 @@ impl Store {
         self.durable.read(offset, &mut into[..len])
     }
 
-    /// Writes a unit's versions up to number `until` to the base, in order, and `last` over them.
+    /// Writes a unit's versions up to number `until` to the base, oldest first, and then the part of the write in slot
+    /// `last`.
     fn write_versions(
         &mut self,
         unit: u64,
@@ -281,8 +285,8 @@ impl Store {
         self.durable.write(offset, &bytes[..len])
     }
 
-    /// Writes a version and those before it to the medium. (Bytes that the host refuses are stranded, and reported
-    /// when they are settled.)
+    /// Writes a version of a unit and all older ones to the medium. (Bytes that the host refuses are stranded, and
+    /// reported when they are settled.)
     fn land(&mut self, unit: u64, version: u64) {
         let _ = self.write_versions(unit, version, None);
         self.overlay.forget_until(unit, version);
@@ -323,21 +327,20 @@ impl Store {
         outcome
     }
 
-    /// Writes bytes that the host had refused, for instance after space was freed. A read returns them in any case,
-    /// but a killed server would lose them. Must be called for a flush, and before the server ends. Afterwards a
-    /// version older than the current one is refused, even if something else failed.
+    /// Retries writing bytes that the host had refused, for instance after space was freed. Reads return these bytes in
+    /// any case, but a killed server would lose them. Must be called for a flush, and before the server ends. From then
+    /// on a later server accepts no older version, even if this call returns an error.
     ///
     /// # Errors
-    /// The host still refuses. Or, once per case: an acknowledged write of a part of a unit landed in a corrupt unit,
-    /// which reads as corrupt until it is written whole.
+    /// The host still refuses bytes. Or, once per case: an acknowledged write of a part of a unit reached a corrupt
+    /// unit, which reads as corrupt until it is written whole.
     pub fn settle(&mut self) -> Result<(), WriteError> {
         let settled = self.durable.settle(&(0..u64::MAX));
         let late = self.durable.take_late();
         settled.and(late).and(self.base().close_generation())
     }
 
-    /// Like [`Self::settle`], for a range: an operation that promises durability must know the state of its units
-    /// before it is acknowledged.
+    /// Like [`Self::settle`], but for a range, before an operation that promises durability is acknowledged.
     ///
     /// # Errors
     /// The host still refuses bytes in the range.
@@ -355,22 +358,22 @@ impl Store {
         }
     }
 
-    /// Reason why bytes on the medium could not be written; None if there are none.
+    /// Why the host refused bytes that are still kept in memory (stranded); None if no bytes are.
     pub fn trouble(&self) -> Option<&WriteError> {
         self.durable.trouble()
     }
 
-    /// Estimated memory of stranded bytes.
+    /// Estimated memory used by stranded bytes, which the host refused to write, bytes.
     pub fn stranded_bytes(&self) -> u64 {
         self.durable.memory_bytes()
     }
 
-    /// Number of the host's refusals since the last call.
+    /// Number of writes that the host refused since the last call.
     pub fn take_refusals(&mut self) -> u64 {
         self.durable.take_refusals()
     }
 
-    /// Reason why bytes are stranded, after another attempt to write them; None if there are none.
+    /// Retries writing bytes that the host had refused. Returns why it still refuses some; None if all are written.
     pub fn is_stranded(&mut self) -> Option<WriteError> {
         if self.durable.is_clear() || self.durable.settle_some() {
             return None;
@@ -378,8 +381,9 @@ impl Store {
         self.trouble().cloned()
     }
 
-    /// Reason to refuse an operation: the host still refuses bytes, after another attempt, and the operation needs
-    /// space there, or might need memory beyond `memory_bytes_max`. Must be called before the operation is submitted.
+    /// Error with which to refuse an operation, after a retry of the bytes that the host had refused: it still refuses
+    /// some, and the operation needs space on the host, or might need more memory than `memory_bytes_max`. None if the
+    /// operation may be submitted. Must be called before that.
     pub fn refuses(&mut self, op: &Op, memory_bytes_max: u64) -> Option<WriteError> {
         if matches!(op.kind, OpKind::Read | OpKind::Flush) {
             return None;
@@ -397,7 +401,7 @@ impl Store {
     }
 }
 
-/// Writes a write's part of a unit to the base.
+/// Writes the payload's part of a unit to the base.
 fn put(durable: &mut Durable, payload: &Payload, unit: u64) -> Result<(), WriteError> {
     let part = payload.part(unit);
     match payload.kind {

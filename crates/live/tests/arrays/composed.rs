@@ -14,15 +14,15 @@ use iodyno_units::{Op, OpKind};
 use std::path::Path;
 use std::sync::mpsc::Receiver;
 
-/// What a volume is made of.
+/// Structure of a random volume: arrays, adapters and a read cache.
 #[derive(Clone, Copy, Debug)]
 struct Composed {
-    /// The array in the host, and what its members are: arrays of devices, or devices.
+    /// Level and members of the host's array; `inner` is that of the arrays that are its members. None: no such array.
     outer: Option<(Level, u32)>,
     inner: Option<(Level, u32)>,
     strip_units: u64,
     inner_strip_units: u64,
-    /// The members, or the volume, are behind adapters, with a cache or without.
+    /// Whether the adapters before the members, or before the volume, have a cache; None: there are no adapters.
     adapters: Option<bool>,
     read_cache: bool,
     kind: u64,
@@ -54,7 +54,7 @@ impl Composed {
         Self { outer, inner, strip_units, inner_strip_units, adapters, read_cache, kind }
     }
 
-    /// Devices of one array of devices, and such arrays.
+    /// Number of devices in one array of devices, and number of such arrays.
     fn counts(&self) -> (u32, u32) {
         (self.inner.map_or(1, |of| of.1), self.outer.map_or(1, |of| of.1))
     }
@@ -100,7 +100,7 @@ impl Composed {
     }
 }
 
-/// Some operations at once, none of which touches what another does, end.
+/// Runs several operations at once that don't overlap, and waits for them.
 fn at_once(rig: &mut Rig, random: &mut Generator) {
     let sectors = rig.bytes.len() as u64 / 512;
     let mut at = below(random, sectors / 2);
@@ -202,7 +202,7 @@ fn every_read_returns_the_bytes_that_were_written_last() {
     assert!(only.is_some() || (rebuilt > count / 10 && hits > count / 4), "{rebuilt}, {hits}");
 }
 
-/// A server of what a folder keeps, which should hold these bytes.
+/// Starts a server over a folder, whose content should be `bytes`.
 fn over_folder(of: &Composed, path: &Path, bytes: Option<Vec<u8>>) -> Rig {
     let system = of.system();
     let VolumeFolder { mut stores, folders } =
@@ -216,8 +216,8 @@ fn over_folder(of: &Composed, path: &Path, bytes: Option<Vec<u8>>) -> Rig {
     rig
 }
 
-/// A killed server leaves what was acknowledged, in rows that agree after the next has begun; one that ends in order what
-/// is missing.
+/// After a kill, the folder has all acknowledged data, and the next server makes its rows consistent. After a clean
+/// shutdown, it also has the list of missing members.
 #[test]
 fn folders_keep_what_servers_leave() {
     let number = |name| std::env::var(name).ok().and_then(|n| n.parse::<u64>().ok());

@@ -106,7 +106,7 @@ fn every_read_returns_the_bytes_that_were_written_last() {
     assert!(only.is_some() || rebuilt > 100, "{rebuilt}");
 }
 
-/// Small writes at once, each to sectors of its own: none undoes another, whatever the cache of adapters reads for them.
+/// Concurrent small writes to different sectors don't undo each other, whatever the adapters' cache reads for them.
 #[test]
 fn small_writes_at_once_keep_each_other() {
     for (seed, level) in (0..60).zip(Level::ALL.into_iter().cycle()) {
@@ -143,8 +143,8 @@ fn small_writes_at_once_keep_each_other() {
     }
 }
 
-/// A volume of two devices, in whose cache a unit of the first is older than what the device holds, or newer, while an
-/// operation waits for the second.
+/// Runs an operation on a volume of two devices behind a cache. While the operation waits for the second device, the
+/// cached version of a unit of the first device becomes older or newer than the device's.
 fn beside_a_late_read(begin: impl Fn(&mut Rig) -> Op, end: impl Fn(&mut Rig)) {
     NOW_NS.set(1_000);
     let random = &mut stream(1, "late", 0);
@@ -174,7 +174,8 @@ fn beside_a_late_read(begin: impl Fn(&mut Rig) -> Op, end: impl Fn(&mut Rig)) {
     end(&mut rig);
 }
 
-/// A unit that the devices were given while a read of its neighbours waited: what the read found there is not kept.
+/// If a unit is destaged while a read of its neighbour waits, the content that the read found earlier is not kept in
+/// the cache.
 #[test]
 fn what_a_late_read_found_is_not_kept() {
     let op = |kind, units: u64| Op {
@@ -197,7 +198,8 @@ fn what_a_late_read_found_is_not_kept() {
     );
 }
 
-/// A small write whose first unit is changed, destaged and gone from the cache while it reads its last one.
+/// A small write reads its first unit again if the unit was changed, destaged and evicted while the write read its last
+/// unit.
 #[test]
 fn a_small_write_reads_again_what_changed() {
     let late = Op {
@@ -220,7 +222,7 @@ fn a_small_write_reads_again_what_changed() {
     );
 }
 
-/// What a level does not survive is an error, and stays one until it is written.
+/// Data lost to more failures than the level survives reads as an error until it is rewritten.
 #[test]
 fn bytes_that_are_lost_are_reported() {
     let mut random = stream(1, "lost", 0);
@@ -247,7 +249,7 @@ fn bytes_that_are_lost_are_reported() {
     }
 }
 
-/// A record of a server that ended in order, with changed access states and a cache that was written to the devices.
+/// Replays the record of a server that shut down cleanly, after access states had changed and the cache was destaged.
 #[test]
 fn a_record_of_adapters_gives_the_same_events() {
     NOW_NS.set(1_000);
@@ -280,7 +282,7 @@ fn a_record_of_adapters_gives_the_same_events() {
     assert_eq!(machine.adapters().unwrap().dirty_bytes, 0);
 }
 
-/// What a cache has lost is gone before the same unit is written again.
+/// Data lost from a cache does not affect a later write of the same unit.
 #[test]
 fn what_a_cache_has_lost_does_not_take_what_follows() {
     NOW_NS.set(1_000);
@@ -300,7 +302,7 @@ fn what_a_cache_has_lost_does_not_take_what_follows() {
     rig.run(&op(OpKind::Read), random);
 }
 
-/// A server that is killed leaves data without its parity, or one copy without the others.
+/// A folder is made consistent after a kill, which may leave data without parity, or one copy without the others.
 #[test]
 fn a_folder_agrees_after_a_kill() {
     let levels = [(Level::Raid1, 3), (Level::Raid5, 4), (Level::Raid6, 5), (Level::Raid10, 4)];

@@ -22,7 +22,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 pub(crate) const UNIT: u64 = 4096;
 
-/// Sends the result and the bytes of a read.
+/// Sink that sends the result and the bytes of a read to the test.
 pub(crate) struct Reply {
     bytes: Vec<u8>,
     to: Sender<(Result<(), IoError>, Vec<u8>)>,
@@ -42,13 +42,13 @@ thread_local! {
     pub(crate) static NOW_NS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// A served array of small devices, and what it should hold.
+/// A served array of small devices, and its expected content.
 pub(crate) struct Rig {
     pub(crate) live: Live<Reply>,
     pub(crate) bytes: Vec<u8>,
     pub(crate) members: u32,
     pub(crate) tolerates: usize,
-    /// It is behind a pair of adapters, with a cache or without.
+    /// Whether the adapters before the array have a cache; None: there are no adapters.
     pub(crate) adapters: Option<bool>,
 }
 
@@ -68,7 +68,7 @@ pub(crate) fn device(kind: u64) -> Kind {
     Kind::Flash(Box::new(flash))
 }
 
-/// Two adapters; their cache is small and destages at once.
+/// Two adapters, with or without a cache that is small and destages at once.
 pub(crate) fn pair(is_cached: bool) -> Adapters {
     Adapters {
         count: 2,
@@ -171,7 +171,7 @@ impl Rig {
         Self { live, bytes, members, tolerates, adapters: None }
     }
 
-    /// Something happens to adapters, from which the pair recovers.
+    /// Injects a random fault of adapters from which the pair recovers.
     pub(crate) fn adapters_fail(&self, random: &mut Generator) {
         let adapter = below(random, 2) as u32;
         let volume = 0;
@@ -209,7 +209,7 @@ impl Rig {
         from
     }
 
-    /// Time passes until the answer is there.
+    /// Advances the clock until the answer arrives, and returns it.
     pub(crate) fn wait(
         &self,
         from: &Receiver<(Result<(), IoError>, Vec<u8>)>,
@@ -225,7 +225,7 @@ impl Rig {
         }
     }
 
-    /// Everything that the array does by itself ends.
+    /// Advances the clock until all background work of the array has ended.
     pub(crate) fn settle(&self) {
         while self.live.next_ns() < u64::MAX {
             NOW_NS.set(NOW_NS.get().max(self.live.next_ns()));
@@ -245,7 +245,7 @@ impl Rig {
         Op { offset_bytes: at * 512, len_bytes: len as u32 * 512, kind, fua: false }
     }
 
-    /// Begins an operation, after which the volume should hold what it writes.
+    /// Begins an operation, and applies a write to the expected content.
     pub(crate) fn start(
         &mut self,
         op: &Op,

@@ -9,7 +9,8 @@ use std::os::unix::fs::FileExt as _;
 const CAPACITY: u64 = 8 << 20;
 const CORRUPT: Result<(), WriteError> = Err(WriteError::Corrupt { unit: 2 });
 
-/// A store of each kind in which unit 2 is damaged, and holds ones, written or of an image; the folder of the files.
+/// Creates a store of each kind in which unit 2 is damaged and is filled with ones, written or from an image. Also
+/// returns the folder of the files.
 fn both() -> ([Store; 3], tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let file = Store::in_file(&folder.path().join("image"), CAPACITY, Options::default());
@@ -30,7 +31,7 @@ fn both() -> ([Store; 3], tempfile::TempDir) {
     (stores, folder)
 }
 
-/// Bytes of unit 2 after its damage is lifted: the machine has decided that they are there.
+/// Bytes of unit 2 after its damage is lifted: those that the machine has written.
 fn beneath(store: &Store) -> Vec<u8> {
     let mut into = vec![0; 4096];
     assert_eq!(store.read(2 * 4096, &mut into), Err(ReadError::Corrupt { unit: 2 }));
@@ -103,7 +104,7 @@ fn writes_that_land_on_a_corrupt_unit_fail_one_flush() {
     }
 }
 
-/// A unit that has rotted in the file stays corrupt, also for later servers, until it is written whole.
+/// A unit that was corrupted in the file stays corrupt until it is written whole, also for later servers.
 #[test]
 fn rot_stays_corrupt_beneath_what_was_written() {
     let folder = tempfile::tempdir().unwrap();

@@ -10,15 +10,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 const CAPACITY: u64 = (5 << 20) + 1000;
 
-/// A store of each kind; the folder of the file.
+/// Creates a store of each kind. Also returns the folder of the files.
 fn both() -> ([Store; 2], tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let file = Store::in_file(&folder.path().join("image"), CAPACITY, Options::default());
     ([Store::in_memory(CAPACITY, 1 << 30, Options::default()), file.unwrap()], folder)
 }
 
-/// Bytes and extents against a plain vector, at any alignment, to the last byte of a volume that does
-/// not end with a unit.
+/// Compares bytes and extents with a plain vector, at any alignment, up to the last byte of a volume that does not end
+/// at a unit boundary.
 fn follow(stores: &[Store], mut plain: Vec<u8>) {
     let mut random = stream(1, "direct", 0);
     for step in 0..1500 {
@@ -86,8 +86,8 @@ fn bytes_are_those_of_a_plain_vector() {
     }
 }
 
-/// Bytes and extents over an image that is shorter than the volume. The image shows until it is
-/// written or dropped, and its file is not changed.
+/// Compares bytes and extents over an image that is shorter than the volume. Reads return the image's bytes until they
+/// are written or dropped, and its file is not changed.
 #[test]
 fn an_image_shows_until_it_is_written_or_dropped() {
     let mut plain: Vec<u8> = (0..CAPACITY as u32 - (1 << 20)).map(|i| (i / 7) as u8 | 1).collect();
@@ -235,8 +235,8 @@ fn a_volume_takes_no_more_memory_than_it_may() {
     assert!(store.memory_bytes() < 1 << 18, "tables: {}", store.memory_bytes());
 }
 
-/// A write of the machine for which there is no space reports the error as it ends; the machine's decision
-/// takes effect all the same, survives a modelled power cut, and is written once there is space.
+/// A write of the machine without space on the host reports the error when it ends. Still, the machine's decision takes
+/// effect, survives a modelled power cut, and is written once there is space.
 #[test]
 fn refused_writes_are_reported_and_take_effect() {
     use iodyno_emulate::ContentEvent::{Accepted, Dropped, Landed, PowerCut};
@@ -272,7 +272,8 @@ fn refused_writes_are_reported_and_take_effect() {
     assert_eq!((holds(&store), store.volatile_units()), ((7, 8, 8, 7), 0));
 }
 
-/// If a write is larger than the buffer, some units land before others are accepted.
+/// A payload is kept until its write has ended: if the write is larger than the buffer, some units land before others
+/// are accepted.
 #[test]
 fn a_payload_stays_until_its_write_has_ended() {
     use iodyno_emulate::ContentEvent::{Accepted, Landed, PowerCut};
@@ -298,7 +299,7 @@ fn a_payload_stays_until_its_write_has_ended() {
     assert!(all[..4096] == [1; 4096] && all[4096] == 4 && all[4097..] == [2; 4095]);
 }
 
-/// Threads that write and read the same units at once never see a unit of two writes.
+/// Threads that write and read the same units concurrently never see a unit with parts of two writes.
 #[test]
 fn threads_see_no_torn_unit() {
     let (stores, _folder) = both();
@@ -334,8 +335,8 @@ fn threads_see_no_torn_unit() {
     }
 }
 
-/// Content that a flush has confirmed survives a power cut, also where a write that replaced the cache's content was
-/// refused, and where one was that the cache has something newer than.
+/// Flushed content survives a power cut, even if the host refused a write that replaced cached content, or one of which
+/// the cache had a newer version.
 #[test]
 fn flushed_writes_survive_a_power_cut() {
     use iodyno_emulate::ContentEvent::{Accepted, Landed, PowerCut, Written};

@@ -49,7 +49,7 @@ impl Sink for Waiter {
     }
 }
 
-/// A write of one sector.
+/// A write to one sector, in the model.
 #[derive(Clone, Debug)]
 struct Write {
     token: u64,
@@ -74,7 +74,7 @@ impl View {
         initial || self.writes.iter().any(|w| w.value == value && !w.ended.is_some_and(&replaced))
     }
 
-    /// All permitted values.
+    /// Returns all permitted values.
     fn values(&self, over: impl Fn(&Write) -> bool + Copy) -> Vec<u64> {
         let all = self.initial.iter().copied().chain(self.writes.iter().map(|w| w.value));
         let all: BTreeSet<u64> = all.filter(|&v| self.permits(v, over)).collect();
@@ -88,7 +88,7 @@ struct Sector {
     hard: View,
 }
 
-/// An operation in flight.
+/// An operation in flight, in the model.
 struct Open {
     token: u64,
     kind: OpKind,
@@ -164,7 +164,7 @@ impl Run {
         format!("{}, seed {}, operation {}", self.device.name, self.seed, self.token)
     }
 
-    /// A server starts on the files that are there.
+    /// Starts a server on the existing files.
     fn start(&mut self) {
         self.host.with(|s| {
             (s.is_dead, s.dies_in, s.mood) = (false, None, Mood::Well);
@@ -189,7 +189,7 @@ impl Run {
         token << 16 | sector | 1 << 15
     }
 
-    /// One operation, drawn at random.
+    /// Submits an operation drawn at random.
     fn submit(&mut self) {
         self.token += 1;
         self.tally.operations += 1;
@@ -243,7 +243,7 @@ impl Run {
         self.take_results();
     }
 
-    /// Lets time pass; not beyond the next event, if the server has more to do than it may.
+    /// Lets time pass, but not beyond the next event if the server has as many operations as it may have.
     fn pass(&mut self) {
         let ns = self.device.pace * below(&mut self.random, 60_000);
         NOW_NS.set(NOW_NS.get() + ns);
@@ -258,7 +258,7 @@ impl Run {
         }
     }
 
-    /// Takes the results since the last call. A dead server has given none.
+    /// Takes the results since the last call; a killed server has returned none.
     fn take_results(&mut self) {
         let results = std::mem::take(&mut *self.results.lock().unwrap());
         if self.host.with(|s| s.is_dead) {
@@ -300,7 +300,7 @@ impl Run {
         }
     }
 
-    /// A flush that began then has succeeded.
+    /// Updates the model after a successful flush that began at `begun`.
     fn flushed(&mut self, begun: u64) {
         self.tally.flushes += 1;
         // Every unit that was cut short has a sum of its own by now.
@@ -342,7 +342,7 @@ impl Run {
         u64::from_le_bytes(bytes[..8].try_into().unwrap())
     }
 
-    /// Checks what is read now against the model. What nothing changes any more is remembered.
+    /// Checks current reads against the model. Content that nothing can change any more is remembered.
     fn check(&mut self, sectors: Range<u64>) {
         let bytes = self.bytes();
         for number in sectors {
@@ -384,7 +384,7 @@ impl Run {
         }
     }
 
-    /// The server dies at one of its next calls.
+    /// Kills the server at one of its next calls to the host.
     fn kill(&mut self) {
         self.tally.kills += 1;
         let calls = below(&mut self.random, 12);
@@ -399,7 +399,7 @@ impl Run {
         self.reopen(false);
     }
 
-    /// It ends in order, whatever the host does.
+    /// Shuts the server down cleanly, whatever the host does.
     fn stop(&mut self) {
         self.tally.stops += 1;
         let ended = self.live().end(|_| 0);
@@ -504,7 +504,7 @@ fn nothing_acknowledged_is_lost_where_the_host_fails() {
     }
 }
 
-/// As long as the environment says; see the module.
+/// Long form, whose length the environment sets; see the module's description.
 #[test]
 #[ignore = "a soak: set IODYNO_SOAK_OPERATIONS"]
 fn soak() {

@@ -15,13 +15,13 @@ const SECTOR: u64 = 512;
 const ENOSPC: i32 = 28;
 const EIO: i32 = 5;
 
-/// How the host behaves.
+/// How the host answers calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mood {
     Well,
-    /// One call in this many fails.
+    /// One call in N fails.
     Flaky(u64),
-    /// Nothing is written any more, but sums sometimes.
+    /// No data is written any more, and only some checksums.
     Full,
     /// Every call fails.
     Broken,
@@ -31,15 +31,15 @@ pub(crate) enum Mood {
 pub(crate) struct State {
     pub mood: Mood,
     pub random: Generator,
-    /// Calls until the server is killed; None: it is not.
+    /// Number of calls until the server is killed; None: it is not killed.
     pub dies_in: Option<u64>,
     pub is_dead: bool,
-    /// The oracle reads: nothing fails.
+    /// Whether the test itself reads, so that nothing must fail.
     pub is_quiet: bool,
-    /// A write of data that fails is cut short at a multiple of this. 4096 is what Linux does: it copies whole
-    /// pages into its cache, or none. 512 is a host behind FUSE or a network, at its worst.
+    /// A failed write of data is cut short at a multiple of this, bytes. 4096 is Linux's behaviour, which copies whole
+    /// pages into its cache or none. 512 is the worst case of a host behind FUSE or a network.
     pub cut_bytes: u64,
-    /// Units that were cut short within, and have no sum of their own yet.
+    /// Units in which a write was cut short, and which have no checksum of their own yet.
     pub torn: BTreeSet<u64>,
     pub faults: u64,
 }
@@ -122,7 +122,7 @@ impl HostFaults for FailingHost {
     }
 }
 
-/// While it is on: a write of data stops within a unit, and of the sums only new entries are written.
+/// While active, a write of data stops within a unit, and of the checksums only new entries are written.
 #[derive(Debug, Default)]
 struct Tearing {
     is_on: AtomicBool,
@@ -148,8 +148,8 @@ impl HostFaults for Tearing {
     }
 }
 
-/// A torn unit without a sum of its own is readable here, and prevents a flush from succeeding; once it has
-/// one, it stays readable.
+/// A torn unit without its own checksum is readable by this server and makes flushes fail. Once it has one, it stays
+/// readable.
 #[test]
 fn a_torn_unit_gets_its_sum_before_a_flush_succeeds() {
     let folder = tempfile::tempdir().unwrap();
@@ -176,7 +176,7 @@ fn a_torn_unit_gets_its_sum_before_a_flush_succeeds() {
     assert!(into == wanted);
 }
 
-/// A host whose faults a function decides.
+/// A host whose faults are decided by a function.
 struct Hook<F>(F);
 
 impl<F> std::fmt::Debug for Hook<F> {
@@ -196,8 +196,8 @@ where
 
 const REFUSED: Option<HostFault> = Some(HostFault { errno: EIO, after_bytes: 0 });
 
-/// A corrupt unit stays so, if the host refuses to write it anew: also where the new content begins as the old
-/// one does, where its sum is refused, and where it can't be read at that moment.
+/// A corrupt unit stays corrupt if the host refuses to rewrite it, even if the new content begins like the old one, its
+/// checksum is refused, or it can't be read at that moment.
 #[test]
 fn a_refused_write_leaves_a_corrupt_unit_corrupt() {
     use HostCall::{Read, Write};
@@ -238,7 +238,7 @@ fn a_refused_write_leaves_a_corrupt_unit_corrupt() {
     }
 }
 
-/// A flush does not succeed while another one is about to fail to write the generation down.
+/// A flush does not succeed while another one is failing to write the generation.
 #[test]
 fn a_flush_waits_for_another() {
     let folder = tempfile::tempdir().unwrap();
@@ -278,8 +278,8 @@ fn a_flush_waits_for_another() {
     assert_eq!(store.flush_now(), Ok(()));
 }
 
-/// An image gets its size when the sums of a former one are gone from the disk: a server that is killed in
-/// between leaves none that reads as corrupt.
+/// An image gets its size only after the checksums of an earlier one are gone from the disk, so a server killed in
+/// between leaves no image that reads as corrupt.
 #[test]
 fn an_image_gets_its_size_last() {
     let folder = tempfile::tempdir().unwrap();
@@ -311,7 +311,7 @@ impl Sink for Discard {
     fn done(self, _: Result<(), IoError>) {}
 }
 
-/// A stop syncs and closes what the host takes, and reports what it does not.
+/// A stop syncs and closes all data that the host accepts, and reports the rest.
 #[test]
 fn a_stop_keeps_what_the_host_takes() {
     let folder = tempfile::tempdir().unwrap();

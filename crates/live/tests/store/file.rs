@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 
 const CAPACITY: u64 = 64 << 20;
-/// Set for a child: the image.
+/// Environment variable with the image's path, set for a child process.
 const VARIABLE: &str = "IODYNO_TEST_CONVERTED_STORE";
 
 fn open(path: &Path) -> Result<Store, OpenError> {
@@ -118,8 +118,8 @@ fn an_image_without_sums_is_taken_as_it_is_and_guarded_from_then_on() {
     assert!(into.iter().all(|&b| b == 0));
 }
 
-/// A server that is killed between an entry and its data, again and again: the unit keeps its content, and is
-/// sound. Data without their entry are not.
+/// A server is killed again and again between writing an entry and writing its data: the unit keeps its content and is
+/// sound. Data without an entry is not.
 #[test]
 fn entries_go_before_data() {
     let folder = tempfile::tempdir().unwrap();
@@ -155,7 +155,7 @@ fn entries_go_before_data() {
     }
 }
 
-/// A version older than what was flushed is not taken for it: neither after a stop, nor after a kill.
+/// A version older than the flushed one is refused, after a stop and after a kill.
 #[test]
 fn a_version_older_than_what_was_flushed_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -186,8 +186,8 @@ fn a_version_older_than_what_was_flushed_is_refused() {
     }
 }
 
-/// Units that a killed server has left in doubt stay so, whatever later servers write and flush; once it is written
-/// anew, it is not.
+/// Units that a killed server left in doubt stay readable, whatever later servers write and flush. Once a unit is
+/// rewritten, it is no longer in doubt.
 #[test]
 fn units_of_a_killed_server_stay_readable() {
     let folder = tempfile::tempdir().unwrap();
@@ -221,7 +221,7 @@ fn units_of_a_killed_server_stay_readable() {
     assert_eq!(open(&path).unwrap().read(0, &mut [0; 4096]), Err(ReadError::Corrupt { unit: 0 }));
 }
 
-/// The file of sums of version 1, without a sum.
+/// Builds a file of checksums of version 1 without any checksum.
 fn sums_of_version_1() -> Vec<u8> {
     let mut sums = b"iodyno sums\n\0\0\0\0".to_vec();
     for word in [1, 4096] {
@@ -233,7 +233,7 @@ fn sums_of_version_1() -> Vec<u8> {
     sums
 }
 
-/// Opens the image that the environment names. Run by the test below, never on its own.
+/// Opens the image that the environment names. Run by the test below, never directly.
 #[test]
 #[ignore = "the child of another test"]
 fn child_that_converts() {
@@ -241,8 +241,8 @@ fn child_that_converts() {
     drop(open(Path::new(&path)));
 }
 
-/// A server that is killed as the new sums get their length leaves the old ones: here the system kills it,
-/// since no file may be that long.
+/// A server that is killed while it sets the length of the new checksum file leaves the old one. Here the system kills
+/// it, because the file may not be that long.
 #[test]
 fn a_conversion_that_is_killed_leaves_the_old_sums() {
     let folder = tempfile::tempdir().unwrap();
@@ -268,7 +268,7 @@ fn a_conversion_that_is_killed_leaves_the_old_sums() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
 }
 
-/// Sums of version 1 are converted: both of their sums count until a unit is written anew.
+/// Checksums of version 1 are converted: both checksums of a unit are accepted until it is rewritten.
 #[test]
 fn sums_of_version_1_are_converted() {
     let folder = tempfile::tempdir().unwrap();
@@ -302,7 +302,7 @@ fn sums_of_version_1_are_converted() {
     assert_eq!(names, 2, "nothing else is left");
 }
 
-/// A volume that can't be opened leaves no file that it created, and touches none that was there.
+/// A volume that can't be opened leaves no file that it created, and does not change existing files.
 #[test]
 fn a_failed_open_leaves_no_files() {
     let folder = tempfile::tempdir().unwrap();
@@ -328,8 +328,7 @@ fn a_failed_open_leaves_no_files() {
     assert_eq!(left(), 1);
 }
 
-/// If several servers are started on one new image at the same time, one gets it, and the others
-/// leave it in place.
+/// If several servers start on one new image at the same time, one gets it, and the others leave it in place.
 #[test]
 fn servers_that_do_not_get_an_image_leave_it() {
     let folder = tempfile::tempdir().unwrap();
@@ -373,7 +372,7 @@ fn servers_that_do_not_get_an_image_leave_it() {
     assert!(held > 50, "{held}");
 }
 
-/// A unit that this server dropped before reads as a hole if the write after the drop is lost.
+/// If a unit was dropped and a later write of it is lost, it reads as a hole.
 #[test]
 fn an_entry_after_a_drop_goes_with_the_hole() {
     let folder = tempfile::tempdir().unwrap();
@@ -388,7 +387,7 @@ fn an_entry_after_a_drop_goes_with_the_hole() {
     assert_eq!(open(&path).unwrap().read(0, &mut [0; 4096]), Ok(()));
 }
 
-/// A corrupt unit does not become sound by a write that never came.
+/// A corrupt unit does not become sound by a write that was cut short.
 #[test]
 fn a_write_that_was_cut_short_makes_no_corrupt_unit_sound() {
     let folder = tempfile::tempdir().unwrap();

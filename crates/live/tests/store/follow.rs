@@ -9,7 +9,7 @@ use iodyno_units::{Op, OpKind};
 
 const UNITS: u64 = 24;
 
-/// The content of a write: every 8 bytes hold the token and the unit.
+/// Content of a write: the token and the unit, repeated every 8 bytes.
 fn content(token: u64, unit: u64) -> Vec<u8> {
     (token << 20 | unit).to_le_bytes().repeat(512)
 }

@@ -20,21 +20,21 @@ struct Issued {
     to: u64,
     byte: u8,
     begun: u64,
-    /// When it was over, and when it was durable.
+    /// Step at which the write ended; `durable` is the step at which it became durable.
     ended: Option<u64>,
     durable: Option<u64>,
     kind: OpKind,
     fua: bool,
 }
 
-/// The content that the host may see.
+/// Model of the content that the host may read.
 #[derive(Default)]
 struct Model {
     step: u64,
-    /// The content at the last power cut.
+    /// Content at the last power cut.
     initial: Vec<u8>,
     issued: Vec<Issued>,
-    /// Where writes of this history began and ended.
+    /// Offsets at which writes of this history began or ended, bytes.
     ends: BTreeSet<u64>,
 }
 
@@ -50,7 +50,7 @@ impl Model {
         initial || here.iter().any(|w| w.byte == byte && !replaced(w.ended))
     }
 
-    /// A write is over; gives its range.
+    /// Marks a write as ended; returns its range.
     fn end(&mut self, token: u64, keeps: bool) -> Option<Range<u64>> {
         self.step += 1;
         let step = self.step;
@@ -72,7 +72,7 @@ impl Model {
     }
 }
 
-/// Checks a range against the model; gives its bytes.
+/// Checks a range against the model; returns its bytes.
 fn check(model: &Model, store: &Store, range: Range<u64>, after_cut: bool, name: &str) -> Vec<u8> {
     let mut bytes = vec![0; (range.end - range.start) as usize];
     store.read(range.start, &mut bytes).unwrap();
@@ -93,7 +93,7 @@ fn check(model: &Model, store: &Store, range: Range<u64>, after_cut: bool, name:
     bytes
 }
 
-/// A history; gives how many power cuts there were.
+/// Runs a history; returns its number of power cuts.
 fn history(device: &Device, seed: u64) -> u64 {
     let name = format!("{}, {seed}", device.name);
     let mut random = stream(seed, device.name, 1);

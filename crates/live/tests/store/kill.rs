@@ -16,15 +16,15 @@ use std::time::Duration;
 
 const UNITS: u64 = 64;
 const CAPACITY: u64 = 1 << 30;
-/// Set for the child: the device, the round and the file.
+/// Environment variable with the device, the round and the file, set for the child process.
 const VARIABLE: &str = "IODYNO_TEST_KILLED_STORE";
 
-/// Kills of each kind.
+/// Number of kills of each kind of device.
 fn kills() -> u64 {
     std::env::var("IODYNO_STORE_KILLS").map_or(12, |n| n.parse().unwrap())
 }
 
-/// The operation that a token stands for. Its round is in the high bits.
+/// The operation that a token determines. The token's high bits are the round.
 fn op_of(token: u64) -> Op {
     let mut random = stream(token, "op", 0);
     let offset_bytes = below(&mut random, UNITS) * 4096;
@@ -40,7 +40,7 @@ fn device(name: &str) -> Device {
     devices().into_iter().find(|d| d.name == name).unwrap()
 }
 
-/// The child. Run by the tests here, never on its own.
+/// The child process. Run by the tests of this file, never directly.
 #[test]
 #[ignore = "the child of another test"]
 fn child_that_serves_for_ever() {
@@ -77,7 +77,7 @@ fn child_that_serves_for_ever() {
     }
 }
 
-/// A child without a machine: long writes, so that most of the time is spent in one.
+/// A child process without a machine, whose long writes take most of its time.
 #[test]
 #[ignore = "the child of another test"]
 fn child_that_writes_for_ever() {
@@ -98,7 +98,7 @@ fn child_that_writes_for_ever() {
     }
 }
 
-/// Wherever in a long write the kill happens, every unit is one that was written, and its sum is its own.
+/// After a kill at any point of a long write, every unit has the content of one write, and a matching checksum.
 #[test]
 fn a_kill_in_a_write_tears_no_unit() {
     let folder = tempfile::tempdir().unwrap();
@@ -125,13 +125,13 @@ fn a_kill_in_a_write_tears_no_unit() {
     assert!(cut_short > 0, "no write was cut short");
 }
 
-/// A unit: its content, and its permitted content after the next kill.
+/// Content of a unit, and its permitted content after the next kill.
 #[derive(Clone, Copy, Default)]
 struct Unit {
     held: u64,
 }
 
-/// A child that has begun, and its output from then on.
+/// Starts a child process. Returns it and its output once it has begun to write.
 fn serve(
     what: &str,
     device: &str,
@@ -150,8 +150,7 @@ fn serve(
     (child, said)
 }
 
-/// Kills a server in the middle of its work again and again. Gives how many acknowledged writes were
-/// not there afterwards.
+/// Kills a server at work again and again. Returns how many acknowledged writes were lost.
 fn kill(name: &str, keeps: bool) -> u64 {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("image");

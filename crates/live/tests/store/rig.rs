@@ -13,9 +13,9 @@ pub(crate) struct Device {
     pub kind: Kind,
     /// How much slower than flash it is.
     pub pace: u64,
-    /// All acknowledged data survives a power cut.
+    /// Whether all acknowledged data survives a power cut.
     pub keeps: bool,
-    /// No data does.
+    /// Whether a power cut loses all data.
     pub forgets: bool,
 }
 

@@ -4,7 +4,7 @@
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::ptr::{NonNull, null_mut};
 
-/// Alignment for targets that state none, bytes.
+/// Alignment of buffers for targets that state none, bytes.
 pub(super) const ALIGN_BYTES: usize = 4096;
 /// Size of a huge page, bytes. The kernel aligns mappings of whole huge pages to it.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
@@ -58,7 +58,7 @@ impl AsMut<[u8]> for AlignedBuffer {
     }
 }
 
-/// An anonymous mapping of whole huge pages where the kernel provides them; unmapped when dropped.
+/// An anonymous mapping of whole huge pages, if the kernel provides them. Unmapped when dropped.
 #[derive(Debug)]
 struct Mapping {
     start: NonNull<u8>,

@@ -14,7 +14,7 @@ pub struct FileStorage {
     file: File,
     capacity_bytes: u64,
     memory_align_bytes: usize,
-    /// Keeps the claim on a device or the lock on a file.
+    /// Keeps the exclusive claim on a device or the lock on a file until dropped.
     _opened: Opened,
 }
 
@@ -22,7 +22,7 @@ impl FileStorage {
     /// Wraps an open target.
     ///
     /// # Errors
-    /// Its descriptor can't be duplicated.
+    /// The target's descriptor can't be duplicated.
     pub fn new(opened: Opened) -> io::Result<Self> {
         let file = File::from(opened.fd.try_clone()?);
         let memory_align_bytes = ALIGN_BYTES.max(opened.mem_align_bytes as usize);

@@ -1,5 +1,5 @@
-//! An emulated volume in real time as a log's storage; its log ends with its server. The thread that waits for an
-//! operation advances the machine itself.
+//! An emulated volume in real time as a log's storage. Its data is in memory, so the log ends with the server. The
+//! thread that waits for an operation advances the machine itself.
 
 use super::aligned::{ALIGN_BYTES, AlignedBuffer};
 use super::{OpenStorage, PAGE_BYTES};
@@ -15,9 +15,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
-/// Number of the machine's workers that readers share; the writer has one of its own.
+/// Number of the machine's workers that readers share; the writer has its own.
 const READERS: u32 = WORKERS - 1;
-/// Volume that holds the log.
+/// Number of the volume that holds the log.
 const VOLUME: u32 = 0;
 
 /// Storage on an emulated volume.
@@ -25,12 +25,12 @@ const VOLUME: u32 = 0;
 struct LiveStorage {
     live: Live<Waiter>,
     capacity_bytes: u64,
-    /// Reads from an array return their bytes at completion.
+    /// Whether reads return their bytes only at completion, as those of an array do.
     reads_late: bool,
     next_reader: AtomicU32,
 }
 
-/// Result of an operation.
+/// Result of an operation, which the waiting thread collects.
 #[derive(Debug, Default)]
 struct Ended {
     result: OnceLock<Result<(), IoError>>,
@@ -44,7 +44,7 @@ impl Ended {
     }
 }
 
-/// Waits for an operation, and collects its result.
+/// Receives an operation's completion, and stores its result.
 #[derive(Debug)]
 struct Waiter {
     ended: Arc<Ended>,
@@ -63,17 +63,17 @@ impl Sink for Waiter {
     }
 }
 
-/// Time since the first call, ns.
+/// Time since the first call of this function, ns.
 fn now_ns() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
     START.get_or_init(Instant::now).elapsed().as_nanos() as u64
 }
 
 impl LiveStorage {
-    /// Creates storage on the first bytes of the first volume of a new system.
+    /// Creates storage on the first `capacity_bytes` bytes of the first volume of a new system.
     ///
     /// # Errors
-    /// The system violates a rule, which the text names.
+    /// The system violates a rule, which the message states.
     fn new(system: &System, capacity_bytes: u64, seed: u64) -> Result<Self, String> {
         let mut machine = Machine::new(system, seed)?;
         for _ in 0..WORKERS {
@@ -86,7 +86,7 @@ impl LiveStorage {
         Ok(Self { live, capacity_bytes, reads_late, next_reader: AtomicU32::new(0) })
     }
 
-    /// Executes an operation and waits for it.
+    /// Submits an operation, and waits until it has completed.
     fn operate(
         &self,
         worker: u32,
@@ -143,10 +143,10 @@ impl Storage for LiveStorage {
     }
 }
 
-/// Opens the first volume of a new system.
+/// Opens the first volume of a new emulated system as a log's storage.
 ///
 /// # Errors
-/// The system violates a rule, which the text names.
+/// The system violates a rule, which the message states.
 pub fn open_live(system: &System, capacity_bytes: u64, seed: u64) -> Result<OpenStorage, String> {
     let storage = LiveStorage::new(system, capacity_bytes, seed)?;
     Ok(OpenStorage {

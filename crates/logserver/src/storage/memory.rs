@@ -1,4 +1,4 @@
-//! Memory as a log's storage, for a log that lasts as long as its server.
+//! Memory as a log's storage. The log ends with its server.
 
 use super::aligned::{ALIGN_BYTES, AlignedBuffer};
 use iodyno_msglog::Storage;
@@ -6,13 +6,13 @@ use iodyno_msglog::storage::Buffer;
 use std::io;
 use std::sync::{PoisonError, RwLock};
 
-/// Bytes per lock: a write does not block readers of other pieces.
+/// Length of the pieces that have a lock each, bytes: a write does not block readers of other pieces.
 const PIECE_BYTES: u64 = 1 << 20;
 
-/// Storage in memory.
+/// A log's storage in memory, in pieces with a lock each.
 #[derive(Debug)]
 pub struct MemoryStorage {
-    /// Each is empty until first written.
+    /// Pieces of the storage; each is empty until it is first written.
     pieces: Vec<RwLock<Vec<u8>>>,
     capacity_bytes: u64,
 }
@@ -24,7 +24,7 @@ impl MemoryStorage {
         Self { pieces, capacity_bytes }
     }
 
-    /// Splits a range by pieces: index of the piece, offset in it, and length.
+    /// Splits a range by pieces. Returns each piece with the offset and length of the range's part in it.
     fn parts(
         &self,
         offset_bytes: u64,

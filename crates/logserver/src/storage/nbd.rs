@@ -14,14 +14,14 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Timeout of an operation.
+/// Timeout of an NBD request.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Storage on an NBD export.
 #[derive(Debug)]
 pub struct NbdStorage {
     writer: Mutex<Blocking>,
-    /// None: readers share the writer's connection.
+    /// Connection of the readers; None: they share the writer's.
     reader: Option<Mutex<Blocking>>,
     capacity_bytes: u64,
     flushes: bool,

@@ -8,35 +8,36 @@ use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
 
-/// First and longest pause between attempts to connect.
+/// Shortest and longest pause between attempts to connect.
 const RETRY: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
 
-/// Longest time of retrying while the log is full: retention or compaction may be about to make space.
+/// Time for which a publisher retries while the log is full, because retention or compaction may be about to make
+/// space.
 const FULL_PATIENCE: Duration = Duration::from_millis(500);
 
-/// Behaviour if there is no space for a message.
+/// What a publisher does with a message that exceeds its limit on held messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtLimit {
     /// [`Publisher::publish`] waits until other messages are persisted.
     Block,
-    /// The message is dropped and counted.
+    /// [`Publisher::publish`] drops the message and counts it.
     Drop,
 }
 
 /// Options of a publisher.
 #[derive(Clone, Debug)]
 pub struct PublisherOptions {
-    /// Name. Without one, a message may be stored twice if its connection breaks.
+    /// Name of the publisher. Without a name, a message may be stored twice if the connection breaks.
     pub name: String,
-    /// Content of the server's token file; empty if it has none.
+    /// Content of the server's token file; empty if the server has none.
     pub token: Vec<u8>,
-    /// Most bytes of messages held; a single message may exceed it.
+    /// Maximum size of messages that are not persisted yet, bytes; a single message may exceed it.
     pub held_bytes_max: usize,
-    /// Behaviour beyond that limit.
+    /// What to do with a message beyond `held_bytes_max`.
     pub at_limit: AtLimit,
-    /// Longest time of trying to reconnect.
+    /// Time for which the publisher tries to reconnect before it fails.
     pub patience: Duration,
-    /// Called with the reason when it begins to retry.
+    /// Called with the error when the publisher begins to retry.
     pub on_retry: fn(&ClientError),
 }
 
@@ -74,7 +75,7 @@ impl Held {
     }
 }
 
-/// A publisher; see the module's description. `dial` connects to the server.
+/// A publisher that holds its messages until they are persisted, and reconnects. `dial` connects to the server.
 #[derive(Debug)]
 pub struct Publisher<S, D> {
     dial: D,
@@ -82,22 +83,22 @@ pub struct Publisher<S, D> {
     connection: Option<Connection<S>>,
     held: VecDeque<Held>,
     held_bytes: usize,
-    /// Sequences below this one were sent on the current connection.
+    /// Messages with sequences below this were sent on the current connection.
     sent: u64,
     next_sequence: u64,
     persisted: u64,
     dropped: u64,
     reconnects: u64,
-    /// Whether it has connected before: then the log's last sequence is checked at a reconnect.
+    /// Whether the publisher has connected before. Then a reconnect checks the log's last sequence.
     was_open: bool,
-    /// Start of the current failure, and the next pause; None while all is well.
+    /// Start of the current failure, and the pause before the next retry; None while there is no failure.
     failing: Option<(Instant, Duration)>,
     /// Whether `on_retry` was called for the current failure.
     has_told: bool,
 }
 
 impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
-    /// Connects, and continues after the last persisted message of its name.
+    /// Connects, and continues after the last persisted message of the publisher's name.
     ///
     /// # Errors
     /// The server refuses, or can't be reached within `patience`.
@@ -122,12 +123,12 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
         Ok(publisher)
     }
 
-    /// Sequence of the next message.
+    /// Sequence that the next message will get.
     pub fn next_sequence(&self) -> u64 {
         self.next_sequence
     }
 
-    /// Last sequence known to be persisted, from the replies received so far.
+    /// Sequence of the last message known to be persisted, from the replies received so far.
     pub fn persisted(&self) -> u64 {
         self.persisted
     }
@@ -137,12 +138,12 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
         self.held.len()
     }
 
-    /// Number of messages dropped at the limit.
+    /// Number of messages dropped at the limit of held messages.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// Number of reconnects.
+    /// Number of times that the publisher has reconnected.
     pub fn reconnects(&self) -> u64 {
         self.reconnects
     }
@@ -152,8 +153,8 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
         self.connection.as_ref()
     }
 
-    /// Publishes a message. Returns its sequence; None if it was dropped. The message is held, and sent together with
-    /// others: see [`Publisher::flush`].
+    /// Publishes a message. Returns its sequence; None if the message was dropped. The message is held, and sent
+    /// together with others: see [`Publisher::flush`].
     ///
     /// # Errors
     /// The server refuses, or can't be reached within `patience`. The message is still held.
@@ -206,7 +207,7 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
         Ok(())
     }
 
-    /// Waits until the server reports further messages as persisted. Messages must be sent before.
+    /// Waits until the server reports further messages as persisted. Messages must have been sent before.
     ///
     /// # Errors
     /// As [`Publisher::publish`].
@@ -234,7 +235,7 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
         }
     }
 
-    /// Gathers the messages that were not sent on this connection.
+    /// Adds the messages that were not sent on this connection to those to be sent.
     fn send_new(&mut self) -> Result<(), ClientError> {
         let Some(connection) = &mut self.connection else {
             return Err(io::Error::from(io::ErrorKind::NotConnected).into());
@@ -259,7 +260,7 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
         }
     }
 
-    /// Reconnects after an error that may pass.
+    /// Reconnects after an error, if it may be temporary.
     fn after(&mut self, error: ClientError) -> Result<(), ClientError> {
         self.connection = None;
         // A server that refuses each time can still be reached each time, so time is counted since the last progress.
@@ -272,7 +273,7 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
         self.connect()
     }
 
-    /// Longest time of retrying after an error; None: no retry.
+    /// Time for which to retry after an error; None: no retry.
     fn patience(&self, error: &ClientError) -> Option<Duration> {
         let is_full = matches!(error, ClientError::Server(error) if error.code == ErrorCode::Full);
         match error.may_pass() {
@@ -289,13 +290,13 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
         }
     }
 
-    /// Ends a failure: the first connection was made, or a message was persisted.
+    /// Marks the current failure as over: the first connection was made, or a message was persisted.
     fn goes_on(&mut self) {
         self.failing = None;
         self.has_told = false;
     }
 
-    /// Connects, retrying while its patience lasts, and sends all messages that are not persisted.
+    /// Connects, retrying for as long as the options permit, and sends all messages that are not persisted.
     fn connect(&mut self) -> Result<(), ClientError> {
         loop {
             self.connection = None;
@@ -312,7 +313,7 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
         }
     }
 
-    /// Waits before a retry, each time longer than before.
+    /// Waits before a retry, longer each time.
     fn pause(&mut self) {
         if let Some((_, pause)) = &mut self.failing {
             std::thread::sleep(*pause);

@@ -1,5 +1,5 @@
-//! Applies a filter to a message, with SQL's three-valued logic: a comparison with a missing value is unknown
-//! (`None`), and so is its negation; a message matches if the whole is true.
+//! Applies a filter to a message, with SQL's three-valued logic: a comparison with a missing value is unknown (`None`),
+//! and so is its negation; a message matches if the whole filter is true.
 
 use super::number::Number;
 use super::{Comparison, Condition, Effort, Header, Literal, Operand, Step};
@@ -8,10 +8,10 @@ use core::cell::OnceCell;
 use core::cmp::Ordering;
 use serde_json::Value as Json;
 
-/// Steps per byte of a body that is parsed.
+/// Steps of effort per byte of a body that is parsed.
 const STEPS_OF_JSON: usize = 4;
 
-/// Whether the condition holds; false if the effort is spent.
+/// Whether the condition is true for a message; false if the effort runs out.
 pub(super) fn holds(
     condition: &Condition,
     number: u64,
@@ -26,7 +26,7 @@ struct Subject<'a> {
     message: &'a Message<'a>,
     /// Parsed body; None if it is not JSON.
     body: OnceCell<Option<Json>>,
-    /// Once spent, every comparison is unknown.
+    /// Remaining effort; once it is spent, every comparison is unknown.
     effort: &'a Effort,
 }
 
@@ -43,13 +43,13 @@ impl Subject<'_> {
 enum Value<'a> {
     Bool(bool),
     Number(Number),
-    /// UTF-8, except for keys, which may be any bytes.
+    /// Text: UTF-8, except for keys, which may be any bytes.
     Text(&'a [u8]),
     /// A JSON object: not null, but not comparable with any value.
     Object,
 }
 
-/// OR: true if any is true; otherwise unknown if any is unknown.
+/// Three-valued OR: true if any value is true; otherwise unknown if any is unknown.
 fn any(all: impl IntoIterator<Item = Option<bool>>) -> Option<bool> {
     let mut result = Some(false);
     for one in all {
@@ -115,7 +115,7 @@ impl Comparison {
     }
 }
 
-/// Compares two values; None if their types differ. Text that is a number compares with numbers as a number.
+/// Compares two values; None if their types differ. Text that is a number is compared with numbers as a number.
 fn compare(left: Value<'_>, right: Value<'_>, effort: &Effort) -> Option<Ordering> {
     effort.spend(1).ok()?;
     let number = |text: &[u8]| {
@@ -146,7 +146,7 @@ impl Literal {
 }
 
 impl Operand {
-    /// Whether the test holds for any of the operand's values. Unknown if it has none.
+    /// Whether `test` is true for any of the operand's values. Unknown if it has none.
     fn any<'a>(
         &'a self,
         subject: &'a Subject<'_>,
@@ -159,7 +159,7 @@ impl Operand {
         }
     }
 
-    /// The operand's only value. None if it has none, or several: comparing many values with many others would take
+    /// The operand's only value. None if it has no value or several: comparing many values with many others would take
     /// too long.
     fn single<'a>(&'a self, subject: &'a Subject<'_>) -> Option<Value<'a>> {
         let mut found = None;
@@ -187,8 +187,8 @@ impl Header {
     }
 }
 
-/// Whether the test holds for any value at a path. In an array that is the element named by its index, or else any
-/// element. Unknown if there is no value.
+/// Whether `test` is true for any value at a path. A step into an array selects the element with that index, if the
+/// name is a number; otherwise any element. Unknown if there is no value.
 fn any_at<'a>(
     json: &'a Json,
     steps: &[Step],

@@ -11,8 +11,8 @@ pub(super) enum Number {
 }
 
 impl Number {
-    /// Parses all of a text as a number in JSON's notation; a plus sign, leading zeroes, and a point at either end
-    /// are also accepted. None for other text, and for numbers beyond the range of an f64.
+    /// Parses the whole text as a number in JSON's notation. A plus sign, leading zeroes, and a point at either end are
+    /// also accepted. None for other text, and for numbers beyond the range of an f64.
     pub(super) fn of_text(text: &str) -> Option<Self> {
         if let Ok(whole) = text.parse() {
             return Some(Self::Whole(whole));
@@ -31,7 +31,7 @@ impl Number {
         whole.map(Self::Whole).or_else(real)
     }
 
-    /// Compares exactly.
+    /// Compares two numbers exactly, also integers with floats.
     pub(super) fn compare(self, other: Self) -> Ordering {
         match (self, other) {
             (Self::Whole(a), Self::Whole(b)) => a.cmp(&b),

@@ -31,7 +31,7 @@ use winnow::error::{ErrMode, ModalResult, ParserError};
 use winnow::stream::{LocatingSlice, Location, Stateful, Stream};
 use winnow::token::{one_of, take_till, take_while};
 
-/// Text to parse, with the depth of nesting in parentheses and NOT.
+/// The text to parse, and the current depth of nesting in parentheses and NOT.
 type Input<'a> = Stateful<LocatingSlice<&'a str>, u32>;
 type Parsed<T> = ModalResult<T, Fault>;
 
@@ -69,7 +69,7 @@ struct Fault {
 impl ParserError<Input<'_>> for Fault {
     type Inner = Self;
 
-    /// For an alternative that does not match, no details are kept.
+    /// Error of an alternative that does not match, without details.
     fn from_input(_: &Input<'_>) -> Self {
         Self::default()
     }
@@ -88,7 +88,7 @@ impl Fault {
         ErrMode::Cut(Self { span, message: message.into(), help: Some(help.into()) })
     }
 
-    /// Error: something other than `expected` was found.
+    /// Creates the error that something other than `expected` was found.
     fn unexpected(input: &mut Input<'_>, expected: &str) -> ErrMode<Self> {
         let _ = spaces(input);
         let (at, rest) = (input.current_token_start(), rest(input));
@@ -133,7 +133,7 @@ fn keyword<'a>(wanted: &'static str) -> impl Parser<Input<'a>, (), ErrMode<Fault
     word.verify(move |found: &str| found.eq_ignore_ascii_case(wanted)).void()
 }
 
-/// Applies `parser`; no match is an error.
+/// Applies `parser`, and reports an error if it does not match.
 fn expect<'a, T>(
     expected: &'static str,
     mut parser: impl Parser<Input<'a>, T, ErrMode<Fault>>,
@@ -244,7 +244,8 @@ fn operand_beside(other: &Operand, input: &mut Input<'_>) -> Parsed<Operand> {
     }
 }
 
-/// Interprets a literal compared with another operand: if that is `time`, text is parsed as a time.
+/// Converts a literal for comparison with another operand: compared with `time`, text is parsed as a time; compared
+/// with another header, it must be a possible value.
 fn compared_with(other: &Operand, literal: Literal, span: Range<usize>) -> Parsed<Literal> {
     let (Operand::Header(header), Literal::Text(text)) = (other, &literal) else {
         return Ok(literal);
@@ -325,7 +326,7 @@ fn literal(input: &mut Input<'_>) -> Parsed<Literal> {
         .parse_next(input)
 }
 
-/// Parses text in single or double quotes. The same quote within it is doubled.
+/// Parses text in single or double quotes. A quote inside the text is written twice.
 fn quoted(input: &mut Input<'_>) -> Parsed<String> {
     let (quote, span) = one_of(['\'', '"']).with_span().parse_next(input)?;
     let mut text = String::new();

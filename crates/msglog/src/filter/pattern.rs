@@ -1,18 +1,18 @@
-//! Patterns of LIKE, split at their `%`. The segments between are searched for from left to right, each at its
-//! earliest match: a segment always has the same number of characters, so no backtracking is needed.
+//! Patterns of LIKE, split at their `%`. The segments between them are searched for from left to right, each at its
+//! earliest match. A segment always matches the same number of characters, so no backtracking is needed.
 
 use super::{Effort, TooCostly};
 use core::fmt;
 
-/// A parsed pattern; see the module's description.
+/// A parsed pattern of LIKE.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Pattern {
-    /// Segments between the `%`, one more than there are `%`. The first must match at the text's start and the last
+    /// The segments between the `%`: one more than there are `%`. The first must match at the text's start and the last
     /// at its end.
     segments: Vec<Segment>,
 }
 
-/// Literal texts, with one `_` between neighbours.
+/// Literal texts with one `_`, which matches any character, between neighbours.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Segment {
     texts: Vec<Box<str>>,
@@ -73,7 +73,7 @@ impl Pattern {
         Ok(last.rest_behind(&rest[start..], effort)?.is_some_and(str::is_empty))
     }
 
-    /// Estimated memory, bytes.
+    /// Estimated memory used by the pattern, bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         let of_text = |bytes: usize| size_of::<Box<str>>() + bytes + 16;
         let of_segment = |it: &Segment| {
@@ -99,7 +99,7 @@ fn ahead(text: &str, characters: usize) -> Option<usize> {
 }
 
 impl Segment {
-    /// Matches at the start of a text, and returns the rest. None if it does not match.
+    /// Matches the segment at the start of a text, and returns the rest. None if it does not match.
     fn rest_behind<'a>(
         &self,
         text: &'a str,
@@ -121,7 +121,7 @@ impl Segment {
         Ok(Some(rest))
     }
 
-    /// Finds the first match in a text, and returns the rest after it.
+    /// Finds the segment's first match in a text, and returns the rest after it. None if there is no match.
     fn find<'a>(&self, text: &'a str, effort: &Effort) -> Result<Option<&'a str>, TooCostly> {
         // Searches for the longest of its texts, then compares the surroundings.
         let longest = self.texts.iter().enumerate().max_by_key(|(_, text)| text.len());

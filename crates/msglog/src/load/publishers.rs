@@ -3,25 +3,26 @@
 use iodyno_workload::{LogLoad, WhenFull};
 use std::collections::VecDeque;
 
-/// Consecutive messages.
+/// A run of consecutive messages.
 #[derive(Clone, Copy, Debug)]
 struct Run {
-    /// With a rate, the number of the first message in the schedule. Otherwise the time at which all were due, ns.
+    /// With a rate, the number in the schedule of the first message. Without one, the time at which all messages of the
+    /// run were due, ns.
     first: u64,
     count: u64,
 }
 
-/// All publishers of a load; see the module's description.
+/// All publishers of a load together.
 #[derive(Debug)]
 pub(super) struct Publishers {
-    /// Time between two messages, ns; None: as fast as the log accepts them.
+    /// Time between the due times of two messages, ns; None: as fast as the log accepts messages.
     gap_ns: Option<f64>,
     room: u64,
     drops: bool,
     start_ns: u64,
-    /// Messages of the schedule handled so far, published or dropped.
+    /// Number of messages of the schedule that were handled so far, published or dropped.
     seen: u64,
-    /// Published but not persisted.
+    /// Messages that are published but not persisted.
     held: VecDeque<Run>,
     held_count: u64,
     pub(super) dropped: u64,
@@ -31,7 +32,7 @@ pub(super) struct Publishers {
 }
 
 impl Publishers {
-    /// Creates the publishers. `room` is the most messages held if the load sets no limit.
+    /// Creates the publishers. `room` is the limit on held messages if the load sets none.
     pub(super) fn new(load: &LogLoad, room: u64) -> Self {
         Self {
             gap_ns: load.rate_per_s.map(|rate| 1e9 / rate),
@@ -51,12 +52,12 @@ impl Publishers {
         self.start_ns = start_ns;
     }
 
-    /// Due time of a message of the schedule, ns.
+    /// Due time of message `number` of the schedule, ns.
     fn due_ns(&self, number: u64, gap_ns: f64) -> u64 {
         self.start_ns + (number as f64 * gap_ns) as u64
     }
 
-    /// Number of messages of the schedule due at `now_ns`.
+    /// Number of messages of the schedule that are due at `now_ns`.
     fn due(&self, now_ns: u64, gap_ns: f64) -> u64 {
         let Some(passed_ns) = now_ns.checked_sub(self.start_ns) else { return 0 };
         let mut due = (passed_ns as f64 / gap_ns) as u64 + 1;
@@ -67,7 +68,7 @@ impl Publishers {
         due
     }
 
-    /// Publishes due messages as far as there is room; returns the number of messages then held.
+    /// Publishes due messages as far as there is room. Returns the number of held messages.
     pub(super) fn publish(&mut self, now_ns: u64) -> u64 {
         let room = self.room - self.held_count;
         let Some(gap_ns) = self.gap_ns else {
@@ -100,20 +101,20 @@ impl Publishers {
         self.held_count
     }
 
-    /// Number of messages due and not persisted, held or waiting for room.
+    /// Number of messages that are due and not persisted: held, or waiting for room.
     pub(super) fn backlog(&self, now_ns: u64) -> u64 {
         let waiting =
             self.gap_ns.map_or(0, |gap_ns| self.due(now_ns, gap_ns).saturating_sub(self.seen));
         self.held_count + if self.drops { 0 } else { waiting }
     }
 
-    /// Due time of the next message, ns; None: once a message is persisted.
+    /// Due time of the next message, ns; None if it is due when another message is persisted.
     pub(super) fn next_due_ns(&self) -> Option<u64> {
         let gap_ns = self.gap_ns?;
         (self.held_count < self.room).then(|| self.due_ns(self.seen, gap_ns))
     }
 
-    /// Due time of held message `index`, ns; without a schedule, the time of its run.
+    /// Due time of the held message `index`, counted from the oldest, ns; without a rate, that of its run.
     pub(super) fn due_of_held_ns(&self, mut index: u64) -> u64 {
         for run in &self.held {
             if index < run.count {
@@ -127,8 +128,8 @@ impl Publishers {
         self.start_ns
     }
 
-    /// Marks the oldest `count` messages as persisted at `now_ns`. `each` gets a latency, ns, and the number of
-    /// messages with it.
+    /// Marks the oldest `count` messages as persisted at `now_ns`. Calls `each` with a latency in ns and the number of
+    /// messages that had it.
     pub(super) fn persisted(&mut self, count: u64, now_ns: u64, mut each: impl FnMut(u64, u64)) {
         let mut left = count;
         while left > 0 {
@@ -155,7 +156,7 @@ impl Publishers {
         self.held_count -= count - left;
     }
 
-    /// Ends the load; a wait in progress counts up to `end_ns`.
+    /// Ends the load. A wait in progress is counted up to `end_ns`.
     pub(super) fn end(&mut self, end_ns: u64) {
         if let Some(since_ns) = self.blocked_since_ns.take() {
             self.blocked_ns += end_ns.saturating_sub(since_ns);

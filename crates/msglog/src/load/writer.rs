@@ -14,12 +14,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Interval at which it asks again while it waits for its own operations, ns.
+/// Time after which the worker asks for the next operation again while it waits for its own operations, ns.
 const WAIT_NS: u64 = 50_000_000;
-/// Tokens of the two descriptions, which are written before any chunk.
+/// Tokens of the writes of the log's two descriptions, which precede any chunk.
 const DESCRIPTION_TOKENS: [u64; 2] = [u64::MAX - 1, u64::MAX];
 
-/// A chunk that is not persisted yet.
+/// A chunk that was issued but is not persisted yet.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     position: u64,
@@ -29,22 +29,22 @@ struct Pending {
     is_last_of_segment: bool,
 }
 
-/// The writing worker; see the module's description.
+/// The worker that writes the log.
 #[derive(Debug)]
 pub struct Writer {
     of: Arc<LoadOfTarget>,
     publishers: Publishers,
     commit: Commit,
-    /// Messages in a full chunk.
+    /// Maximum number of messages in a chunk.
     per_chunk: u32,
-    /// Position of the next chunk.
+    /// Position in the log of the next chunk.
     tail: u64,
     next_message: u64,
     checksum: u32,
     /// Chunks issued for writing but not persisted, from number `first_pending` on.
     pending: VecDeque<Pending>,
     first_pending: u64,
-    /// Messages in `pending`.
+    /// Number of messages in `pending`.
     pending_messages: u64,
     descriptions: usize,
     descriptions_written: usize,
@@ -140,7 +140,7 @@ impl Writer {
         issue(Op { offset_bytes, len_bytes, kind, fua: false }, DESCRIPTION_TOKENS[at])
     }
 
-    /// Number of messages that fit into the next chunk.
+    /// Number of messages that fit into the next chunk, if its segment has `left_bytes` left.
     fn fits(&self, left_bytes: u64) -> u32 {
         let limit_bytes = left_bytes.min(self.of.layout.chunk_bytes.into()) as usize;
         (limit_bytes.saturating_sub(CHUNK_HEADER_BYTES) / self.of.record_bytes()) as u32

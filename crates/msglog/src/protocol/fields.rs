@@ -2,24 +2,24 @@
 
 use thiserror::Error;
 
-/// Error of decoding a frame.
+/// Reason why bytes are not a valid frame.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Malformed {
-    /// The length is 0 or too large.
+    /// The frame's length is 0 or too large.
     #[error("a frame has {length} bytes, but 1 to {bytes_max} are allowed")]
     Length {
-        /// Length as stated.
+        /// Length in the frame's length field, bytes.
         length: usize,
-        /// Largest length allowed here.
+        /// Largest length that is allowed in this context, bytes.
         bytes_max: usize,
     },
-    /// The kind is unknown.
+    /// The frame's kind is unknown.
     #[error("a frame has the unknown kind {0}")]
     Kind(u8),
     /// The frame ends within a field.
     #[error("a frame of kind {kind} ends within `{field}`")]
     Short {
-        /// The frame's kind.
+        /// Code of the frame's kind.
         kind: u8,
         /// Name of the field.
         field: &'static str,
@@ -27,7 +27,7 @@ pub enum Malformed {
     /// Bytes follow the last field.
     #[error("a frame of kind {kind} has {bytes} bytes after its last field")]
     Long {
-        /// The frame's kind.
+        /// Code of the frame's kind.
         kind: u8,
         /// Number of extra bytes.
         bytes: usize,
@@ -35,11 +35,11 @@ pub enum Malformed {
     /// A field has an invalid value.
     #[error("in a frame of kind {kind}, `{field}` has the invalid value {found}")]
     Value {
-        /// The frame's kind.
+        /// Code of the frame's kind.
         kind: u8,
         /// Name of the field.
         field: &'static str,
-        /// The value found.
+        /// The invalid value, as text.
         found: String,
     },
 }
@@ -91,32 +91,32 @@ impl<'a> Fields<'a> {
         self.array(field)
     }
 
-    /// Bytes with a length of one byte before them.
+    /// Decodes bytes that follow a length of one byte.
     pub(super) fn short_bytes(&mut self, field: &'static str) -> Result<&'a [u8], Malformed> {
         let len = self.u8(field)?;
         self.bytes(field, len.into())
     }
 
-    /// Bytes with a length of two bytes before them.
+    /// Decodes bytes that follow a length of two bytes.
     pub(super) fn long_bytes(&mut self, field: &'static str) -> Result<&'a [u8], Malformed> {
         let len = self.u16(field)?;
         self.bytes(field, len.into())
     }
 
-    /// Text with a length of one byte before it.
+    /// Decodes text that follows a length of one byte.
     pub(super) fn short_text(&mut self, field: &'static str) -> Result<&'a str, Malformed> {
         let bytes = self.short_bytes(field)?;
         self.text(field, bytes)
     }
 
-    /// Text with a length of two bytes before it.
+    /// Decodes text that follows a length of two bytes.
     pub(super) fn long_text(&mut self, field: &'static str) -> Result<&'a str, Malformed> {
         let bytes = self.long_bytes(field)?;
         self.text(field, bytes)
     }
 
     fn text(&self, field: &'static str, bytes: &'a [u8]) -> Result<&'a str, Malformed> {
-        core::str::from_utf8(bytes).map_err(|_| self.wrong(field, &"no UTF-8"))
+        core::str::from_utf8(bytes).map_err(|_| self.wrong(field, &"text that is not UTF-8"))
     }
 
     /// Takes all remaining bytes.
@@ -124,7 +124,7 @@ impl<'a> Fields<'a> {
         core::mem::take(&mut self.rest)
     }
 
-    /// Error for an invalid value of a field.
+    /// Creates the error for an invalid value of a field.
     pub(super) fn wrong(&self, field: &'static str, found: &dyn ToString) -> Malformed {
         Malformed::Value { kind: self.kind, field, found: found.to_string() }
     }
@@ -138,7 +138,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Appends fields. A text that is too long for its length field is cut at a whole character.
+/// Appends encoded fields to a frame. Text that is too long for its length field is cut at a whole character.
 pub(super) trait Put {
     fn u8(&mut self, value: u8);
     fn u16(&mut self, value: u16);
@@ -188,7 +188,7 @@ impl Put for Vec<u8> {
     }
 }
 
-/// Beginning of a text: whole characters, at most `bytes_max` bytes.
+/// The beginning of a text: as many whole characters as fit into `bytes_max` bytes.
 pub(super) fn cut(text: &str, bytes_max: usize) -> &str {
     let mut end = text.len().min(bytes_max);
     while !text.is_char_boundary(end) {

@@ -17,8 +17,8 @@ const SNAPSHOT: u8 = 71;
 const VALUE: u8 = 72;
 const SNAPSHOT_END: u8 = 73;
 const STATUS: u8 = 74;
-/// Bytes of a message's frame before its topic: length, kind, four numbers, the message's kind, and the topic's
-/// length.
+/// Length of a message's frame up to its topic, bytes: length field, kind, four numbers, the message's kind, and the
+/// topic's length.
 const MESSAGE_BYTES: usize = 4 + 1 + 4 * 8 + 2;
 
 /// A reply of a server.
@@ -26,16 +26,16 @@ const MESSAGE_BYTES: usize = 4 + 1 + 4 * 8 + 2;
 pub enum Reply<'a> {
     /// Answer to a hello.
     Welcome(Welcome),
-    /// Reason why the connection ends; nothing follows.
+    /// Error after which the server closes the connection.
     Error {
-        /// Kind of error.
+        /// Kind of the error.
         code: ErrorCode,
-        /// Sequence or message number at fault; 0 for none.
+        /// Sequence or number of the message at fault; 0 for none.
         number: u64,
-        /// Text for people.
+        /// Description of the error for people.
         text: &'a str,
     },
-    /// The publisher is open.
+    /// Answer to a request to open a publisher.
     Publisher {
         /// Number of the publisher in the log; 0 without a name.
         number: u64,
@@ -56,7 +56,7 @@ pub enum Reply<'a> {
     Message {
         /// Number of the message in the log.
         number: u64,
-        /// Content and headers.
+        /// The message, with its headers.
         message: Message<'a>,
     },
     /// The stream has ended.
@@ -69,7 +69,7 @@ pub enum Reply<'a> {
         /// Bookmark: the snapshot includes all messages below this number, and none from it on.
         next: u64,
     },
-    /// A current value.
+    /// A current value of a key, in a snapshot.
     Value {
         /// Number of the value's message.
         number: u64,
@@ -83,7 +83,7 @@ pub enum Reply<'a> {
     },
     /// The server's state.
     Status {
-        /// One JSON object.
+        /// The state as a JSON object.
         json: &'a str,
     },
 }
@@ -97,27 +97,27 @@ pub struct Welcome {
     pub log_id: u64,
     /// Condition under which messages count as persisted.
     pub durability: Durability,
-    /// Most bytes of topic, key and body together.
+    /// Maximum total length of a message's topic, key and body, bytes.
     pub message_bytes_max: u32,
     /// Number of the next message to be persisted.
     pub next: u64,
 }
 
-/// Kinds of errors.
+/// Kind of an error that a server reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u16)]
 pub enum ErrorCode {
-    /// Bytes that are not a frame, or a frame that is not allowed here.
+    /// The client sent bytes that are not a frame, or a frame that is not allowed in this state.
     Malformed = 1,
     /// The server does not speak the client's version.
     Version = 2,
     /// The token is missing or wrong.
     Token = 3,
-    /// The limit of connections is reached.
+    /// The server's limit on connections is reached.
     Connections = 4,
     /// The sequence is not the publisher's next one.
     Sequence = 5,
-    /// The message can't be stored: its topic, key or whole is too long.
+    /// The message can't be stored, because its topic, its key or the whole message is too long.
     Message = 6,
     /// Every segment holds messages within their retention, or current values.
     Full = 7,
@@ -133,11 +133,11 @@ pub enum ErrorCode {
     Busy = 12,
     /// Another connection has opened this publisher.
     Replaced = 13,
-    /// The limit of publishers is reached.
+    /// The log's limit on publishers is reached.
     Publishers = 14,
     /// The server is stopping.
     Stops = 15,
-    /// Reading the target failed.
+    /// Reading the log's target failed.
     Target = 16,
     /// The server's memory for clients is spent.
     Memory = 17,
@@ -164,35 +164,35 @@ impl ErrorCode {
         (Self::Memory, "memory"),
     ];
 
-    /// Name in the protocol's documentation.
+    /// Name of the error in the protocol's documentation and in messages.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(code, _)| *code == self).map_or("", |(_, name)| name)
     }
 
-    /// Whether the condition may pass, so that a client can try again later.
+    /// Whether the condition may be temporary, so that a client can try again later.
     pub fn may_pass(self) -> bool {
         matches!(self, Self::Connections | Self::Full | Self::Broken | Self::Stops | Self::Memory)
     }
 }
 
-/// An error with its text.
+/// An error reported by a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerError {
-    /// Kind of error.
+    /// Kind of the error.
     pub code: ErrorCode,
-    /// Sequence or message number at fault; 0 for none.
+    /// Sequence or number of the message at fault; 0 for none.
     pub number: u64,
-    /// Text for people.
+    /// Description of the error for people.
     pub text: String,
 }
 
 impl ServerError {
-    /// Creates an error.
+    /// Creates an error from its code, the number of the message at fault and a description.
     pub fn new(code: ErrorCode, number: u64, text: impl Into<String>) -> Self {
         Self { code, number, text: text.into() }
     }
 
-    /// Converts it to a reply.
+    /// Converts the error to a reply.
     pub fn as_reply(&self) -> Reply<'_> {
         Reply::Error { code: self.code, number: self.number, text: &self.text }
     }
@@ -206,7 +206,8 @@ impl fmt::Display for ServerError {
 
 impl core::error::Error for ServerError {}
 
-/// Appends the frame of a message. Streams consist of these alone, so the fixed fields are copied in one piece.
+/// Appends the frame of a message. Streams consist mostly of such frames, so the fields of fixed length are copied at
+/// once.
 fn put_message(out: &mut Vec<u8>, kind: u8, number: u64, message: &Message<'_>) {
     let topic = cut(message.topic, u8::MAX.into()).as_bytes();
     let key = &message.key[..message.key.len().min(u16::MAX.into())];
@@ -325,7 +326,7 @@ impl<'a> Reply<'a> {
             SNAPSHOT_END => Self::SnapshotEnd { count: fields.u64("count")? },
             STATUS => Self::Status {
                 json: core::str::from_utf8(fields.rest())
-                    .map_err(|_| fields.wrong("json", &"no UTF-8"))?,
+                    .map_err(|_| fields.wrong("json", &"text that is not UTF-8"))?,
             },
             other => return Err(Malformed::Kind(other)),
         };

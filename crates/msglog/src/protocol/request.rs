@@ -18,15 +18,16 @@ pub enum Request<'a> {
     Hello {
         /// Version of the protocol that the client speaks.
         version: u16,
-        /// Content of the server's token file; empty if it has none.
+        /// Content of the server's token file; empty if the server has none.
         token: &'a [u8],
     },
-    /// Opens a publisher, under whose name the connection then publishes.
+    /// Opens a publisher. The connection then publishes under its name.
     OpenPublisher {
-        /// Name; empty for none, but then messages resent after a reconnect are not recognised.
+        /// Name of the publisher; empty for none, but then messages that are resent after a reconnect may be stored
+        /// twice.
         name: &'a str,
     },
-    /// A message.
+    /// Publishes a message.
     Publish(Published<'a>),
     /// Requests a stream of messages, stored and future.
     Read {
@@ -61,31 +62,31 @@ pub struct Published<'a> {
     pub topic: &'a str,
     /// Key; empty for none.
     pub key: &'a [u8],
-    /// Content.
+    /// Content of the message.
     pub body: &'a [u8],
 }
 
 /// Start of a stream of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// The next message to be persisted.
+    /// Start with the next message that is persisted.
     Now,
-    /// The message with this number.
+    /// Start with the message with this number.
     Message(u64),
-    /// The first message of this time or later, ns since 1970.
+    /// Start with the first message of this time or later, ns since 1970.
     TimeNs(u64),
-    /// The oldest message that is kept.
+    /// Start with the oldest message that is kept.
     Oldest,
 }
 
 /// End of a stream of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// No end: a subscription.
+    /// The stream does not end: a subscription.
     Never,
-    /// After the messages persisted when the request arrives.
+    /// End after the messages that are persisted when the request arrives.
     Now,
-    /// Before the message with this number.
+    /// End before the message with this number.
     Message(u64),
 }
 

@@ -1,17 +1,17 @@
-//! Table that tells a torn tail from damage, in the manner of a journal's recovery cases: exactly one case matches any
-//! combination of conditions, which the compiler checks.
+//! Table of decisions that tells a torn tail from damage. Exactly one case matches each combination of conditions,
+//! which is checked at compile time.
 //!
-//! A *gap* is a range without an accepted chunk. At the end of a log it is the torn tail, which was never
-//! acknowledged. With an accepted chunk after it, it is damage, since a chunk is acknowledged only after all before it.
+//! A *gap* is a range without an accepted chunk. At the end of a log it is the torn tail, which was never acknowledged.
+//! If an accepted chunk follows, the gap is damage, since a chunk is acknowledged only after all before it.
 
-/// Conditions at one position of a scan. Without a valid chunk all are false; those about a gap are false unless the
-/// position is after one.
+/// Conditions at one position of a scan. If there is no valid chunk, all are false; conditions on a gap are false
+/// unless the position is after one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Conditions {
-    /// A whole chunk with the right checksum, of this log and position, is here.
+    /// The position has a whole chunk with a matching checksum, of this log and position.
     pub is_valid: bool,
-    /// It continues the last accepted chunk: by checksum, message number and epoch; after a gap its number and epoch
-    /// must not go back.
+    /// The chunk continues the last accepted one, by checksum, message number and epoch. After a gap, only its message
+    /// number and epoch must not be lower.
     pub is_in_order: bool,
     /// The position is after a gap.
     pub is_after_gap: bool,
@@ -19,7 +19,7 @@ pub(super) struct Conditions {
     pub is_durable: bool,
     /// The chunk was closed when the gap's position was already durable.
     pub saw_gap_durable: bool,
-    /// The log's last chunk, which a scan ahead has found, is at this position or later.
+    /// The log's last chunk, which a look beyond the gap has found, is at this position or later.
     pub is_before_last: bool,
     /// The chunk's epoch is not older than that of the chunk that states the highest durable position.
     pub is_epoch_current: bool,
@@ -30,7 +30,7 @@ const CONDITIONS: usize = 7;
 const COMBINATIONS: usize = 1 << CONDITIONS;
 
 impl Conditions {
-    /// The conditions as bits, the first one in bit 0.
+    /// The conditions as a bit mask, the first one in bit 0.
     const fn bits(self) -> usize {
         self.is_valid as usize
             | (self.is_in_order as usize) << 1
@@ -41,7 +41,7 @@ impl Conditions {
             | (self.is_epoch_current as usize) << 6
     }
 
-    /// Decision of the one case that matches.
+    /// Decision of the case that matches these conditions.
     pub(super) fn decision(self) -> Decision {
         let case = CASE_OF[self.bits()];
         #[cfg(test)]
@@ -50,21 +50,21 @@ impl Conditions {
     }
 }
 
-/// Treatment of a position by a scan.
+/// What a scan does with the chunk at a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
-    /// Take the chunk.
+    /// Accept the chunk.
     Accept,
-    /// Take the chunk, and report the gap before it as damage.
+    /// Accept the chunk, and report the gap before it as damage.
     Damage,
-    /// Take nothing: a gap begins or goes on.
+    /// Accept no chunk: a gap begins or continues.
     Gap,
 }
 
-/// A row of the table.
+/// A case of the decision table: the conditions that it matches, and the decision.
 #[derive(Clone, Copy, Debug)]
 struct Case {
-    /// Required value of each condition; None: any.
+    /// Required value of each condition; None: any value.
     when: [Option<bool>; CONDITIONS],
     decision: Decision,
 }
@@ -75,7 +75,7 @@ const fn case(when: [Option<bool>; CONDITIONS], decision: Decision) -> Case {
 
 const Y: Option<bool> = Some(true);
 const N: Option<bool> = Some(false);
-/// Any.
+/// The condition may have any value.
 const O: Option<bool> = None;
 
 #[rustfmt::skip]
@@ -90,7 +90,7 @@ const CASES: [Case; 10] = {
         //    |  |  |  |  |  before last
         //    |  |  |  |  |  |  epoch current
         //    |  |  |  |  |  |  |
-        // No chunk. An orderly end, a write that was torn or lost in a crash, or damage: later chunks tell.
+        // No chunk. A clean end, a write that was torn or lost in a crash, or damage: later chunks tell.
         case([N, O, O, O, O, O, O], Gap),
         // A chunk that does not continue the last one. A crash cut the log off here, a later epoch went on before
         // this position, and the chunk is of the earlier epoch. Or the write of the next chunk was lost.
@@ -118,7 +118,7 @@ const CASES: [Case; 10] = {
     ]
 };
 
-/// The case of each combination, by [`Conditions::bits`].
+/// Number of the matching case for each combination, indexed by [`Conditions::bits`].
 const CASE_OF: [u8; COMBINATIONS] = {
     let mut case_of = [0; COMBINATIONS];
     let mut bits = 0;

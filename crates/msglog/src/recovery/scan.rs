@@ -7,25 +7,26 @@ use crate::chunk::{Chunk, ChunkHeader, Invalid};
 use crate::segment_reader::SegmentReader;
 use core::ops::ControlFlow;
 
-/// State of a scan.
+/// Progress of a scan over a log's chunks.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scanned {
-    /// Last valid chunk.
+    /// Header of the last accepted chunk.
     pub last: Option<ChunkHeader>,
-    /// Position after the last valid chunk, and the reason why no valid chunk is there.
+    /// Start of the current gap, which is the position after the last accepted chunk, and why no chunk was accepted
+    /// there.
     pub gap: Option<(u64, Invalid)>,
-    /// Damaged ranges of acknowledged data.
+    /// Ranges of acknowledged data that are damaged.
     pub damages: Vec<Damage>,
-    /// Highest epoch, including chunks that were never acknowledged.
+    /// Highest epoch of any chunk, including chunks that were never acknowledged.
     pub epoch_max: u32,
-    /// Highest durable position stated by a chunk, and that chunk's epoch: chunks above it are of that epoch or
-    /// later.
+    /// Highest durable position that any chunk states, and that chunk's epoch. Chunks above that position are of that
+    /// epoch or later.
     pub durable: (u64, u32),
 }
 
 impl Scanned {
-    /// Conditions at a position, with the header of the valid chunk there, if any. `after_last` is an upper bound
-    /// of the last chunk's position, or 0.
+    /// Determines the conditions at a position, given the header of the valid chunk there, if any. `after_last` is an
+    /// exclusive upper bound of the last chunk's position, or 0.
     fn conditions(&self, at: u64, header: Option<&ChunkHeader>, after_last: u64) -> Conditions {
         let Some(header) = header else { return Conditions::default() };
         let gap = self.gap.map(|(from, _)| from);
@@ -47,8 +48,8 @@ pub(super) fn proven(header: &ChunkHeader) -> (u64, u32) {
     (header.durable_position, header.epoch)
 }
 
-/// Scans some segments of a log in order. `visit` gets each valid chunk, with the latest time of publication before
-/// it, until it breaks.
+/// Scans some segments of a log in order. Calls `visit` with each accepted chunk and the latest time of publication
+/// before it, until it breaks.
 pub(super) fn scan_segments(
     reader: &mut SegmentReader<'_>,
     segments: core::ops::RangeInclusive<u64>,
@@ -61,8 +62,8 @@ pub(super) fn scan_segments(
     scan(reader, range, Scanned { durable, ..Scanned::default() }, evidence, visit)
 }
 
-/// Continues a scan over a range of positions. With `evidence`, the first gap makes it look ahead for the durable
-/// position and the log's end; without, it uses only chunks read so far.
+/// Continues a scan over a range of positions. With `evidence`, the scan looks beyond the first gap for the durable
+/// position and the log's end; without, it uses only chunks that it has already read.
 pub(super) fn scan(
     reader: &mut SegmentReader<'_>,
     range: core::ops::Range<u64>,
@@ -122,8 +123,8 @@ pub(super) fn scan(
     found
 }
 
-/// Looks beyond a scan's first gap: finds the durable position stated by chunks of the last segments, and the last
-/// chunk.
+/// Looks beyond a scan's first gap for the durable position that chunks of the last segments state, and for the log's
+/// last chunk.
 fn look_beyond_gap(
     reader: &mut SegmentReader<'_>,
     gap: u64,
@@ -167,7 +168,7 @@ pub(super) fn settled(
     }
 }
 
-/// Whether a valid chunk may follow `last`; after a gap its predecessor is unknown.
+/// Whether a valid chunk may follow `last`; after a gap its predecessor is not known.
 fn follows(last: Option<&ChunkHeader>, next: &ChunkHeader, after_gap: bool) -> bool {
     let Some(last) = last else { return true };
     let expected = last.next_message();

@@ -6,16 +6,17 @@ use core::ops::Bound;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Most values of a leaf.
+/// Maximum number of values in a leaf.
 const LEAF_VALUES: usize = 256;
 
-/// Memory of a value in a leaf, without the data that it refers to, bytes.
+/// Estimated memory of a value in a leaf, without its key and body, bytes.
 const ENTRY_BYTES: u64 = 128;
 
-/// A range of consecutive keys with their values.
+/// Consecutive keys with their values, shared between the state and snapshots.
 pub type Leaf = Arc<BTreeMap<Arc<[u8]>, Value>>;
 
-/// Returns a leaf for changing. A leaf that a snapshot holds is copied, and its size is added to `copied_bytes`.
+/// Returns a leaf that may be changed. If a snapshot shares the leaf, it is copied, and its size is added to
+/// `copied_bytes`.
 fn unshared<'a>(leaf: &'a mut Leaf, copied_bytes: &mut u64) -> &'a mut BTreeMap<Arc<[u8]>, Value> {
     if Arc::strong_count(leaf) > 1 {
         *copied_bytes += leaf.len() as u64 * ENTRY_BYTES;
@@ -23,7 +24,7 @@ fn unshared<'a>(leaf: &'a mut Leaf, copied_bytes: &mut u64) -> &'a mut BTreeMap<
     Arc::make_mut(leaf)
 }
 
-/// Values by key; see the module's description. Each leaf is filed under a lower bound of its keys; no leaf is empty.
+/// Values by key, in leaves. Each leaf is stored under a lower bound of its keys; no leaf is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Values {
     leaves: BTreeMap<Arc<[u8]>, Leaf>,
@@ -34,7 +35,7 @@ fn up_to(key: &[u8]) -> (Bound<&[u8]>, Bound<&[u8]>) {
 }
 
 impl Values {
-    /// Bound of the leaf that a key belongs to; None if there are no leaves.
+    /// Bound under which the leaf for a key is stored; None if there are no leaves.
     fn bound(&self, key: &[u8]) -> Option<&Arc<[u8]>> {
         let before = self.leaves.range::<[u8], _>(up_to(key)).next_back();
         before.or_else(|| self.leaves.first_key_value()).map(|(bound, _)| bound)
@@ -112,7 +113,7 @@ mod tests {
         Value { number, time_ns: 0, body: Arc::default(), segment: 0 }
     }
 
-    /// The oracle is a single map; for a snapshot, the map as it was at that time.
+    /// The values equal those of a single map, and each snapshot those of the map at its time.
     #[test]
     fn values_are_those_of_one_map_and_snapshots_keep_theirs() {
         let rng = &mut stream(1, "values", 0);

@@ -8,17 +8,17 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A disk tears writes at this size.
+/// Size at whose multiples the disk tears writes, bytes.
 pub(crate) const SECTOR_BYTES: usize = 512;
 
 #[derive(Clone, Debug, Default)]
 struct Content {
     durable: Vec<u8>,
-    /// As it is read.
+    /// Content as reads return it.
     cached: Vec<u8>,
     /// Writes that completed since the last flush.
     pending: Vec<(u64, Vec<u8>)>,
-    /// Sectors that can't be read.
+    /// Numbers of sectors that can't be read.
     unreadable: Vec<usize>,
     reads: u64,
 }
@@ -26,9 +26,9 @@ struct Content {
 #[derive(Debug, Default)]
 pub(crate) struct Disk {
     content: Mutex<Content>,
-    /// It acknowledges flushes and keeps its cache.
+    /// Whether the disk acknowledges flushes without emptying its cache.
     pub(crate) ignores_flushes: bool,
-    /// Bytes read through all clones together.
+    /// Number of bytes read through all clones together.
     read_bytes: Arc<AtomicU64>,
 }
 
@@ -54,7 +54,7 @@ impl Disk {
         self.content.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes since the last flush.
+    /// Number of writes since the last flush.
     pub(crate) fn pending(&self) -> usize {
         self.content().pending.len()
     }
@@ -70,7 +70,7 @@ impl Disk {
         }
     }
 
-    /// Some sectors of a write.
+    /// Makes some sectors of a write durable.
     pub(crate) fn write_some(&self, offset_bytes: u64, bytes: &[u8], rng: &mut Generator) {
         let kind = below(rng, 3);
         for (i, sector) in bytes.chunks(SECTOR_BYTES).enumerate() {
@@ -103,12 +103,12 @@ impl Disk {
         self.content().unreadable.push(sector);
     }
 
-    /// Bytes that were read since the last call, of all clones.
+    /// Returns the number of bytes read since the last call, through all clones.
     pub(crate) fn take_read_bytes(&self) -> u64 {
         self.read_bytes.swap(0, Ordering::Relaxed)
     }
 
-    /// Reads so far.
+    /// Number of reads so far.
     pub(crate) fn reads(&self) -> u64 {
         self.content().reads
     }

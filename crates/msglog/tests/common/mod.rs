@@ -13,7 +13,7 @@ use iodyno_msglog::{
 use iodyno_units::rng::{Generator, below, stream};
 use std::collections::BTreeMap;
 
-/// Deliberate defect of the machine under test, to test the histories.
+/// A deliberate defect in the system under test, to check that the histories detect it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Defect {
     None,
@@ -21,18 +21,18 @@ pub(crate) enum Defect {
     FlushIsIgnored,
     /// Messages count as persisted when they are written.
     AcknowledgesBeforeFlush,
-    /// Recovery takes what stands behind a torn chunk.
+    /// Recovery accepts chunks after a torn chunk.
     CutsNothing,
-    /// A failed write counts as one that succeeded.
+    /// A failed write counts as successful.
     FailedWritesCount,
 }
 
-/// What a history is made of.
+/// What a history emphasises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Some of everything.
+    /// A mix of everything.
     Mixed,
-    /// Nearly all values are current, and fill much of the log.
+    /// Nearly all values are current, and they fill much of the log.
     ManyValues,
     /// Messages are kept for a time, and the log is full at times.
     Retention,
@@ -45,7 +45,7 @@ impl Kind {
         [Self::Mixed, Self::ManyValues, Self::Retention, Self::Publishers];
 }
 
-/// A message of the history's own record.
+/// A message as the history published it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Published {
     kind: MessageKind,
@@ -80,16 +80,16 @@ fn name_of(publisher: u64) -> String {
     if publisher == 1 { "\u{1}".into() } else { format!("publisher {publisher}") }
 }
 
-/// A disk, the log on it, and what was published.
+/// A disk, the log on it, and all messages published.
 pub(crate) struct History {
     pub(crate) disk: Disk,
     pub(crate) layout: Layout,
     pub(crate) options: LogOptions,
-    /// What was published in all, by number, as far as the log gave a number.
+    /// All published messages to which the log gave a number, by number.
     pub(crate) published: BTreeMap<u64, Published>,
-    /// What was cut off.
+    /// Messages that recovery cut off.
     pub(crate) cut: Vec<(u64, Published)>,
-    /// All chunks that were durable, by their places.
+    /// All chunks that were durable, by position.
     pub(crate) chunks: BTreeMap<u64, ChunkHeader>,
     pub(crate) persisted: u64,
     kind: Kind,
@@ -100,10 +100,10 @@ pub(crate) struct History {
     defect: Defect,
 }
 
-/// A log while it is open, and the operations in flight.
+/// An open log, and the operations in flight.
 pub(crate) struct Life {
     pub(crate) log: Log<Vec<u8>>,
-    /// Messages below this number were persisted.
+    /// Messages with numbers below this were persisted.
     pub(crate) persisted: u64,
     writes: Vec<(u64, u64, Vec<u8>)>,
     /// Number of writes that the flush in flight covers; None: no flush.
@@ -160,7 +160,7 @@ impl History {
         }
     }
 
-    /// Opens the log, and checks what is there. `persisted` is what was acknowledged before.
+    /// Opens the log, and checks its content. Messages with numbers below `persisted` were acknowledged before.
     pub(crate) fn open(&mut self, persisted: u64) -> Result<Life, String> {
         let mut numbers = Vec::new();
         let mut wrong = None;
@@ -212,7 +212,7 @@ impl History {
         self.begin(found)
     }
 
-    /// Goes on with a log that was opened.
+    /// Continues with a log that recovery has opened.
     pub(crate) fn begin(&mut self, found: Recovered) -> Result<Life, String> {
         let end = found.tail.next_message;
         self.cut.extend(self.published.split_off(&end));
@@ -224,7 +224,8 @@ impl History {
         Ok(Life { log, persisted: end, writes: Vec::new(), flush: None })
     }
 
-    /// The state is what all messages before `end` give, also those whose segments were dropped.
+    /// Checks that the state is the one that all messages before `end` give, including those whose segments were
+    /// dropped.
     pub(crate) fn check_state(&self, state: &State, end: u64) -> Result<(), String> {
         let mut expected = State::default();
         let mut sequences = BTreeMap::new();
@@ -278,7 +279,7 @@ impl History {
         }
     }
 
-    /// Appends a message, if the log takes it.
+    /// Appends a message, if the log accepts it.
     pub(crate) fn append(
         &mut self,
         life: &mut Life,
@@ -312,7 +313,8 @@ impl History {
         }
     }
 
-    /// Writes on in a log that was opened with damage, and crashes. What was persisted is in `persisted`.
+    /// Continues a log that was opened with damage, and crashes. Messages with numbers below `persisted` were
+    /// persisted.
     pub(crate) fn crashes_on(
         &mut self,
         found: Recovered,
@@ -329,7 +331,7 @@ impl History {
         Ok(())
     }
 
-    /// Takes up what the log wants next. Whether it wants something.
+    /// Begins the log's next operation. False if there is none.
     fn issue(&self, life: &mut Life) -> bool {
         match life.log.next_action() {
             Some(Action::Write { chunk, offset_bytes, len_bytes, buffer }) => {
@@ -371,7 +373,7 @@ impl History {
         Ok(())
     }
 
-    /// Carries everything out that the log wants.
+    /// Performs operations until the log requests none.
     pub(crate) fn drain(&mut self, life: &mut Life) -> Result<(), String> {
         loop {
             let wants = self.issue(life) || !life.writes.is_empty() || life.flush.is_some();
@@ -386,7 +388,7 @@ impl History {
         }
     }
 
-    /// Some steps in any order.
+    /// Runs some steps in random order.
     pub(crate) fn run(
         &mut self,
         life: &mut Life,
@@ -411,7 +413,8 @@ impl History {
         Ok(())
     }
 
-    /// When all operations have completed, and time has passed, the log takes messages, unless values fill it.
+    /// Checks that the log accepts messages once all operations have completed and time has passed, unless values fill
+    /// it.
     fn takes_messages(&mut self, life: &mut Life, rng: &mut Generator) -> Result<(), String> {
         self.clock_ns += self.options.retain_ns;
         for _ in 0..200 {
@@ -434,7 +437,7 @@ impl History {
         Err("busy for ever".into())
     }
 
-    /// An operation fails. Nothing is acknowledged any more.
+    /// Fails an operation, and checks that nothing is acknowledged any more.
     fn fail(&mut self, life: &mut Life, rng: &mut Generator) -> Result<(), String> {
         let before = life.log.persisted();
         let counts = self.defect == Defect::FailedWritesCount;
@@ -465,7 +468,7 @@ impl History {
         if after > before { Err(format!("persisted to {after} after a failure")) } else { Ok(()) }
     }
 
-    /// The process ends, with or without the power.
+    /// Ends the process, with or without a power cut.
     pub(crate) fn crash(&mut self, life: &Life, rng: &mut Generator) -> Result<u64, String> {
         if self.defect == Defect::None {
             let persisted = life.log.persisted();
@@ -481,7 +484,7 @@ impl History {
     }
 }
 
-/// One log through several crashes.
+/// Runs one log through several crashes.
 pub(crate) fn history(seed: u64, kind: Kind, defect: Defect) -> Result<(), String> {
     let rng = &mut stream(seed, "log history", kind as u64);
     let mut it = History::new(rng, seed, kind, defect);

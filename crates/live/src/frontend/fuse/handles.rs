@@ -19,7 +19,7 @@ impl Handles {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Registers an opened file.
+    /// Registers an opened file, and returns its new handle.
     pub(super) fn add(&self, attached: Attached) -> FileHandle {
         let mut open = self.lock();
         open.last += 1;
@@ -32,7 +32,7 @@ impl Handles {
         self.lock().attached.get(&handle.0).cloned()
     }
 
-    /// Removes a closed file.
+    /// Forgets a file that was closed.
     pub(super) fn remove(&self, handle: FileHandle) {
         self.lock().attached.remove(&handle.0);
     }

@@ -4,14 +4,14 @@ use rustix::io::Errno;
 use std::io;
 use std::path::Path;
 
-/// File system and source of our mounts in the kernel's table: as entered by `fusermount3`, and by root's system
-/// call.
+/// File system type and source of iodyno's mounts in the kernel's mount table: as `fusermount3` enters them, and as
+/// root's system call does.
 const OURS: [(&str, &str); 2] = [("fuse.iodyno", "iodyno"), ("fuse", "iodyno")];
 
 /// Checks that the folder exists, and that no server has mounted on it.
 ///
 /// # Errors
-/// The obstacle and its remedy.
+/// The folder does not exist or is in use; the message says what to do.
 pub(super) fn check(folder: &Path) -> io::Result<()> {
     let found = match std::fs::metadata(folder) {
         Err(e) if e.raw_os_error() == Some(Errno::NOTCONN.raw_os_error()) => {
@@ -37,7 +37,7 @@ pub(super) fn check(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a table of mounts has a server's mount at a path.
+/// Whether a mount table, in the format of `/proc/self/mountinfo`, lists a mount of iodyno at `path`.
 fn has_mount(mounts: &str, path: &Path) -> bool {
     // Fields: ID, parent, device, root, mount point, options, optional ones, `-`, file system, source.
     let is_ours = |line: &str| {
@@ -49,7 +49,7 @@ fn has_mount(mounts: &str, path: &Path) -> bool {
     mounts.lines().any(|line| is_ours(line).unwrap_or(false))
 }
 
-/// Replaces the kernel's octal escapes in a path.
+/// Decodes the kernel's octal escapes in a path.
 fn plain(point: &str) -> String {
     [(r"\040", " "), (r"\011", "\t"), (r"\012", "\n"), (r"\134", "\\")]
         .iter()

@@ -14,28 +14,29 @@ pub(super) const COMMIT_AND_FETCH: u32 = encoded(0x21, IO_COMMAND_BYTES);
 const CONTROL_COMMAND_BYTES: u32 = 32;
 const IO_COMMAND_BYTES: u32 = 16;
 pub(super) const DEVICE_BYTES: usize = 64;
-/// Length up to and including the discard parameters, bytes.
+/// Length of `struct ublk_params` up to and including the discard parameters, bytes.
 pub(super) const PARAMETERS_BYTES: usize = 60;
-/// Length of an entry in the table of requests, bytes.
+/// Length of an entry in the table of requests (`struct ublksrv_io_desc`), bytes.
 pub(super) const REQUEST_BYTES: usize = 24;
 
-/// Flags of a device: commands are encoded as above, and data is transferred by `pread` and `pwrite`.
+/// Flag of a device: commands are encoded as ioctl numbers. With [`USER_COPY`] data is transferred by `pread` and
+/// `pwrite`.
 const IOCTL_ENCODE: u64 = 1 << 6;
 const USER_COPY: u64 = 1 << 7;
 
-/// Offset of a request's bytes in the character device: the tag is in bits 25 to 40 above the base. (Bits from 41 on
-/// hold the queue, which is always 0 here.)
+/// Offset of a request's data in the character device: the tag is in bits 25 to 40, above a fixed base. (Bits from 41
+/// on are the queue's number, which is always 0 here.)
 pub(super) const fn bytes_at(tag: u16) -> u64 {
     0x8000_0000 + ((tag as u64) << 25)
 }
 
-/// Operations of a request.
+/// Codes of a request's operation.
 pub(super) const READ: u32 = 0;
 pub(super) const WRITE: u32 = 1;
 pub(super) const FLUSH: u32 = 2;
 pub(super) const DISCARD: u32 = 3;
 pub(super) const WRITE_ZEROES: u32 = 5;
-/// Flag: the write must be durable before it is answered.
+/// Flag of a request: the write must be durable before it is answered.
 pub(super) const FUA: u32 = 1 << 13;
 
 const SECTOR_BYTES: u64 = 512;
@@ -44,7 +45,7 @@ const fn control(number: u32) -> u32 {
     encoded(number, CONTROL_COMMAND_BYTES)
 }
 
-/// Computes `_IOWR('u', number, …)`.
+/// Computes the command number `_IOWR('u', number, …)`, whose argument has `bytes` bytes.
 const fn encoded(number: u32, bytes: u32) -> u32 {
     (3 << 30) | (bytes << 16) | ((b'u' as u32) << 8) | number
 }
@@ -72,12 +73,12 @@ pub(super) fn device(depth: u16, request_bytes_max: u32) -> [u8; DEVICE_BYTES] {
     bytes
 }
 
-/// Number that the kernel assigned to the device.
+/// Number that the kernel assigned to the device, from its reply to [`ADD`].
 pub(super) fn device_number(bytes: &[u8; DEVICE_BYTES]) -> u32 {
     u32::from_ne_bytes([bytes[12], bytes[13], bytes[14], bytes[15]])
 }
 
-/// Whether the kernel accepted both flags.
+/// Whether the kernel accepted [`USER_COPY`], from its reply to [`ADD`].
 pub(super) fn copies(bytes: &[u8; DEVICE_BYTES]) -> bool {
     let flags: [u8; 8] = std::array::from_fn(|i| bytes[24 + i]);
     u64::from_ne_bytes(flags) & USER_COPY != 0
@@ -126,7 +127,7 @@ pub(super) fn io_command(tag: u16, result: i32) -> [u8; 16] {
     bytes
 }
 
-/// A request of the kernel.
+/// A request from the kernel to the block device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Request {
     pub(super) operation: u32,
@@ -152,7 +153,7 @@ pub(super) fn request(bytes: &[u8; REQUEST_BYTES]) -> Request {
 mod tests {
     use super::*;
 
-    /// The expected values are those of the header's macros.
+    /// The expected numbers are those of the C header's macros.
     #[test]
     fn numbers_are_the_kernels() {
         assert_eq!(ADD, 0xC020_7504);

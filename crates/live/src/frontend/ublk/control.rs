@@ -10,11 +10,11 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Most requests of the kernel in flight on a device.
+/// Maximum number of the kernel's requests in flight on a device.
 pub(super) const DEPTH: u16 = 128;
-/// Largest request, bytes.
+/// Largest request that the kernel may send, bytes.
 pub(super) const REQUEST_BYTES_MAX: u32 = 512 << 10;
-/// Attempts and pauses between them: the character device appears a moment after its command, and disappears a moment
+/// Number of attempts to open the character device, which appears a moment after its command and disappears a moment
 /// after its last user.
 const TRIES: u32 = 500;
 const BETWEEN_TRIES: Duration = Duration::from_millis(10);
@@ -34,7 +34,7 @@ impl std::fmt::Debug for Device {
 }
 
 impl Device {
-    /// Adds a new device, without size.
+    /// Adds a new device, whose size must then be set.
     pub(super) fn add() -> io::Result<Self> {
         let control = OpenOptions::new().read(true).write(true).open("/dev/ublk-control")?;
         let ring = IoUring::builder().build(2)?;
@@ -54,7 +54,7 @@ impl Device {
         self.number
     }
 
-    /// Opens the device's character device.
+    /// Opens the character device of this block device.
     pub(super) fn open(&self) -> io::Result<File> {
         let path = format!("/dev/ublkc{}", self.number);
         let open = || OpenOptions::new().read(true).write(true).open(Path::new(&path));
@@ -113,7 +113,7 @@ impl Device {
 }
 
 impl Drop for Device {
-    /// Deletes a device that could not be started.
+    /// Deletes the device if it was added and not deleted yet, for instance because it could not be started.
     fn drop(&mut self) {
         if self.added {
             let _ = self.delete();

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The ring's user data for the mailbox's eventfd; requests use their tag.
 const WAKER: u64 = u64::MAX;
 
-/// Completions for the thread that may report them to the kernel.
+/// Completions for the queue's thread, which alone may report them to the kernel.
 #[derive(Debug)]
 pub(crate) struct Mailbox {
     done: Mutex<Vec<(u16, i32, Vec<u8>)>>,
@@ -43,7 +43,7 @@ impl Mailbox {
     }
 }
 
-/// The kernel's table of requests.
+/// The kernel's table of requests, mapped read-only: one entry per tag.
 struct Table {
     start: *const u8,
     bytes: usize,
@@ -63,7 +63,7 @@ impl Table {
         Ok(Self { start: start.cast(), bytes })
     }
 
-    /// Reads a request that the kernel has passed.
+    /// Reads the request with this tag, which the kernel has passed to this queue.
     fn request(&self, tag: u16) -> Request {
         assert!(tag < DEPTH);
         let at = usize::from(tag) * abi::REQUEST_BYTES;
@@ -81,7 +81,7 @@ impl Drop for Table {
     }
 }
 
-/// The queue of a volume; see the module's description.
+/// The request queue of a volume, with everything that its thread needs.
 pub(super) struct Queue {
     device: File,
     table: Table,
@@ -106,7 +106,7 @@ impl Queue {
         Ok(Self { device, table, live, volume, worker, attached, mailbox: Arc::new(mailbox) })
     }
 
-    /// Runs until the kernel has taken all requests back.
+    /// Serves requests until the kernel has taken all tags back, because the device is removed.
     pub(super) fn serve(self) {
         let Ok(mut ring) = IoUring::new(2 * u32::from(DEPTH)) else { return };
         for tag in 0..DEPTH {
@@ -152,7 +152,7 @@ impl Queue {
         opcode::UringCmd16::new(fd, command).cmd(bytes).build().user_data(u64::from(tag))
     }
 
-    /// Submits a request to the machine. On an error it must be answered at once, with this errno.
+    /// Submits a request to the machine. After an error the request must be answered at once, with the errno returned.
     fn begin(&self, tag: u16) -> Result<(), i32> {
         let request = self.table.request(tag);
         let Request { offset_bytes, len_bytes, fua, .. } = request;
@@ -188,7 +188,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Copies a read's bytes to the kernel; returns the request's result.
+    /// Copies a read's data to the kernel; returns the result to report for the request.
     fn give(&self, tag: u16, result: i32, bytes: &[u8]) -> i32 {
         if result <= 0 || bytes.is_empty() {
             return result;

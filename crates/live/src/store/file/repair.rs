@@ -11,12 +11,12 @@ use std::ops::Range;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-/// Possible content of a unit whose checksum may not match.
+/// What a unit may contain whose checksum may not match.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Doubt {
     /// The host cut the write within the unit.
     Torn,
-    /// The content matches one of these sums; otherwise it was corrupt before, and stays so.
+    /// The content matches one of these two checksums; otherwise the unit was corrupt before, and stays so.
     Either([u32; 2]),
 }
 
@@ -30,9 +30,9 @@ impl Doubt {
 }
 
 impl File {
-    /// Repairs these units after a failed write, under their lock: each gets the sum of its content, unless it was
-    /// corrupt before. `entries` are the entries that should have been written; `written_bytes` of the data were
-    /// written.
+    /// Repairs units after a failed write, under their lock: each gets the checksum of its content, unless it was
+    /// corrupt before. `entries` are the entries that the write should have left; the first `written_bytes` of its data
+    /// were written.
     #[cold]
     pub(super) fn resume(&self, units: &Range<u64>, written_bytes: usize, entries: &[u8]) {
         for (i, unit) in units.clone().enumerate() {
@@ -51,7 +51,7 @@ impl File {
         self.doubts.store(doubtful.len(), Ordering::Relaxed);
     }
 
-    /// Possible content of a unit; None if there is no doubt.
+    /// What a doubtful unit may contain; None if its checksum is certain.
     #[inline]
     pub(super) fn doubt_of(&self, unit: u64) -> Option<Doubt> {
         if self.doubts.load(Ordering::Relaxed) == 0 {
@@ -60,7 +60,7 @@ impl File {
         held(&self.doubtful).get(&unit).copied()
     }
 
-    /// Removes the doubt about these units.
+    /// Marks units as no longer doubtful.
     #[cold]
     pub(super) fn trust(&self, units: &Range<u64>) {
         let mut doubtful = held(&self.doubtful);
@@ -68,8 +68,8 @@ impl File {
         self.doubts.store(doubtful.len(), Ordering::Relaxed);
     }
 
-    /// Writes the sum of a doubtful unit's content, under its lock, if the host permits it. A corrupt unit keeps a
-    /// sum that does not match.
+    /// Writes the checksum of a doubtful unit's content, if the host permits. The caller holds the unit's lock. A
+    /// corrupt unit keeps a checksum that does not match.
     #[cold]
     fn resolve(&self, unit: u64, generation: u64) {
         let mut bytes = [0; UNIT];
@@ -95,7 +95,8 @@ impl File {
         }
     }
 
-    /// Prepares for a write, under its lock; returns the current generation.
+    /// Marks the current generation as used before a write, and returns its number. The caller holds the lock of the
+    /// units.
     #[inline]
     pub(super) fn begin_write(&self) -> io::Result<u64> {
         // In this order: a thread that sees the next generation also sees that the previous one is over.
@@ -113,8 +114,8 @@ impl File {
         Ok(generation)
     }
 
-    /// Closes the generation: every write that has ended matches its first sum. From then on an older version is
-    /// refused, also by a server that opens the file later. `ended`: nothing more will be written.
+    /// Closes the current generation: every write that has ended matches its first checksum. From then on older
+    /// versions are refused, also by servers that open the file later. `ended`: nothing more will be written.
     pub(in super::super) fn close_generation(&self, ended: bool) -> Result<(), WriteError> {
         // Locked before the test: while another flush is closing a generation, it is not closed yet.
         let _closing = held(&self.closing);

@@ -12,7 +12,7 @@ use std::cell::Cell;
 use std::io;
 
 thread_local! {
-    /// Bits of the cases that this thread has reached.
+    /// Bit mask of the cases that this thread has reached.
     static REACHED: Cell<u32> = const { Cell::new(0) };
 }
 
@@ -29,7 +29,7 @@ fn exactly_one_case_matches_each_combination() {
     }
 }
 
-/// A target in memory that is only read.
+/// A read-only target in memory.
 struct Image(Vec<u8>);
 
 impl Storage for Image {
@@ -56,10 +56,10 @@ impl Storage for Image {
     }
 }
 
-/// All chunks have this length, so a position is a number of blocks.
+/// Length of all chunks in these tests, bytes: so positions can be counted in blocks.
 const BLOCK_BYTES: u64 = 512;
 
-/// A chunk with one message on the target; positions in blocks.
+/// A chunk with one message on the target. Positions are counted in blocks.
 #[derive(Clone, Copy)]
 struct On {
     position: u64,
