@@ -220,14 +220,14 @@ fn an_array_that_breaks_a_rule_is_refused_with_the_rule() {
         assert!(Layout::new(level, &vec![8; least], 8).is_ok());
         assert!(Layout::new(level, &[8; MAX_MEMBERS], 8).is_ok());
         let expected =
-            format!("{level} needs at least {least} members, and {} are given", least - 1);
+            format!("{level} needs at least {least} members, but {} are given", least - 1);
         assert_eq!(refused(level, &vec![8; least - 1], 8), expected);
         let too_many = Layout::new(level, &[8; MAX_MEMBERS + 1], 8).unwrap_err();
         assert_eq!(too_many, LayoutError::TooManyMembers { members: MAX_MEMBERS + 1 });
     }
     let unequal = refused(Level::Raid0, &[16, 16, 24], 8);
     assert!(unequal.contains("equal sizes: member 2 has 24 sectors, member 0 16"), "{unequal}");
-    assert_eq!(refused(Level::Raid5, &[8; 3], 0), "a strip of RAID 5 has at least one sector");
+    assert_eq!(refused(Level::Raid5, &[8; 3], 0), "a strip of RAID 5 must have at least one sector");
     // A strip is ignored where there is none.
     assert!(Layout::new(Level::Raid1, &[8; 2], 0).is_ok());
     let small = Layout::new(Level::Raid6, &[7; 4], 8).unwrap_err();
