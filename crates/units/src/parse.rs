@@ -29,7 +29,8 @@ fn split_number(text: &str) -> (&str, &str) {
     (&text[..end], text[end..].trim_start())
 }
 
-/// `number × factor` in exact integer arithmetic; up to 9 digits after the point.
+/// Returns `number × factor`, in exact integer arithmetic; `None` if it overflows or has more than
+/// 9 decimals.
 fn scaled(number: &str, factor: u64) -> Option<u64> {
     let clean: String = number.chars().filter(|&c| c != '_').collect();
     let (whole, fraction) = clean.split_once('.').unwrap_or((&clean, ""));
@@ -74,7 +75,7 @@ pub fn parse_size(text: &str) -> Result<u64, ParseUnitError> {
     }
 }
 
-/// The longest duration, in whole days: 64 bits of nanoseconds.
+/// Longest duration that 64 bits of nanoseconds can hold, in whole days.
 const DURATION_DAYS_MAX: u64 = u64::MAX / 86_400_000_000_000;
 
 /// Parses a duration into nanoseconds: `5s`, `500ms`, `10us`, `100ns`, `2m`, `1h`, `1d`, `1m30s`. A bare number
