@@ -30,20 +30,21 @@ pub enum Fault {
         /// Any offset within the block.
         offset_bytes: u64,
     },
-    /// Every operation takes `factor` times as long, counted from its hand-over (or from this fault, if
-    /// that came later). A flash device on a link holds the operation's place in the queue until the
-    /// end; a disk frees it when its own work is done.
+    /// Every operation takes `factor` times as long, counted from its hand-over (or from this
+    /// fault, if that came later). With a flash device on a link, the operation occupies its slot
+    /// of the queue until its end; a disk frees the slot when its own work is done.
     Slow {
         /// The device.
         part: PartId,
-        /// 1: normal speed again; less counts as 1.
+        /// Factor by which operations take longer. 1: normal speed again; less counts as 1.
         factor: f64,
     },
-    /// Every operation that ends from now on ends later by a fixed delay. (Places in queues are held as with `Slow`.)
+    /// Every operation that ends from now on ends later by a fixed delay. (It occupies its slot of
+    /// the queue as with `Slow`.)
     Delay {
         /// The device.
         part: PartId,
-        /// Extra latency; 0: none any more.
+        /// Extra latency, ns; 0: ends the delay.
         delay_ns: u64,
         /// Kind of the delayed operations; `None`: every kind.
         kind: Option<OpKind>,
@@ -53,13 +54,14 @@ pub enum Fault {
     Errors {
         /// The device.
         part: PartId,
-        /// Probability in per cent, which a record stores exactly; 0: none fails any more.
+        /// Probability in per cent, which records of faults store exactly; 0: no operation fails
+        /// any more.
         percent: f64,
         /// Kind of the failing operations; `None`: every kind.
         kind: Option<OpKind>,
     },
-    /// Nothing completes any more. The device still accepts and executes operations; when the fault is
-    /// cleared, it completes all waiting ones at once.
+    /// No operation completes any more. The device still accepts and executes operations; when the
+    /// fault is cleared, it completes all waiting ones at once.
     Hang {
         /// The device.
         part: PartId,

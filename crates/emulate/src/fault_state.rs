@@ -2,7 +2,7 @@
 //! A machine without faults allocates none of this, and checks one option per event.
 //!
 //! A slow or hung device continues to work inside. Only the last event of an operation is postponed:
-//! by the extra time if the device is slow, until the fault is cleared if it is hung. (Unreadable places
+//! by the extra time if the device is slow, until the fault is cleared if it is hung. (Unreadable parts
 //! of flash are in `flash/recovery`, where parity may rebuild them.)
 
 use crate::content_event::UNIT_BYTES;
@@ -76,7 +76,8 @@ impl Default for PartFaults {
 #[derive(Clone, Debug)]
 pub(crate) struct FaultStates {
     parts: Vec<PartFaults>,
-    /// Hand-over times by slot, for requests handed over since the first fault.
+    /// By slot: the time at which the request was handed to its part, for requests since the first
+    /// fault.
     handed_ns: Vec<u64>,
     /// Slots whose last event was already postponed.
     put_off: BTreeSet<u32>,
@@ -87,11 +88,11 @@ pub(crate) struct FaultStates {
 /// What happens to an event under the present faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It takes effect as usual.
+    /// The event takes effect as usual.
     Happens,
     /// The operation must end with an error instead.
     Fails,
-    /// It was postponed, or the operation has been ended.
+    /// The event was postponed, or its operation has already been ended.
     Handled,
 }
 
@@ -197,7 +198,8 @@ impl FaultStates {
         self.parts[part.index()].state
     }
 
-    /// Marks a part as lost that has no power or is already lost.
+    /// Marks a part as lost, if it has no power or is lost already, so that no requests have to be
+    /// ended.
     pub(crate) fn lose_without_power(&mut self, part: PartId) {
         self.parts[part.index()].state.lost = true;
     }

@@ -507,7 +507,7 @@ page = { is = "2KiB""#,
     (
         FLASH,
         &[(r#""512GiB""#, r#""256GiB""#)],
-        r#"raw ["256GiB"] the raw space, 256 GiB, is not larger than the capacity, 373 GiB (rule `raw-above-capacity`) (400 GB are usually built from 512 GiB of NAND)"#,
+        r#"raw ["256GiB"] the raw space, 256 GiB, must be larger than the capacity, 373 GiB (rule `raw-above-capacity`) (400 GB are usually built from 512 GiB of NAND)"#,
     ),
     (
         FLASH,
@@ -523,7 +523,7 @@ page = { is = "2KiB""#,
     (
         FLASH,
         &[(r#""600us""#, r#""2.1ms""#)],
-        r#"program_fast ["2.1ms"] programming a fast page takes longer than programming a slow page (rule `program-order`) (for NAND with only one kind of page, write the same time for both)"#,
+        r#"program_fast ["2.1ms"] a fast page must not take longer to program than a slow page (rule `program-order`) (for NAND with only one kind of page, write the same time for both)"#,
     ),
     (
         FLASH,
@@ -547,12 +547,12 @@ write_command ["2us"] on a memory channel the driver thread handles commands, no
     (
         FLASH,
         &[(r#""2MiB""#, r#""8KiB""#)],
-        r#"size ["8KiB"] the buffer is smaller than one program operation, 16 KiB (a page on each plane of a die) (rule `buffer`)"#,
+        r#"size ["8KiB"] the buffer must hold at least one program operation, 16 KiB (a page on each plane of a die) (rule `buffer`)"#,
     ),
     (
         FLASH,
         &[(r#"poll = { is = "0ns""#, r#"poll = { is = "26us""#)],
-        r#"poll_crowded ["25us"] a driver thread on a crowded socket polls more often than a thread with its own core (rule `poll`)"#,
+        r#"poll_crowded ["25us"] a driver thread on a crowded socket must not poll more often than a thread with its own core (rule `poll`)"#,
     ),
     (
         FLASH,
@@ -615,7 +615,7 @@ program = { is = "300us", from = "assumed: usual" }
             ),
             (r#"raw = { is = "512GiB""#, r#"raw = { is = "500GiB""#),
         ],
-        r#"size ["512GiB"] the cache is larger than the raw space (rule `slc-in-raw`)"#,
+        r#"size ["512GiB"] the SLC cache must be smaller than the raw space (rule `slc-in-raw`)"#,
     ),
     (
         DISK,
@@ -625,7 +625,7 @@ program = { is = "300us", from = "assumed: usual" }
     (
         DISK,
         &[(r#""93 MB/s""#, r#""169 MB/s""#)],
-        r#"inner ["169 MB/s"] the innermost zone is faster than the outermost zone, although the outermost tracks are longer (rule `outer-above-inner`)"#,
+        r#"inner ["169 MB/s"] the innermost zone must not be faster than the outermost zone, whose tracks are longer (rule `outer-above-inner`)"#,
     ),
     (
         DISK,
@@ -635,7 +635,7 @@ program = { is = "300us", from = "assumed: usual" }
     (
         DISK,
         &[(r#""7.8ms""#, r#""0.2ms""#)],
-        r#"full_stroke ["0.2ms"] a seek over all tracks takes less time than a seek to the next track (rule `seek-curve`)"#,
+        r#"full_stroke ["0.2ms"] a seek over all tracks must not take less time than a seek to the next track (rule `seek-curve`)"#,
     ),
 ];
 

@@ -227,7 +227,10 @@ fn an_array_that_breaks_a_rule_is_refused_with_the_rule() {
     }
     let unequal = refused(Level::Raid0, &[16, 16, 24], 8);
     assert!(unequal.contains("equal sizes: member 2 has 24 sectors, member 0 16"), "{unequal}");
-    assert_eq!(refused(Level::Raid5, &[8; 3], 0), "a strip of RAID 5 must have at least one sector");
+    assert_eq!(
+        refused(Level::Raid5, &[8; 3], 0),
+        "a strip of RAID 5 must have at least one sector"
+    );
     // A strip is ignored where there is none.
     assert!(Layout::new(Level::Raid1, &[8; 2], 0).is_ok());
     let small = Layout::new(Level::Raid6, &[7; 4], 8).unwrap_err();

@@ -80,7 +80,7 @@ pub(super) fn destage(core: &mut Core, group: usize) {
     }
 }
 
-/// Starts a destage.
+/// Starts the destage of some units of a path.
 fn begin(core: &mut Core, path: u32, units: Range<u64>, token: u64) {
     let part = pair(core).paths[path as usize].part;
     let op = Op {

@@ -46,10 +46,10 @@ pub(crate) struct AdapterPath {
     capacity_bytes: u64,
     is_raid6: bool,
     phases: Phases,
-    /// Values that the cache held of a read's units when it began, with the units' numbers, by slot; if content is
-    /// kept.
+    /// By slot of a read: the numbers and values of its units that were in the cache when it began.
+    /// Empty unless content is kept.
     held: BTreeMap<u32, Vec<(u64, u64)>>,
-    /// Fills read for partial writes, by slot.
+    /// By slot of a partial write: the units read for it (fills).
     fills: BTreeMap<u32, Vec<Fill>>,
 }
 
@@ -296,7 +296,8 @@ impl AdapterPath {
         self.pass_on(core, slot);
     }
 
-    /// A partially written unit that is neither in the cache nor filled; `None` if there is none.
+    /// A partially written unit that is neither in the cache nor read by a fill; `None` if there is
+    /// none.
     fn lacks(&self, core: &mut Core, slot: u32) -> Option<u64> {
         let request = &core.slab[slot];
         let (from, to) = (request.at, request.at + u64::from(request.len));
@@ -446,7 +447,7 @@ impl AdapterPath {
     }
 }
 
-/// Releases a command of an adapter, to the next waiting operation if there is one.
+/// Ends a command of an adapter, and gives its slot to the next waiting operation if there is one.
 fn end_command(core: &mut Core, at: usize) {
     let pair = core.adapters.as_mut().expect("a path leads through adapters");
     let adapter = &mut pair.adapters[at];
@@ -456,7 +457,7 @@ fn end_command(core: &mut Core, at: usize) {
     }
 }
 
-/// Answers the host's driver, at `end_ns` plus the latency.
+/// Answers the host's driver; it sees the answer at `end_ns` plus the latency.
 fn answer(core: &mut Core, slot: u32, end_ns: u64) {
     let latency_ns = pair(core).latency_ns;
     let end_ns = core.notified_ns(end_ns + latency_ns, slot);

@@ -8,7 +8,7 @@ use iodyno_units::OpKind;
 /// What an operation waits for in each phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// A free command of the adapter.
+    /// A free command slot of the adapter.
     Commands,
     /// The adapter's processor.
     Processor,

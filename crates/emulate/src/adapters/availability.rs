@@ -16,20 +16,20 @@ use crate::fault::AdapterFault;
 use crate::ranges::Ranges;
 use crate::server::PerByte;
 
-/// The adapter that changes access states, and on which paths without an access state are optimized. (While it is lost,
-/// its partner serves them and states can't be changed.)
+/// The primary adapter: only it can change access states, and paths without an access state are
+/// optimized on it. (While it is lost, its partner serves them and states can't be changed.)
 pub(super) const PRIMARY: usize = 0;
 
 /// The state of one RAID adapter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdapterState {
-    /// Whether it is lost.
+    /// Whether the adapter is lost.
     pub lost: bool,
     /// Whether the battery of its cache has failed.
     pub battery_failed: bool,
-    /// Numbers of the volumes that it serves.
+    /// Numbers of the volumes that the adapter serves now.
     pub volumes: Vec<u32>,
-    /// Numbers of the volumes that are optimized on it.
+    /// Numbers of the volumes that are optimized on the adapter.
     pub optimized: Vec<u32>,
 }
 
@@ -40,9 +40,9 @@ pub struct AdaptersState {
     pub adapters: Vec<AdapterState>,
     /// For each link between the adapters, whether it is down.
     pub links_down: Vec<bool>,
-    /// Whether they have a write cache.
+    /// Whether the adapters have a write cache.
     pub has_cache: bool,
-    /// Whether writes are acknowledged in the cache.
+    /// Whether writes are acknowledged once they are in the cache.
     pub is_caching: bool,
     /// Whether writes are mirrored to both caches.
     pub is_mirrored: bool,
@@ -52,7 +52,7 @@ pub struct AdaptersState {
     pub refused_bytes: u64,
     /// Volumes that no adapter can serve.
     pub volumes_down: Vec<u32>,
-    /// Volumes whose access state is cleared.
+    /// Volumes without an access state: they are optimized on the primary.
     pub cleared: Vec<u32>,
 }
 
@@ -101,7 +101,7 @@ impl AdaptersState {
 }
 
 impl Pair {
-    /// The present state.
+    /// State of the adapters, their links and their caches now.
     pub(crate) fn state(&self) -> AdaptersState {
         let served = |adapter: Option<usize>| {
             let numbers = 0..self.paths.len() as u32;

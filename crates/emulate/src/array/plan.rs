@@ -13,7 +13,7 @@ impl Array {
         !self.bad.is_empty() && self.bad.first_in(units()).is_some()
     }
 
-    /// Plans a piece of an operation.
+    /// Plans the reads and writes of a piece of an operation. Fails if the data is lost.
     pub(super) fn plan_operation(&mut self, number: usize, kind: OpKind) -> Result<(), ()> {
         let piece = &self.pieces[number];
         let (stripe, range, unreadable) = (piece.stripe, piece.range.clone(), piece.unreadable);

@@ -12,10 +12,10 @@ use crate::spec::{
     Translation, Variation,
 };
 
-/// A device, and the descriptive data of its file.
+/// A device, with the descriptive data of its file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DescribedDevice {
-    /// The device.
+    /// Parameters of the device, as the machine needs them.
     pub device: Device,
     /// One-line description.
     pub summary: String,

@@ -9,16 +9,16 @@ use iodyno_units::human;
 use crate::content_event::UNIT_BYTES;
 use crate::spec::{Attach, Device, Host, Kind, MemoryKind, MemoryMode};
 
-/// Least spare space as a fraction of the writable space. With less, write amplification exceeds 50
-/// and depends more on the model than on a device.
+/// Minimum spare space as a fraction of the writable space. With less, write amplification exceeds
+/// 50 and depends more on the model than on a device.
 pub(super) const SPARE_MIN: f64 = 0.01;
-/// Least number of blocks per plane: open ones, free ones, and some to choose from.
+/// Minimum number of blocks per plane: open ones, free ones, and some to choose from.
 const BLOCKS_PER_PLANE_MIN: u64 = 16;
-/// Least number of blocks per plane beyond the capacity: those open or kept free, and one spare.
+/// Minimum number of blocks per plane beyond the capacity: those open or kept free, and one spare.
 pub(super) const SPARE_BLOCKS_MIN: u64 = 6;
 /// Upper bound of a program in bytes, and so of the copies gathered for one program.
 const PROGRAM_BYTES_MAX: u64 = 32 * UNIT_BYTES;
-/// Most devices in a system.
+/// Maximum number of devices in a system.
 pub(super) const VOLUMES_MAX: usize = 1024;
 
 /// A named rule. `check` returns `None` if the rule holds or one of its values is missing.
@@ -128,7 +128,7 @@ pub(super) const FLASH: &[Rule] = &[
                 return None;
             }
             let message = format!(
-                "the raw space, {}, is not larger than the capacity, {}",
+                "the raw space, {}, must be larger than the capacity, {}",
                 human::size(raw),
                 human::size(capacity)
             );
@@ -189,7 +189,7 @@ pub(super) const FLASH: &[Rule] = &[
             if fast <= slow {
                 return None;
             }
-            let message = "programming a fast page takes longer than programming a slow page";
+            let message = "a fast page must not take longer to program than a slow page";
             let help = "for NAND with only one kind of page, write the same time for both";
             Some(fault("nand.program_fast", message.to_owned(), help.to_owned()))
         },
@@ -234,7 +234,7 @@ pub(super) const FLASH: &[Rule] = &[
             if slc < raw {
                 return None;
             }
-            Some(fault("slc.size", "the cache is larger than the raw space".to_owned(), None))
+            Some(fault("slc.size", "the SLC cache must be smaller than the raw space".to_owned(), None))
         },
     },
     Rule {
@@ -246,7 +246,7 @@ pub(super) const FLASH: &[Rule] = &[
                 return None;
             }
             let message = format!(
-                "the buffer is smaller than one program operation, {} (a page on each plane of a die)",
+                "the buffer must hold at least one program operation, {} (a page on each plane of a die)",
                 human::size(program)
             );
             Some(fault("buffer.size", message, None))
@@ -260,7 +260,7 @@ pub(super) const FLASH: &[Rule] = &[
             if alone <= crowded {
                 return None;
             }
-            let message = "a driver thread on a crowded socket polls more often than a thread with its own core";
+            let message = "a driver thread on a crowded socket must not poll more often than a thread with its own core";
             Some(fault("memory_channel.poll_crowded", message.to_owned(), None))
         },
     },
@@ -307,7 +307,7 @@ pub(super) const DISK: &[Rule] = &[
             if v.real("platters.inner")? <= v.real("platters.outer")? {
                 return None;
             }
-            let message = "the innermost zone is faster than the outermost zone, although the outermost tracks are longer";
+            let message = "the innermost zone must not be faster than the outermost zone, whose tracks are longer";
             Some(fault("platters.inner", message.to_owned(), None))
         },
     },
@@ -319,7 +319,7 @@ pub(super) const DISK: &[Rule] = &[
             let most = v.whole("seek.full_stroke")?;
             let Some(rise) = most.checked_sub(least) else {
                 let message =
-                    "a seek over all tracks takes less time than a seek to the next track";
+                    "a seek over all tracks must not take less time than a seek to the next track";
                 return Some(fault("seek.full_stroke", message.to_owned(), None));
             };
             let (low, high) = (least + rise.div_ceil(3), least + rise * 11 / 15);

@@ -158,8 +158,8 @@ impl DiskSpec {
             return Err((
                 "average_seek_ns",
                 format!(
-                    "{} does not fit between track_to_track_ns {least} and full_stroke_ns {most}: \
-                     the seek curve rises with distance for {low} to {high}",
+                    "{} is not possible between track_to_track_ns {least} and full_stroke_ns {most}: \
+                     only for {low} to {high} does the seek curve rise with distance",
                     self.average_seek_ns
                 ),
             ));

@@ -3,8 +3,8 @@
 use super::{Cache, Held, Place};
 
 impl Cache {
-    /// Moves the units of a path to another cache, with `unplaced_units` units from before the machine started that are
-    /// being destaged.
+    /// Moves the units of a path to another cache. `unplaced_units` of them are from before the
+    /// machine started and are being destaged.
     pub(crate) fn give(&mut self, to: &mut Self, path: u32, unplaced_units: u64) {
         self.share_writes(to);
         let mut given: Vec<(Place, Held)> =
@@ -33,7 +33,7 @@ impl Cache {
         to.evict();
     }
 
-    /// Moves the units from before the machine started that no destage has taken.
+    /// Moves to another cache the units from before the machine started that no destage has taken.
     pub(crate) fn give_unplaced(&mut self, to: &mut Self) {
         let units = std::mem::take(&mut self.unplaced);
         self.dirty_units -= units;

@@ -25,13 +25,13 @@ const _: () = assert!(size_of::<Line>() == 64);
 
 /// Number of neighbouring units with the same home line, log2.
 const NEIGHBOURS_LOG2: u32 = 2;
-/// The table grows when a larger fraction of its entries is used.
+/// Fraction of the entries in use above which the table grows: numerator and denominator.
 const USED_MAX: (usize, usize) = (3, 4);
 
-/// The hash table.
+/// Hash table from a unit's address to its state in the cache.
 #[derive(Clone, Debug)]
 pub(super) struct Units {
-    /// Their number is a power of two.
+    /// Cache lines of four entries; a power of two of them.
     lines: Vec<Line>,
     used: usize,
 }
@@ -43,7 +43,7 @@ impl Default for Units {
 }
 
 impl Held {
-    /// The state as a number, never 0.
+    /// Encodes the state as a number, never 0.
     fn pack(self) -> u64 {
         match self {
             Self::Dirty(number) => number << 3 | 1,
@@ -54,7 +54,7 @@ impl Held {
         }
     }
 
-    /// The state of a number; `None` for 0.
+    /// Decodes a state; `None` for 0, a free entry.
     fn unpack(packed: u64) -> Option<Self> {
         match (packed & 7, packed >> 3) {
             (1, number) => Some(Self::Dirty(number)),
