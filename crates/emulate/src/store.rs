@@ -1,7 +1,8 @@
-//! Fill of the stores between hosts and media: write buffers and caches. While the fill of a store is not stationary,
-//! a load looks faster or slower than it will be in the long run.
+//! Fill of the stores between hosts and media: write buffers and caches. While the fill of such a
+//! store is not
+//! stationary, a load looks faster or slower than it will be in the long run.
 
-/// The kind of data in a store.
+/// The kind of data in a write buffer or cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keeps {
     /// Dirty data. A full store makes hosts wait.
@@ -12,7 +13,7 @@ pub enum Keeps {
     Sample,
 }
 
-/// The fill of all stores of one kind in a machine.
+/// Fill of all write buffers or caches of one kind in a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Store {
     /// Name of the kind, such as `disk's write cache`.

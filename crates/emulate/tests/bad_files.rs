@@ -169,7 +169,7 @@ fn systems_stand_on_others() {
     for (base, more, expected) in [
         ("nothing", "", "there is no `nothing`"),
         ("circle", "", "exceeds the depth limit"),
-        ("wrong", "", "`wrong` is not valid in line 1"),
+        ("wrong", "", "`wrong` has an error in line 1"),
         ("server", "pcie = \"gen3\"", "`pcie` describes adapters"),
         ("server", drawers, "`drawers` describes adapters"),
         ("server", "pcie = \"gen4\"", "`pcie` must be one of"),
@@ -353,7 +353,7 @@ memory [5] `memory` must be a table, not the integer 5 (write `[memory]`)
     (
         MEMORY,
         &[(r#"read = { is = "6 GB/s""#, r#"read = { is = "6 Gb/s""#)],
-        r#"read ["6 Gb/s"] `memory.read`: `6 Gb/s` is not a bandwidth: write bytes a second above 0 with B/s, kB/s, MB/s, GB/s (powers of 1000), KiB/s, MiB/s or GiB/s (powers of 1024), such as `405 MB/s`"#,
+        r#"read ["6 Gb/s"] `memory.read`: `6 Gb/s` is not a bandwidth: give bytes per second, above 0, with B/s, kB/s, MB/s, GB/s (powers of 1000), KiB/s, MiB/s or GiB/s (powers of 1024), such as `405 MB/s`"#,
     ),
     (
         MEMORY,
@@ -536,13 +536,13 @@ page = { is = "2KiB""#,
             (r#"read_command = { is = "0ns""#, r#"read_command = { is = "1us""#),
             (r#"write_command = { is = "0ns""#, r#"write_command = { is = "2us""#),
         ],
-        r#"read_command ["1us"] on a memory channel the driver thread handles commands, not the controller (rule `commands-by-thread`) (write `"0ns"`, and give the thread's time as `memory_channel.command`)
-write_command ["2us"] on a memory channel the driver thread handles commands, not the controller (rule `commands-by-thread`) (write `"0ns"`, and give the thread's time as `memory_channel.command`)"#,
+        r#"read_command ["1us"] on a memory channel the driver thread handles commands, so the controller must not take time for them (rule `commands-by-thread`) (write `"0ns"`, and give the thread's time as `memory_channel.command`)
+write_command ["2us"] on a memory channel the driver thread handles commands, so the controller must not take time for them (rule `commands-by-thread`) (write `"0ns"`, and give the thread's time as `memory_channel.command`)"#,
     ),
     (
         FLASH,
         &[("parity_stripe = { is = 15", "parity_stripe = { is = 128")],
-        "parity_stripe [128] a stripe of 128 data pages and 1 parity page does not fit 128 planes (rule `parity-stripe`) (write 0 for a device without parity)",
+        "parity_stripe [128] a stripe of 128 data pages and 1 parity page needs more than 128 planes (rule `parity-stripe`) (write 0 for a device without parity)",
     ),
     (
         FLASH,
@@ -630,7 +630,7 @@ program = { is = "300us", from = "assumed: usual" }
     (
         DISK,
         &[(r#""3.8ms""#, r#""6ms""#)],
-        r#"average ["6ms"] no seek curve that rises with distance has this average (rule `seek-curve`) (for seeks from 300 µs to 7.80 ms the average must be 2.80 ms to 5.80 ms)"#,
+        r#"average ["6ms"] this average is impossible for a seek curve that rises with distance (rule `seek-curve`) (for seeks from 300 µs to 7.80 ms the average must be 2.80 ms to 5.80 ms)"#,
     ),
     (
         DISK,
@@ -643,7 +643,7 @@ const SYSTEMS: &[Case] = &[
     (
         SYSTEM,
         &[(r#""85.3 GB/s""#, r#""96 GB/s""#)],
-        r#"memory ["96 GB/s"] a socket's memory has 96.0 GB/s, but its 8 channels together have 85.3 GB/s (rule `memory-bandwidth`)"#,
+        r#"memory ["96 GB/s"] a socket's memory can't have 96.0 GB/s: its 8 channels together have 85.3 GB/s (rule `memory-bandwidth`)"#,
     ),
     (
         SYSTEM,
@@ -773,7 +773,7 @@ const POPULATED: &[Populated] = &[
         &[],
         2,
         1,
-        "[[volumes]] [[[volumes]]] all flash DIMMs of a server must have the same capacity, unlike `large` and `small` (rule `one-flash-dimm-capacity`)",
+        "[[volumes]] [[[volumes]]] all flash DIMMs of a server must have the same capacity, but `large` and `small` differ (rule `one-flash-dimm-capacity`)",
     ),
     (
         &[],
@@ -794,6 +794,6 @@ channels_per_socket [8] 9 flash DIMMs on one socket with 8 memory channels: each
 rdimms_per_channel [0] a flash DIMM needs at least one RDIMM in its memory channel, and there is none (rule `rdimm-beside-flash-dimm`)
 memory_kind ["lrdimm"] flash DIMMs work only together with RDIMMs; this system has LRDIMMs (rule `rdimms-only`)
 memory_mode ["lockstep"] flash DIMMs need memory channels in independent mode; this system has lockstep (rule `independent-mode-only`)
-[[volumes]] [[[volumes]]] all flash DIMMs of a server must have the same capacity, unlike `large` and `small` (rule `one-flash-dimm-capacity`)"#,
+[[volumes]] [[[volumes]]] all flash DIMMs of a server must have the same capacity, but `large` and `small` differ (rule `one-flash-dimm-capacity`)"#,
     ),
 ];

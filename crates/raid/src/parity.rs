@@ -59,7 +59,10 @@ impl Simd {
         missing: &[Role],
     ) {
         let parities = 1 + usize::from(q.is_some());
-        assert!(missing.len() <= parities, "{missing:?} can't be recovered from {parities} strips");
+        assert!(
+            missing.len() <= parities,
+            "{missing:?} can't be recovered from {parities} parity strips"
+        );
         let is_missing = |role| missing.contains(&role);
         let mut strips = missing.iter().filter_map(|role| match role {
             Role::Data(strip) => Some(usize::from(*strip)),

@@ -80,7 +80,7 @@ pub struct Row {
 
 /// A stripe with too many missing members to be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("stripe {stripe} of a {level} is lost without its members {missing}")]
+#[error("stripe {stripe} of a {level} array is lost, because its members {missing} are missing")]
 pub struct Lost {
     /// RAID level of the array.
     pub level: Level,

@@ -171,7 +171,7 @@ fn any_two_strips_of_any_stripe_are_recovered() {
 }
 
 #[test]
-#[should_panic(expected = "can't be recovered from 2 strips")]
+#[should_panic(expected = "can't be recovered from 2 parity strips")]
 fn three_missing_strips_are_refused() {
     let mut data = [[1_u8; 8], [2; 8], [3; 8]];
     let mut strips: Vec<&mut [u8]> = data.iter_mut().map(|strip| &mut strip[..]).collect();

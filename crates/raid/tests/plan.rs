@@ -379,7 +379,10 @@ fn a_lost_stripe_is_named() {
     let layout = layout(Level::Raid5, Rotation::default(), 4, 8, 4);
     let missing = [1, 3].into_iter().collect();
     let lost = Plan::new().write(&layout, 2, 0..8, missing).unwrap_err();
-    assert_eq!(lost.to_string(), "stripe 2 of a RAID 5 is lost without its members 1, 3");
+    assert_eq!(
+        lost.to_string(),
+        "stripe 2 of a RAID 5 array is lost, because its members 1, 3 are missing"
+    );
 }
 
 /// The write penalty of textbooks is what a plan does on an array that is wide enough to read old data and parity.

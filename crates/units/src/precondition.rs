@@ -77,7 +77,9 @@ impl Precondition {
             return word.map_or_else(|| refused(format!("`{text}` is not a state."), help), Ok);
         };
         match parse_size(block).map(u32::try_from) {
-            Err(e) => refused("the block size in its state can't be read.".to_owned(), &format!("{e}.")),
+            Err(e) => {
+                refused("the block size in its state can't be read.".to_owned(), &format!("{e}."))
+            }
             Ok(Ok(bytes)) if bytes > 0 && bytes.is_multiple_of(BLOCK_STEP_BYTES) => {
                 Ok(Self::Random { block_bytes: Some(bytes) })
             }

@@ -107,7 +107,7 @@ impl AdapterPath {
             State::Processed => self.processed(core, slot),
             State::Transferred => self.received(core, slot),
             State::Done => self.done(core, slot),
-            state => unreachable!("a path has no event in {state:?}"),
+            state => unreachable!("unexpected event of an adapter path in state {state:?}"),
         }
     }
 

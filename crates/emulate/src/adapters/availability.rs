@@ -79,9 +79,7 @@ impl AdaptersState {
     /// Why an adapter can't change access states now; `None` if it can.
     pub fn access_is_fixed(&self, from: u32) -> Option<String> {
         if self.adapters.len() < 2 {
-            return Some(
-                "a single adapter serves all volumes: volumes have no access state".to_owned(),
-            );
+            return Some("with a single adapter, volumes have no access state".to_owned());
         }
         if let Some(lost) = self.adapters.iter().position(|adapter| adapter.lost) {
             return Some(format!(

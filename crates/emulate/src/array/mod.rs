@@ -249,7 +249,7 @@ impl Array {
                 let failed = request.failed;
                 core.complete(slot, failed.then_some(IoError::Io));
             }
-            (state, _) => unreachable!("an array has no event in {state:?}"),
+            (state, _) => unreachable!("unexpected event of an array in state {state:?}"),
         }
     }
 

@@ -218,7 +218,7 @@ pub(super) const FLASH: &[Rule] = &[
                 return None;
             }
             let message = format!(
-                "a stripe of {stripe} data pages and 1 parity page does not fit {planes} planes"
+                "a stripe of {stripe} data pages and 1 parity page needs more than {planes} planes"
             );
             Some(fault(
                 "nand.parity_stripe",
@@ -234,7 +234,11 @@ pub(super) const FLASH: &[Rule] = &[
             if slc < raw {
                 return None;
             }
-            Some(fault("slc.size", "the SLC cache must be smaller than the raw space".to_owned(), None))
+            Some(fault(
+                "slc.size",
+                "the SLC cache must be smaller than the raw space".to_owned(),
+                None,
+            ))
         },
     },
     Rule {
@@ -273,7 +277,7 @@ fn by_thread(v: &Record, path: &str) -> Option<Fault> {
     if v.whole(path)? == 0 {
         return None;
     }
-    let message = "on a memory channel the driver thread handles commands, not the controller";
+    let message = "on a memory channel the driver thread handles commands, so the controller must not take time for them";
     let help = "write `\"0ns\"`, and give the thread's time as `memory_channel.command`";
     Some(fault(path, message.to_owned(), help.to_owned()))
 }
@@ -326,7 +330,7 @@ pub(super) const DISK: &[Rule] = &[
             if (low..=high).contains(&average) {
                 return None;
             }
-            let message = "no seek curve that rises with distance has this average";
+            let message = "this average is impossible for a seek curve that rises with distance";
             let help = format!(
                 "for seeks from {} to {} the average must be {} to {}",
                 human::time_ns(least as f64),
@@ -364,7 +368,7 @@ pub(super) const SYSTEM: &[Rule] = &[
                 return None;
             }
             let message = format!(
-                "a socket's memory has {}, but its {channels} channels together have {}",
+                "a socket's memory can't have {}: its {channels} channels together have {}",
                 human::throughput(socket),
                 human::throughput(most)
             );
@@ -488,7 +492,7 @@ pub(super) const FLASH_DIMMS: &[Population] = &[
             let first = dimms.first()?;
             let other = dimms.iter().find(|d| d.capacity_bytes() != first.capacity_bytes())?;
             Some(format!(
-                "all flash DIMMs of a server must have the same capacity, unlike `{}` and `{}`",
+                "all flash DIMMs of a server must have the same capacity, but `{}` and `{}` differ",
                 first.name, other.name
             ))
         },

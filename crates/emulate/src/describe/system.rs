@@ -100,7 +100,7 @@ fn on_bases(
             // Leaves out the message, which may quote a file that another user named.
             let start = errors[0].span.start.min(text.len());
             let line = text.as_bytes()[..start].split(|&byte| byte == b'\n').count();
-            format!("`{base}` is not valid in line {line}; check that file alone to see the error")
+            format!("`{base}` has an error in line {line}; check that file alone to see it")
         })
     };
     let own = Reader::default().file(text, Some(Kind::System), schema::SYSTEM).unwrap_or_default();
