@@ -23,8 +23,8 @@ pub enum ContentEvent {
         /// Whether the data survives a power cut.
         kept: bool,
     },
-    /// An accepted unit has reached the medium, where it survives a power cut. Programs may end in another order
-    /// than they began; a version older than one that landed before has no event.
+    /// An accepted unit has reached the medium, where it survives a power cut. Programs may end in
+    /// another order than they began: a version that lands after a newer one has no event.
     Landed {
         /// The part written to.
         part: PartId,

@@ -35,8 +35,8 @@ pub(crate) struct Core {
     pub queue: Queue,
     pub slab: Slab,
     pub done: VecDeque<Completion>,
-    /// Children that have ended at this event, with their errors. Their parents are notified before the
-    /// next event.
+    /// Requests to other parts (children) that have ended at this event, with their errors. Their
+    /// parents are notified before the next event.
     pub ended: VecDeque<(u32, Option<IoError>)>,
     pub cores: Vec<Server>,
     pub threads: Vec<Thread>,
@@ -197,9 +197,9 @@ impl Core {
         }
     }
 
-    /// The time at which the origin of a request learns of its end at `end_ns`. A sleeping worker learns
-    /// of it later, by the wake-up time. (Evaluated when the end is scheduled: ignores work that the
-    /// worker receives until then.)
+    /// The time at which the origin of a request learns that the request ended at `end_ns`. A
+    /// sleeping worker learns of it later, by the wake-up time. (Evaluated when the end is
+    /// scheduled: ignores work that the worker receives until then.)
     #[inline(always)]
     pub(crate) fn notified_ns(&self, end_ns: u64, slot: u32) -> u64 {
         let Origin::Host { worker, .. } = self.slab[slot].origin else { return end_ns };

@@ -15,7 +15,7 @@ use iodyno_units::OpKind;
 use iodyno_units::rng::{Generator, stream, unit_open_closed};
 use std::collections::BTreeSet;
 
-/// Faults of a part as a whole.
+/// The faults in effect on a whole part, rather than on single units.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FaultState {
     /// Factor by which operations take longer; 1: no fault.
@@ -96,7 +96,7 @@ pub(crate) enum Verdict {
     Handled,
 }
 
-/// Whether the event of `slot` ends a request from outside.
+/// Whether the event of `slot` ends a request of a host or of another part.
 fn ends(slab: &Slab, slot: u32) -> bool {
     matches!(slab[slot].state, State::Done | State::Delivered)
 }
@@ -112,7 +112,7 @@ impl FaultStates {
         }
     }
 
-    /// Records the hand-over time of a request.
+    /// Records the time at which a request was handed to its part.
     pub(crate) fn handed(&mut self, slot: u32, at_ns: u64) {
         let slot = slot as usize;
         if self.handed_ns.len() <= slot {
@@ -204,8 +204,9 @@ impl FaultStates {
         self.parts[part.index()].state.lost = true;
     }
 
-    /// Loses a part. Its requests from outside fail, and its own are dropped. Requests for which `later` is true, and
-    /// whose last event was not postponed, stay and fail at their hand-over.
+    /// Loses a part. Requests of hosts and of other parts fail, and the part's own are dropped.
+    /// Requests for which `later` is true, and whose last event was not postponed, stay and fail
+    /// when they are handed over.
     pub(crate) fn lose(&mut self, core: &mut Core, part: PartId, later: impl Fn(&Request) -> bool) {
         let illness = &mut self.parts[part.index()];
         illness.state.lost = true;

@@ -28,7 +28,7 @@ use iodyno_units::IoError;
 use iodyno_units::rng::Generator;
 use std::ops::Range;
 
-/// A part of any kind.
+/// A part of a machine: a device, an array, a path through adapters or a read cache.
 #[derive(Clone, Debug)]
 pub(crate) enum Part {
     Flash(Box<FlashDevice>),

@@ -138,7 +138,7 @@ pub struct Host {
     pub workers_near: bool,
     /// Additional time of a flash DIMM's driver thread per write, after the module has the data.
     pub driver_write_ns: u64,
-    /// Rules of population for flash DIMMs.
+    /// How flash DIMMs may be placed in the server.
     pub slots: Slots,
 }
 
@@ -362,9 +362,9 @@ pub struct Variation {
     /// Additional time of the slowest page type over the mean. The fastest type is as much faster; the others lie in
     /// equal steps between.
     pub spread_ns: u64,
-    /// Probability that a page read, or a repeat of it, is repeated, 0 to 1.
+    /// Probability that a page read, or a retry of it, must be retried, 0 to 1.
     pub retried_share: f64,
-    /// Time of a repeat.
+    /// Time of a retry.
     pub retry_ns: u64,
 }
 

@@ -26,7 +26,7 @@ pub struct Store {
     pub capacity_bytes: u64,
     /// Bytes accepted since the start; for [`Keeps::Copies`] and [`Keeps::Sample`], bytes looked up or admitted.
     pub passed_bytes: u64,
-    /// Bytes held among which the store chooses what to write next; 0 if it has no choice. The rate of a store swings
-    /// while it works through these.
+    /// Bytes among which the store chooses what to write next; 0 if it has no choice. The rate of
+    /// its writes varies while it works through these bytes.
     pub choice_bytes: u64,
 }

@@ -34,7 +34,7 @@ impl Resource {
 /// Total time that the I/Os of a volume spent in a phase, and their number.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Phase {
-    /// Name of the phase, such as `page in the cells`.
+    /// Name of the phase, such as `page read in the cells`.
     pub name: &'static str,
     /// Reads, writes, or pages of reads: the unit of `count`.
     pub of: Of,

@@ -38,7 +38,7 @@ pub struct Place {
     pub sector: u64,
 }
 
-/// Contents of a strip within its stripe.
+/// What a strip holds within its stripe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
     /// Data strip number within the stripe, from 0, in address order. Copies have the same number.
@@ -203,7 +203,7 @@ impl Layout {
         })
     }
 
-    /// A stripe by its number.
+    /// Returns a stripe, by its number.
     ///
     /// # Panics
     /// If the array has no such stripe.

@@ -13,7 +13,7 @@ pub const MAX_MEMBER_SECTORS: u64 = 1 << 56;
 pub enum Level {
     /// Strips in turn over all members; no redundancy.
     Raid0,
-    /// A copy on each member.
+    /// Every member has a copy of all data.
     Raid1,
     /// Each stripe has one parity strip, P.
     Raid5,
@@ -22,7 +22,7 @@ pub enum Level {
     /// Two copies of each strip, on neighbouring members: md's `near 2`. The number of members may
     /// be odd.
     Raid10,
-    /// Members one after the other; no redundancy. md's `linear`.
+    /// Members one after another; no redundancy. md's `linear`.
     Jbod,
 }
 

@@ -1,6 +1,6 @@
 //! One operation on block storage: a workload issues it, an engine carries it out.
 
-/// The kinds of operation. Each is measured apart: they are never mixed in one histogram.
+/// The kinds of operation. Each is measured separately: they are never mixed in one histogram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum OpKind {

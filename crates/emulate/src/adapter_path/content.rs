@@ -279,8 +279,9 @@ impl AdapterPath {
         free_all(core, values);
     }
 
-    /// The value that a read of a unit would return; `below` supplies that of the array or device. `None` if the unit
-    /// has not been written since content storage was turned on, or is lost.
+    /// The value that a read of a unit would return; `below` returns the value on the array or
+    /// device. `None` if the unit has not been written since content storage was turned on, or is
+    /// lost.
     pub(crate) fn unit_value(
         &self,
         unit: u64,

@@ -72,8 +72,8 @@ pub(super) fn wake(core: &mut Core, group: usize) {
     }
 }
 
-/// Starts destages of a group's cache, as many as its fill requires. They force unit access: devices must not keep the
-/// data in volatile memory.
+/// Starts the destages that the fill of a group's cache requires. They are forced (FUA): devices
+/// must not keep the data in volatile memory.
 pub(super) fn destage(core: &mut Core, group: usize) {
     while let Some((path, units, token)) = pair(core).next_destage(group) {
         begin(core, path, units, token);

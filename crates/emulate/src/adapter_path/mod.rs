@@ -38,7 +38,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use usage::{Phase, Phases};
 
-/// A path through adapters, as a part.
+/// The path of a volume through RAID adapters, as a part of the volume's tree.
 #[derive(Clone, Debug)]
 pub(crate) struct AdapterPath {
     part: PartId,
@@ -414,8 +414,8 @@ impl AdapterPath {
         &mut pair(core).adapters[at]
     }
 
-    /// The time at which an operation's data, which pass the slot until `end_ns`, have also crossed the link between
-    /// the adapters. Equals `end_ns` unless an adapter forwards the data.
+    /// The time at which an operation's data, which passes the PCIe slot until `end_ns`, has also
+    /// crossed the link between the adapters. Equals `end_ns` unless an adapter forwards the data.
     fn forwarded_ns(&self, core: &mut Core, slot: u32, len: u32, end_ns: u64) -> u64 {
         let (now_ns, at) = (core.now, Holder::of(&core.slab[slot]).at);
         let is_read = core.slab[slot].kind == OpKind::Read;

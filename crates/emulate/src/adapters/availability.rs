@@ -20,12 +20,12 @@ use crate::server::PerByte;
 /// optimized on it. (While it is lost, its partner serves them and states can't be changed.)
 pub(super) const PRIMARY: usize = 0;
 
-/// The state of one RAID adapter.
+/// Whether one RAID adapter works, and the volumes on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdapterState {
     /// Whether the adapter is lost.
     pub lost: bool,
-    /// Whether the battery of its cache has failed.
+    /// Whether the battery of the adapter's cache has failed.
     pub battery_failed: bool,
     /// Numbers of the volumes that the adapter serves now.
     pub volumes: Vec<u32>,
@@ -33,7 +33,7 @@ pub struct AdapterState {
     pub optimized: Vec<u32>,
 }
 
-/// The state of a system's RAID adapters.
+/// Whether a system's RAID adapters and their links work, and the state of their caches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdaptersState {
     /// State of each adapter.

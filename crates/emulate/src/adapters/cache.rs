@@ -74,7 +74,7 @@ enum Held {
     Dirty(u64),
     /// Being destaged.
     Destaging,
-    /// Being destaged, and dirty again because it was written meanwhile.
+    /// Being destaged, and dirty again because it was written during the destage.
     Again,
     /// Clean; the sequence number of the last use.
     Clean(u64),
@@ -87,7 +87,8 @@ enum Held {
 pub(crate) struct Cache {
     units_max: u64,
     held: Units,
-    /// Dirty units by age; an entry is void if its number differs from the unit's.
+    /// Dirty units, oldest first, each with the sequence number of its write. An entry is void if
+    /// the unit now has another number.
     dirty: VecDeque<(Place, u64)>,
     clean: VecDeque<(Place, u64)>,
     /// Number of dirty units from before the machine started, whose addresses are not drawn yet.
@@ -117,8 +118,8 @@ pub(crate) struct Cache {
 /// Prefetch distance in entries: long enough for memory to answer, short enough that the answer is not yet evicted.
 const AHEAD: usize = 8;
 
-/// Number of hash values of places. If two places share a hash, a write to one keeps a read of the other out of the
-/// cache.
+/// Number of hash values of addresses. If two addresses share a hash, a write to one keeps a read
+/// of the other out of the cache.
 const WRITTEN: usize = 1 << 16;
 
 /// Hash of an address, below [`WRITTEN`].
@@ -175,8 +176,8 @@ impl Cache {
         self.sequence as u32
     }
 
-    /// Whether one of these units may have been written, here or on the devices, since write number `since`. Data
-    /// read at that time may then be old.
+    /// Whether any of `units` may have been written, here or on the devices, since write number
+    /// `since`. Data read at that time may then be old.
     pub(crate) fn is_written_since(&self, path: u32, mut units: Range<u64>, since: u32) -> bool {
         units.any(|unit| {
             let at = self.written[written_at(Place::new(path, unit))];
@@ -255,7 +256,8 @@ impl Cache {
         self.dirtied_units
     }
 
-    /// Units held, capacity in units, and units that hosts read from the cache or reads brought in since the start.
+    /// Returns three numbers of units: those held, the capacity, and those since the start that
+    /// hosts read from the cache or that reads brought in.
     pub(crate) fn reading(&self) -> (u64, u64, u64) {
         let held_units = (self.dirty_units + self.clean_units).min(self.units_max);
         (held_units, self.units_max, self.used_units)
@@ -334,8 +336,9 @@ impl Cache {
         self.evict();
     }
 
-    /// Takes the oldest dirty unit and its dirty neighbours for a destage: the longest run around it within
-    /// `within(unit)`. `None` if no unit with a place is dirty.
+    /// Takes the oldest dirty unit and its dirty neighbours for a destage: the longest run around
+    /// the unit within the range that `within` returns. `None` if no dirty unit has a known
+    /// address.
     pub(crate) fn take(
         &mut self,
         within: impl Fn(Place) -> Range<u64>,

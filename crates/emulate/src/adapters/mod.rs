@@ -66,7 +66,7 @@ pub(crate) struct PathGroup {
     pub(crate) full: List,
     /// Numbers of the group's paths.
     pub(crate) paths: Vec<u32>,
-    /// By adapter, whether it holds the content of the cache.
+    /// For each adapter, whether it holds the content of the cache.
     holds: [bool; 2],
     /// Whether some adapter can serve the paths.
     pub(crate) is_up: bool,
@@ -81,7 +81,7 @@ pub(crate) struct PathUnits {
     pub(crate) stripe_units: u64,
     /// Preconditioning of the volume.
     pub(crate) before: Preconditioned,
-    /// The next unit to destage of a volume that was preconditioned by sequential writes.
+    /// The next unit to destage, if the volume was preconditioned by sequential writes.
     pub(crate) next: u64,
     /// The path itself, as a part.
     pub(crate) part: PartId,

@@ -249,7 +249,7 @@ impl Array {
         row
     }
 
-    /// The present values of a row on its members.
+    /// Returns the values of a row that its members hold now.
     fn fetch_row(&self, core: &mut Core, number: usize, unit: u64) -> Row {
         let piece = &self.pieces[number];
         let offsets = unit * UNIT_SECTORS..(unit + 1) * UNIT_SECTORS;

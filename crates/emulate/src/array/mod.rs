@@ -50,17 +50,18 @@ pub use usage::{ArrayCounts, ArrayHealth, ArrayState};
 /// Sectors per content unit.
 const UNIT_SECTORS: u64 = UNIT_BYTES / SECTOR_BYTES;
 
-/// What a piece waits for in each phase.
+/// The phases of a piece, by what it waits for. A piece is the part of an operation within one
+/// stripe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
-    /// Locks on its rows, while another piece changes them.
+    /// Waits for locks on its rows, which another piece is changing.
     #[default]
     Stripe,
-    /// Reads from members.
+    /// Waits for reads from members.
     Reads,
-    /// The array's processor.
+    /// Waits for the array's processor, which computes parity.
     Parity,
-    /// Writes to members.
+    /// Waits for writes to members.
     Writes,
 }
 

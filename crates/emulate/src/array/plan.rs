@@ -73,7 +73,8 @@ impl Array {
         Ok(())
     }
 
-    /// The range of offsets within strips that a range of a stripe's data covers.
+    /// The range of offsets within a strip that a range of a stripe's data touches: the whole strip
+    /// if the range touches several.
     pub(super) fn offsets(&self, range: &Range<u64>) -> Range<u64> {
         let strip = self.layout.strip_sectors();
         let is_one = range.start / strip == (range.end - 1) / strip;

@@ -199,7 +199,7 @@ impl Array {
         }
     }
 
-    /// Removes the rows that a flush has made durable.
+    /// Removes the rows that a flush has made durable from the record.
     pub(super) fn is_flushed(&mut self, core: &mut Core, slot: u32, failed: bool) {
         let Some(record) = &mut self.record else { return };
         let Some(at) = record.flushes.iter().position(|flush| flush.slot == slot) else { return };

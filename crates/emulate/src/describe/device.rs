@@ -19,7 +19,7 @@ pub struct DescribedDevice {
     pub device: Device,
     /// One-line description.
     pub summary: String,
-    /// Name of the catalog system that holds the device if none is named.
+    /// Name of the catalog's system in which the device is placed if the user names none.
     pub default_host: String,
     /// Kind of bay or slot, if the file states it.
     pub bay: Option<Bay>,

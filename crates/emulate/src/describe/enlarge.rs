@@ -7,7 +7,7 @@ use crate::flash::shape;
 use crate::spec::{Device, Flash, Kind};
 use iodyno_units::human;
 
-/// Upper bound of a capacity in device files.
+/// Maximum capacity of a memory device, as in device files.
 const MEMORY_BYTES_MAX: u64 = 1 << 50;
 
 impl Device {

@@ -39,7 +39,7 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    /// The range, for the disk's owner.
+    /// The range in the form that the disk's owner receives.
     pub(super) fn range(&self) -> WriteRange {
         WriteRange { id: self.id, offset_bytes: self.start, len_bytes: self.len }
     }
@@ -56,7 +56,8 @@ pub(super) struct Buffer {
     /// The dirty ranges among which the next one to destage is chosen, by address.
     window: BTreeMap<u64, Place>,
     window_max: usize,
-    /// The other dirty ranges, oldest first. An entry is void if its number differs from the range's.
+    /// The other dirty ranges, oldest first, each with its sequence number. An entry is void if the
+    /// range now has another number.
     backlog: VecDeque<(u64, u64)>,
     next_seq: u64,
     /// By sequence number of an acknowledged write: how many ranges must be written before it is

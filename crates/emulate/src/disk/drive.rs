@@ -36,7 +36,7 @@ pub struct PowerCut {
     pub dropped: Vec<u32>,
 }
 
-/// An operation in the disk.
+/// An operation that was submitted to the disk and has not completed.
 #[derive(Clone, Debug)]
 pub(super) struct Request {
     pub(super) id: u32,
@@ -401,7 +401,7 @@ impl Disk {
         }
     }
 
-    /// Serves a read, after the controller, from the nearest level that has it.
+    /// Serves a read that the controller has processed, from the fastest level that has the data.
     fn read(&mut self, now_ns: u64, slot: u32) {
         let request = &self.requests[slot as usize];
         let (start, end, len) = (request.op.offset_bytes, request.end(), request.len());

@@ -30,7 +30,7 @@ pub(super) struct Place {
     angle: u64,
 }
 
-/// Durations of the phases of an access, from the time for which it was planned.
+/// Durations of the phases of an access that begins at the planned time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Access {
     /// Seek, head change and settling.
@@ -187,14 +187,15 @@ impl Layout {
         seek + if write { self.write_settle_ns } else { 0 }
     }
 
-    /// Seek (ns) and rotational wait (units) from a track to a place, at a time.
+    /// Returns the seek time (ns) and the rotational wait (units of angle) from a track to a
+    /// position, beginning at `now_ns`.
     fn position(&self, now_ns: u64, from: Track, to: &Place, write: bool) -> (u64, u64) {
         let seek_ns = self.move_ns(from, to.track, write);
         let angle = self.angle_at(now_ns + seek_ns);
         (seek_ns, (to.angle + REVOLUTION - angle) % REVOLUTION)
     }
 
-    /// Seek plus rotational wait in ns, which schedulers compare.
+    /// Seek plus rotational wait in ns, by which schedulers compare requests.
     #[inline]
     pub(super) fn positioning_ns(&self, now_ns: u64, from: Track, to: &Place, write: bool) -> u64 {
         let (seek_ns, wait) = self.position(now_ns, from, to, write);

@@ -292,7 +292,7 @@ impl FlashDevice {
         self.erase_credit -= libm::floor(self.erase_credit);
     }
 
-    /// Processes the end of a page read for a unit of copies or a stripe.
+    /// Processes the end of a page read for copies, or for the stripe of an unreadable page.
     pub(super) fn copy_read(&mut self, core: &mut Core, slot: u32) {
         let parent = core.slab[slot].parent;
         core.slab.remove(slot);
@@ -303,15 +303,17 @@ impl FlashDevice {
         }
     }
 
-    /// Counts down the reads of a unit of copies. After the last, it may be programmed and another unit may begin.
+    /// Counts down the reads for the copies of one program. After the last, the program and further
+    /// copies may begin.
     fn copies_read(&mut self, core: &mut Core, parent: u32) {
         if self.part_read(core, parent) {
             self.pump(core);
         }
     }
 
-    /// Counts down a unit's reads, or their beginning. Returns whether the unit may be programmed now: after the last
-    /// read, unless the controller has yet to process the unit.
+    /// Counts down what the copies of one program wait for: each read, and the start of all reads.
+    /// Returns whether the program may begin now: after the last read, unless the controller must
+    /// process the copies first.
     #[inline(always)]
     fn part_read(&mut self, core: &mut Core, parent: u32) -> bool {
         let request = &mut core.slab[parent];
@@ -331,10 +333,10 @@ impl FlashDevice {
         true
     }
 
-    /// Starts to process the first unit of copies that were read. The controller alternates between the host's
-    /// commands and units of copies, so that a unit waits no longer for commands than commands wait for a unit.
-    /// (Commands already accepted keep their times, and later ones wait for the unit: in sum, no time is lost or used
-    /// twice.)
+    /// Starts to process the copies of the first program whose reads have ended. The controller
+    /// alternates between the host's commands and such copies, so that these wait no longer for
+    /// commands than commands wait for them. (Commands already accepted keep their times, and later
+    /// ones wait for the copies: in sum, no time is lost or used twice.)
     fn process_copies(&mut self, core: &mut Core) {
         if let Some(slot) = self.unprocessed.first()
             && let HostInterface::Link { processor, copy_ticks, .. } = &mut self.front
@@ -346,7 +348,7 @@ impl FlashDevice {
         }
     }
 
-    /// Continues a unit of copies that the controller has processed.
+    /// Continues the copies of one program, which the controller has processed.
     pub(super) fn copies_processed(&mut self, core: &mut Core, slot: u32) {
         self.unprocessed.pop(&core.slab);
         core.slab[slot].state = State::Waiting;
@@ -355,7 +357,7 @@ impl FlashDevice {
         self.pump(core);
     }
 
-    /// Makes a unit of copies ready for its program.
+    /// Makes the copies of one program ready for it.
     fn is_ready(&mut self, core: &mut Core, parent: u32) {
         let request = &core.slab[parent];
         self.copies_reading -= 1;

@@ -100,7 +100,7 @@ impl Population {
         ftl
     }
 
-    /// One in this number of logical pages of a device goes through the map.
+    /// Returns k, where one in k logical pages of a device goes through the map.
     fn represent(&self, logical_pages: u64) -> u32 {
         self.represent.unwrap_or_else(|| {
             let share = (REPRESENTED_PAGES_MAX / self.devices.max(1)).max(REPRESENTED_PAGES_MIN);

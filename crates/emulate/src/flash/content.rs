@@ -39,7 +39,8 @@ enum Cells {
 pub(super) struct Content {
     cells: Cells,
     buffer: BTreeMap<u64, Stored>,
-    /// In step with the units that wait to be programmed; `None` for those accepted before content was kept.
+    /// Values of the units that wait to be programmed, in the same order; `None` for those accepted
+    /// before content was kept.
     waiting: VecDeque<Option<Stored>>,
     sequence: u64,
 }

@@ -186,7 +186,7 @@ pub(crate) struct FlashDevice {
     contexts: Gauge,
     context_waiting: List,
     lanes: u32,
-    /// Whether the pages of a frame leave their lane together and hold their contexts until then. (Each lane may have
+    /// Whether the pages of a frame leave their lane together and hold their read contexts until then. (Each lane may have
     /// one frame that lacks a context. With more contexts than lanes, others proceed and free some.)
     sends_frames: bool,
     split: u64,

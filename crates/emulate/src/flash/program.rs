@@ -8,7 +8,7 @@ use crate::prefetch::Address;
 use crate::request::{State, Work};
 
 impl FlashDevice {
-    /// Starts all work that can start: earned copies, programs, erases.
+    /// Starts all work that can start: copies that are owed, programs, erases.
     pub(super) fn pump(&mut self, core: &mut Core) {
         self.collect(core);
         while self.programs.used() < self.programs_max {

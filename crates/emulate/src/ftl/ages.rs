@@ -114,7 +114,7 @@ mod tests {
         }
     }
 
-    /// Every input terminates.
+    /// The search for a state terminates for every input.
     #[test]
     fn nearly_empty_and_nearly_full_devices_have_a_state() {
         let ages = Ages { sealed: 20, per_block: 8, pages: 0, run: 1 };

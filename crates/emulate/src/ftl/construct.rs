@@ -26,14 +26,14 @@ pub enum State {
     /// Aligned writes of `pages_per_write` pages were made at random addresses, until write
     /// amplification was constant.
     Random {
-        /// Pages of a write, at least 1. The state is less exact when a block holds few of them.
+        /// Pages per write, at least 1. The state is less exact if a block holds only a few writes.
         pages_per_write: u32,
     },
     /// Writes as in [`Self::Random`], to the pages from `first_lpn` up to but not including
     /// `end_lpn`. All others were written once before, in address order; their blocks have no
     /// invalid page and are never collected.
     RandomWithin {
-        /// Pages of a write, at least 1.
+        /// Pages per write, at least 1.
         pages_per_write: u32,
         /// The first page that was written at random.
         first_lpn: u64,

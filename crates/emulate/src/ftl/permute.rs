@@ -149,7 +149,7 @@ mod tests {
         }
     }
 
-    /// Of any run and any stride of addresses, as many have images below the limit as in a random
+    /// Of any run or stride of addresses, as many have images below the limit as of a random
     /// choice: the sum of squared deviations over many such sets is chi squared.
     #[test]
     fn runs_and_strides_are_sampled_like_at_random() {

@@ -86,9 +86,9 @@ pub struct Processor {
 /// The engine that computes parity, one stripe at a time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ParityEngine {
-    /// Rate of computing P, in bytes of data.
+    /// Rate of computing P, in bytes of data per second.
     pub xor_bytes_per_s: f64,
-    /// Rate of computing Q after P, in bytes of data.
+    /// Rate of computing Q after P, in bytes of data per second.
     pub gf_bytes_per_s: f64,
 }
 

@@ -56,11 +56,13 @@ pub struct ArrayShape {
 /// Default strip size in bytes: md's default chunk.
 pub const STRIP_BYTES: u64 = 512 << 10;
 
-/// Linux md serves the stripes of RAID 5 and 6 with one thread by default
+/// Time per stripe in Linux md, ns, which serves the stripes of RAID 5 and 6 with one thread by
+/// default
 /// (`/sys/block/mdX/md/group_thread_cnt` is 0). Assumed: about 170 000 stripes a second.
 const MD_STRIPE_NS: u64 = 6_000;
 
-/// Assumed: one core xors data in memory at this rate. `bench/runs/2026-11-23-parity` has measured rates.
+/// Assumed rate at which one core xors data in memory. `bench/runs/2026-11-23-parity` has measured
+/// rates.
 const MD_PARITY_BYTES_PER_S: f64 = 8e9;
 
 /// Linux md's default upper bound for a resync or rebuild (`speed_limit_max`).

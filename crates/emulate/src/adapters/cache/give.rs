@@ -41,7 +41,8 @@ impl Cache {
         to.unplaced += units;
     }
 
-    /// Copies the numbers of last writes, so that reads in progress are judged the same by the other cache.
+    /// Copies the numbers of last writes, so that the other cache judges reads in progress in the
+    /// same way.
     fn share_writes(&self, to: &mut Self) {
         to.sequence = to.sequence.max(self.sequence);
         for (to, from) in to.written.iter_mut().zip(&self.written) {

@@ -8,7 +8,7 @@
 use super::{Held, Place};
 use crate::prefetch::Address;
 
-/// An entry is free if its `held` is 0.
+/// A unit with its encoded state. Free if `held` is 0.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     place: Place,
@@ -173,7 +173,7 @@ impl Units {
         }
     }
 
-    /// An entry in a later line whose search passes this line.
+    /// Finds an entry in a later line that a search can reach only by passing this line.
     fn overflown(&self, line: usize) -> Option<(usize, usize)> {
         let mask = self.lines.len() - 1;
         let mut behind = line;

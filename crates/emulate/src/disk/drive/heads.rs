@@ -277,7 +277,7 @@ impl Disk {
         self.start_stream(now_ns, stream.segment, stream.target, waiting);
     }
 
-    /// Stops read-ahead, for which no read may be waiting.
+    /// Stops read-ahead. No read may be waiting for its data.
     fn stop_stream(&mut self, now_ns: u64) {
         self.note_progress(now_ns);
         if let Heads::Stream(stream) = std::mem::replace(&mut self.heads, Heads::Idle) {
