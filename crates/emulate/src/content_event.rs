@@ -120,7 +120,7 @@ pub enum ContentEvent {
         /// Name of the bytes; 0: zeroes.
         name: u64,
     },
-    /// A part receives the bytes `name` for a unit or a range of one, as a write of its own with
+    /// A part receives the bytes of `name` for a unit or a range of one, as a write of its own with
     /// token `token`.
     Given {
         /// The receiving part.

@@ -45,15 +45,15 @@ pub enum Written {
     RandomWithin {
         /// Size of one write.
         block_bytes: u32,
-        /// Start of the part, in millionths of the capacity.
+        /// Start of the randomly written part, in millionths of the capacity.
         start_ppm: u32,
-        /// End of the part, in millionths of the capacity.
+        /// End of the randomly written part, in millionths of the capacity.
         end_ppm: u32,
     },
 }
 
 impl Written {
-    /// Returns the range to which random writes went, for a device of `units` units; empty if there
+    /// Returns the units to which random writes went, on a device of `units` units; empty if there
     /// were none.
     pub fn rewritten(self, units: u64) -> core::ops::Range<u64> {
         let at = |ppm: u32| (u128::from(units) * u128::from(ppm) / 1_000_000) as u64;

@@ -27,13 +27,13 @@ fn read(text: &str) -> Vec<FileError> {
     read.unwrap_or_default()
 }
 
-/// The errors of a text.
+/// The errors of a file, as text.
 fn errors_of(text: &str) -> String {
     listed(text, read(text))
 }
 
-/// `FIRST WORD OF THE LINE [text under the caret] message (help)` for each error: a key that is
-/// added to a file moves no line here.
+/// Each error as `FIRST WORD OF THE LINE [text under the caret] message (help)`. Without line
+/// numbers, so that a new key in a file changes nothing here.
 fn listed(text: &str, errors: Vec<FileError>) -> String {
     let lines = errors.into_iter().map(|error| {
         let line = text[..error.span.start].rfind('\n').map_or(0, |newline| newline + 1);
@@ -51,7 +51,7 @@ const FLASH: &str = include_str!("small/flash.toml");
 const DISK: &str = include_str!("small/disk.toml");
 const SYSTEM: &str = include_str!("small/system.toml");
 
-/// A text with some of its parts replaced, each of which occurs once in it.
+/// Replaces parts of a text, each of which must occur exactly once.
 fn changed(text: &str, changes: &[(&str, &str)]) -> String {
     changes.iter().fold(text.to_owned(), |text, (old, new)| {
         assert_eq!(text.matches(old).count(), 1, "{old:?}");
@@ -66,7 +66,7 @@ fn the_small_files_are_right() {
     }
 }
 
-/// Rendered as for a user.
+/// The rendering of an error for users.
 #[test]
 fn an_error_is_rendered_at_its_position() {
     let text = MEMORY.replace("\"3us\"", "3").replace("flush = { is", "flash = { is");
@@ -100,7 +100,7 @@ error: unknown key `flash`
     );
 }
 
-/// A file of one kind is not taken for one of the other.
+/// A file of one kind is refused where the other kind is expected.
 #[test]
 fn a_device_is_no_system() {
     let first_error = |errors: Vec<FileError>| errors[0].to_string();
@@ -115,7 +115,7 @@ fn a_device_is_no_system() {
     );
 }
 
-/// Changes of a small file each, and their error.
+/// The name of a case, the changes of a small file, and the resulting error.
 type Case = (&'static str, &'static [(&'static str, &'static str)], &'static str);
 
 #[test]
@@ -133,7 +133,7 @@ fn every_rule_of_systems_is_reported_at_its_key() {
     check("S", SYSTEMS);
 }
 
-/// A system with what others have, which `base` names.
+/// A system takes missing values from the systems that `base` names.
 #[test]
 fn systems_stand_on_others() {
     let texts = |name: &str| match name {
@@ -188,10 +188,11 @@ fn check(letter: &str, cases: &[Case]) {
 }
 
 /// Changes of the small server, the number of flash DIMMs of 400 GB and of 200 GB in it, and the
-/// error.
+/// resulting error.
 type Populated = (&'static [(&'static str, &'static str)], usize, usize, &'static str);
 
-/// Refused with the rule's name, at the line of the system's file to which the rule applies.
+/// A broken rule of population is refused with its name, at the line of the system's file to which
+/// it applies.
 #[test]
 fn every_rule_of_population_is_reported_at_its_line() {
     let mut wrong = String::new();
@@ -219,7 +220,8 @@ fn compare(wrong: &mut String, case: &str, found: &str, expected: &str) {
     }
 }
 
-/// Flash DIMMs are spread evenly whatever is between them; so are the others.
+/// Flash DIMMs are spread evenly over the sockets, whatever other devices are between them; so are
+/// the others.
 #[test]
 fn devices_are_spread_over_the_sockets_by_their_kind() {
     let system = describe::system("mine", SYSTEM, &mut |_| Err(String::new())).unwrap();

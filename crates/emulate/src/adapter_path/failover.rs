@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 /// use otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Holder {
-    /// The adapter to which the host sent the operation; it counts it among its commands.
+    /// The adapter to which the host sent the operation, and among whose commands it counts.
     pub(super) at: usize,
     /// The adapter that serves the path.
     server: usize,

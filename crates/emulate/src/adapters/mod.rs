@@ -99,7 +99,8 @@ pub(crate) struct PathUnits {
     pub(crate) ready_ns: u64,
     /// Destages of the path in progress.
     pub(crate) destages: u32,
-    /// Those of them whose data the cache has lost since they began: either none or all.
+    /// Destages of the path in progress whose data the cache has lost since they began: either none
+    /// or all.
     pub(crate) void_destages: u32,
     /// Whether the host sends the next operation to the other adapter, if hosts use both.
     to_other: bool,

@@ -96,7 +96,7 @@ struct Piece {
     /// because more members have unreadable sectors than the others can recover, though perhaps not
     /// in the same row.
     mends: bool,
-    /// Whether the piece has restored its rows in this way.
+    /// Whether the piece has already restored its rows one by one.
     mended: bool,
     phase: Phase,
     since_ns: u64,

@@ -23,7 +23,8 @@ struct Dirty {
     is_written: bool,
     /// Sequence number of the row's last write.
     sequence: u64,
-    /// Whether the present write is forced, and the row has no earlier write that is not durable.
+    /// Whether the present write is forced, and the row has no earlier write that is not durable
+    /// (other than the one that a resync repairs).
     is_forced: bool,
     /// Written values, if there is a journal.
     journal: Vec<(Role, u64)>,

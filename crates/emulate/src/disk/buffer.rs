@@ -17,7 +17,8 @@ use std::collections::{BTreeMap, VecDeque};
 /// Minimum number of dirty ranges from which [`Buffer::fill`] can draw similar ones.
 const LIKE_MIN: usize = 64;
 
-/// Acknowledged data that is not on the medium yet, from the start by which it is stored.
+/// A range of acknowledged data that is not on the medium yet; its start is the key under which it
+/// is stored.
 #[derive(Clone, Copy, Debug)]
 struct Dirty {
     len: u64,

@@ -13,18 +13,18 @@ use crate::request::State;
 use crate::server::passed_ns;
 use iodyno_units::rng::below;
 
-/// Copies that may be read before their programs begin: units of one program each, per concurrent
-/// program.
+/// Number of programs whose copies may be read ahead, per concurrent program.
 const COPIES_AHEAD: u32 = 2;
 /// No collection begins with more free blocks than this: one more than in steady state, so
 /// that one victim is followed by the next without a pause.
 const PAUSE_ABOVE: u32 = FREE_BLOCKS;
-/// Smoothing of the pace: each new victim changes it by this part of the difference, as 1 in N.
+/// Smoothing of the pace: each new victim changes the pace by 1 in this many parts of the
+/// difference.
 const PACE_OVER: i64 = 8;
 /// The pace is raised while at least this many fewer blocks are free than in steady state.
 const BEHIND_BELOW: u32 = 2;
-/// Fraction of the device's space over whose writes the average number of writes per flash page is
-/// taken.
+/// Averaging period of the number of writes per flash page: writes of this fraction of the device's
+/// space.
 const PARTS_OVER: f64 = 0.6;
 /// Change of the average number of writes per flash page after which values derived from it are
 /// computed again.
@@ -357,7 +357,7 @@ impl FlashDevice {
         self.pump(core);
     }
 
-    /// Makes the copies of one program ready for it.
+    /// Queues copies for their program, after their reads.
     fn is_ready(&mut self, core: &mut Core, parent: u32) {
         let request = &core.slab[parent];
         self.copies_reading -= 1;

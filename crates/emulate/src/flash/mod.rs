@@ -72,9 +72,10 @@ struct Slow {
     programs: u32,
     /// The program or erase in progress or suspended.
     running: u32,
-    /// Time at which that operation begins; for a program, once its data has crossed the channel.
+    /// Time at which the running program or erase begins; for a program, once its data has crossed
+    /// the channel.
     begins_ns: u64,
-    /// Time at which that operation ends.
+    /// Time at which the running program or erase ends.
     ends_ns: u64,
     /// Remaining time of a suspended operation.
     left_ns: u64,

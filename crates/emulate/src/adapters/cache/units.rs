@@ -31,7 +31,7 @@ const USED_MAX: (usize, usize) = (3, 4);
 /// Hash table from a unit's address to its state in the cache.
 #[derive(Clone, Debug)]
 pub(super) struct Units {
-    /// Cache lines of four entries; a power of two of them.
+    /// Lines of four entries, one cache line each; their number is a power of two.
     lines: Vec<Line>,
     used: usize,
 }
