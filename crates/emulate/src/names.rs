@@ -1,6 +1,5 @@
 //! Names: numbers that stand for the bytes of a unit. They are the values of units if the owner of
-//! a machine stores the
-//! bytes. Each step that makes a name is a content event.
+//! a machine stores the bytes. Each step that makes a name is a content event.
 
 use crate::content_event::ContentEvent;
 use crate::core::Core;

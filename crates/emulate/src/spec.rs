@@ -151,7 +151,7 @@ pub struct Slots {
     pub channels_per_socket: u32,
     /// RDIMMs on one channel.
     pub rdimms_per_channel: u32,
-    /// Kind of the memory modules beside the flash DIMMs.
+    /// Kind of the memory modules other than the flash DIMMs.
     pub memory_kind: MemoryKind,
     /// Mode of the memory channels.
     pub memory_mode: MemoryMode,

@@ -1,6 +1,5 @@
 //! Fill of the stores between hosts and media: write buffers and caches. While the fill of such a
-//! store is not
-//! stationary, a load looks faster or slower than it will be in the long run.
+//! store is not stationary, a load looks faster or slower than it will be in the long run.
 
 /// The kind of data in a write buffer or cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -37,19 +37,15 @@ struct Unit {
 
 /// A history in progress, and its oracle. For each unit of a volume:
 /// * A read returns the value of the last write that was acknowledged before it, or of a write that
-/// overlaps it in time. Of writes that overlapped each other, it may return any. Once a read
-/// without
-/// a concurrent write has returned a value, the unit has that value.
+///   overlaps it in time. Of writes that overlapped each other, it may return any. Once a read
+///   without a concurrent write has returned a value, the unit has that value.
 /// * If the adapters have a cache, acknowledged data survives everything. Otherwise, data survives
-/// that
-/// was acknowledged before a successful flush was submitted, and a power cut may bring back older
-/// data.
+///   that was acknowledged before a successful flush was submitted, and a power cut may bring back
+///   older data.
 /// * A trim changes nothing. A failed write leaves the old value or its own.
 /// * **A unit is reported as lost, or an operation fails, only** after no adapter was present, or
-/// two
-/// adapters could not reach each other, or a battery had failed (`is_dubious`). Even then, a value
-/// is
-/// never old.
+///   two adapters could not reach each other, or a battery had failed (`is_dubious`). Even then, a
+///   value is never old.
 #[derive(Debug)]
 struct Run {
     machine: Machine,

@@ -64,26 +64,22 @@ struct Missing {
 
 /// The oracle. For each unit:
 /// * A read returns the value of the last write that was acknowledged before it, or of a write that
-/// overlaps it in time. Of writes that overlapped each other, it may return any.
+///   overlaps it in time. Of writes that overlapped each other, it may return any.
 /// * A successful flush or forced write makes durable what was acknowledged before it was
-/// submitted.
+///   submitted.
 /// * After a power cut, the unit has any one of the values that it had since it was last durable,
-/// or
-/// of the writes in progress.
+///   or of the writes in progress.
 /// * Once a read without a concurrent write has returned a value, the unit has that value.
 /// * A trim leaves the old value or zeroes. A failed write leaves the old value or its own.
 /// * A read fails only if it includes a unit that may be lost. A unit may be lost if a row of its
-/// stripe
-/// lacks, or once lacked, more members (missing, or unreadable there) than the level survives.
-/// Without a journal, it may also be lost if the power was cut while its row was not durable, and
-/// its
-/// member was missing or unreadable then or until the resync. It remains so until the whole unit is
-/// rewritten durably.
+///   stripe lacks, or once lacked, more members (missing, or unreadable there) than the level
+///   survives. Without a journal, it may also be lost if the power was cut while its row was not
+///   durable, and its member was missing or unreadable then or until the resync. It remains so
+///   until the whole unit is rewritten durably.
 ///
 /// A member that is an array lacks a unit by the rules of its own level. (The oracle does not track
 /// rows of such a member that a power cut may have left inconsistent: if the member lacks anything,
-/// all
-/// of it counts as unreadable.)
+/// all of it counts as unreadable.)
 #[derive(Debug)]
 struct Shadow {
     layout: Layout,

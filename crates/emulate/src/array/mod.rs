@@ -358,7 +358,7 @@ impl Array {
             if phase == Phase::Stripe {
                 piece.since_ns = core.now;
             }
-            // Rows that a read recovers or rewrites must not change meanwhile. Copies agree
+            // Rows that a read recovers or rewrites must not change during this. Copies agree
             // only after a resync, which also replays the journal.
             let is_settled = piece.purpose == Purpose::Settle;
             let must_lock = !is_settled
@@ -464,7 +464,7 @@ impl Array {
         let piece = &mut self.pieces[number];
         self.phases.end(&mut piece.since_ns, core, slot, Phase::Parity);
         piece.phase = Phase::Writes;
-        // Units that were lost meanwhile were overwritten by zeroes.
+        // Units lost during the operation were overwritten by zeroes.
         let is_read = kind == OpKind::Read && !piece.mends;
         if is_read && self.has_lost(number) {
             self.end(core, slot, true);

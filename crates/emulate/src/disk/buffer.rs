@@ -1,13 +1,11 @@
-//! The volatile write buffer: space for written data, and the acknowledged writes that are not yet on the
-//! medium ("dirty").
+//! The volatile write buffer: space for written data, and the acknowledged writes that are not yet
+//! on the medium ("dirty").
 //!
 //! A newer write over a dirty range replaces it (absorption). It also inherits the older write's
 //! obligation: a flush that waits for the older write must wait for the newer one, since only the
-//! newer
-//! data can still be made durable. The range to destage next is chosen by access time among
+//! newer data can still be made durable. The range to destage next is chosen by access time among
 //! the oldest `window` ranges. These are kept in address order, so the search starts at the
-//! position of
-//! the heads and ends where the seek alone takes longer than the best access found.
+//! position of the heads and ends where the seek alone takes longer than the best access found.
 
 use super::journal::WriteRange;
 use super::layout::{Layout, Place, Track};

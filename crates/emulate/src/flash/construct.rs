@@ -1,6 +1,6 @@
 //! Constructs a flash device from its specification, in its preconditioned state.
 //!
-//! The modules beside this one hold the behaviour.
+//! The other modules of `flash` hold the behaviour.
 
 use super::collect::parts;
 use super::sensing::{Sensing, share_of_u64};

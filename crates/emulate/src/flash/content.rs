@@ -3,12 +3,10 @@
 //! each keep the values that they protect.
 //!
 //! If every page is in the map, flash holds values by slot: a program stores them in its slots, a
-//! copy
-//! moves the value read from its source, an erase removes those of a whole block, and a unit is
-//! read
-//! where the map says. So a wrong map, or a block erased too soon, shows as wrong content. If only
-//! a
-//! sample of pages is in the map, most units have no slot, and values are held by unit number.
+//! copy moves the value read from its source, an erase removes those of a whole block, and a unit
+//! is read where the map says. So a wrong map, or a block erased too soon, shows as wrong content.
+//! If only a sample of pages is in the map, most units have no slot, and values are held by unit
+//! number.
 
 use super::FlashDevice;
 use crate::content_event::ContentEvent;

@@ -133,10 +133,8 @@ impl Ftl {
     /// Builds the map from the slots' owners.
     ///
     /// Neighbouring slots belong far apart in the map, which is larger than any cache if every page
-    /// of a
-    /// large device is in it. So slots are taken in batches, and the slots of a batch that belong
-    /// into one part of
-    /// the map are written together.
+    /// of a large device is in it. So slots are taken in batches, and the slots of a batch that
+    /// belong into one part of the map are written together.
     fn map_owners(&mut self) {
         const BATCH: usize = 1 << 20;
         const PART_LOG2: u32 = 20;

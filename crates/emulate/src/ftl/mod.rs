@@ -14,7 +14,7 @@
 //!   ([`Ftl::retire_victim`]), and erased when all its copies are committed.
 //!
 //! A large device is represented by a sample of its pages, one in k (`represent`): a host write outside
-//! the sample does not change the map, and a copy counts k times. k = 1 is the exact form of the same code.
+//! the sample does not change the map, and a copy counts k times. If k = 1, the same code is exact.
 //!
 //! | file | what it holds |
 //! |---|---|

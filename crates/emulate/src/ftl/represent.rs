@@ -3,7 +3,7 @@
 //! A keyed bijection permutes the address space. The pages whose image is among the first n /
 //! k are represented, and the image is the page's number in the map. So runs, strides and hot
 //! regions of any workload are sampled evenly. Heavy hitters are represented separately
-//! (`heavy_hitters.rs`). The exact form, k = 1, needs none of this: a page is its own number.
+//! (`heavy_hitters.rs`). If k = 1, none of this is needed: a page is its own number.
 
 use std::ops::Range;
 

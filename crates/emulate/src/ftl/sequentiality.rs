@@ -31,10 +31,8 @@ pub(super) struct Sequentiality {
     /// Number of sequential chunks. If zero, no look-up is needed.
     in_order: usize,
     /// Number of chunks below the highest score. If zero, a non-sequential write changes nothing,
-    /// as with
-    /// every write to a device that was written at random. The look-up, which would miss the cache,
-    /// is then
-    /// skipped.
+    /// as with every write to a device that was written at random. The look-up, which would miss
+    /// the cache, is then skipped.
     mendable: usize,
     /// The page after the latest write of each stream, by a hash of its chunk.
     ends: [u64; 1 << STREAMS_LOG2],

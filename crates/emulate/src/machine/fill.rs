@@ -6,10 +6,9 @@ use iodyno_units::rng;
 
 impl Machine {
     /// Fills the write caches of disks up to a share of their size, with writes of the same lengths
-    /// as those in the
-    /// cache, at uniformly random addresses of the same range. Constructs the state that minutes of
-    /// uniformly random
-    /// writes would lead to. No effect if content is kept, or on a cache with few writes.
+    /// as those in the cache, at uniformly random addresses of the same range. Constructs the state
+    /// that minutes of uniformly random writes would lead to. No effect if content is kept, or on a
+    /// cache with few writes.
     pub fn fill_write_caches(&mut self, share: f64) {
         let seed = rng::key(self.seed, "fill", self.events);
         for (number, part) in (0..).zip(&mut self.parts) {

@@ -1,11 +1,9 @@
-//! The units in a read cache and their places on the fast device, with eviction of the least recently used. Sends no
-//! requests to devices.
+//! The units in a read cache and their places on the fast device, with eviction of the least
+//! recently used. Sends no requests to devices.
 //!
 //! A long-used cache begins full, but its units are not stored individually: for a volume written
-//! at random they are a
-//! sample, drawn by a hash; for one written sequentially, the last units. They count as older than
-//! any unit used since
-//! the start.
+//! at random they are a sample, drawn by a hash; for one written sequentially, the last units. They
+//! count as older than any unit used since the start.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;

@@ -57,8 +57,7 @@ pub struct ArrayShape {
 pub const STRIP_BYTES: u64 = 512 << 10;
 
 /// Time per stripe in Linux md, ns, which serves the stripes of RAID 5 and 6 with one thread by
-/// default
-/// (`/sys/block/mdX/md/group_thread_cnt` is 0). Assumed: about 170 000 stripes a second.
+/// default (`/sys/block/mdX/md/group_thread_cnt` is 0). Assumed: about 170 000 stripes a second.
 const MD_STRIPE_NS: u64 = 6_000;
 
 /// Assumed rate at which one core xors data in memory. `bench/runs/2026-11-23-parity` has measured
