@@ -82,8 +82,9 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// If called in the order of time, it equals the plain server. In any order nothing overlaps, nothing
-        /// begins before its requested time, and the busy time at any time equals the reservations until then.
+        /// Called in the order of time, a calendar equals the plain server. In any order no
+        /// reservations overlap, none begins before its requested time, and the busy time at any
+        /// time equals the reservations until then.
         #[test]
         fn reservations_never_overlap(
             mut asks in prop::collection::vec((0_u64..400, 0_u64..40), 1..80),

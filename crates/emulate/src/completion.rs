@@ -2,17 +2,17 @@
 
 use iodyno_units::IoError;
 
-/// One completed operation.
+/// How an operation of a host ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
     /// Time of completion, ns.
     pub at_ns: u64,
-    /// The submitter's token.
+    /// Token that the submitter gave the operation.
     pub token: u64,
-    /// Number of the volume.
+    /// Number of the volume on which the operation was executed.
     pub volume: u32,
     /// Number of the submitting worker.
     pub worker: u32,
-    /// The error of a failed operation.
+    /// Why the operation failed; `None` if it succeeded.
     pub failure: Option<IoError>,
 }

@@ -3,12 +3,13 @@
 
 use crate::part_id::PartId;
 
-/// Bytes of a content unit, in which [`ContentEvent`] counts and which the translation layer maps.
+/// Size in bytes of a content unit, in which [`ContentEvent`] counts and which the flash
+/// translation layer maps.
 pub const UNIT_BYTES: u64 = 4096;
 
-/// One step of content, on a part or among the bytes that an array works with. A name stands for the bytes of one
-/// unit, which are zeroes at first, until it is [`Self::Freed`]. Units are 4 KiB; a partial write of a unit changes
-/// that unit.
+/// One step of written data, on a part or among the bytes with which an array computes. A *name* is
+/// a number that stands for the bytes of one unit, which are zeroes at first, until it is
+/// [`Self::Freed`]. Units are 4 KiB; a partial write of a unit changes that unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContentEvent {
     /// A write was accepted: from now on a read of the unit returns the data of `token`.
@@ -19,11 +20,11 @@ pub enum ContentEvent {
         unit: u64,
         /// Token of the write.
         token: u64,
-        /// Whether it survives a power cut.
+        /// Whether the data survives a power cut.
         kept: bool,
     },
-    /// An accepted unit has reached the medium, where it survives a power cut. Programs may end in another order
-    /// than they began; a version older than one that landed before has no event.
+    /// An accepted unit has reached the medium, where it survives a power cut. Programs may end in
+    /// another order than they began: a version that lands after a newer one has no event.
     Landed {
         /// The part written to.
         part: PartId,
@@ -68,44 +69,46 @@ pub enum ContentEvent {
         /// The emptied part.
         part: PartId,
     },
-    /// A name is assigned to the present content of a part's unit.
+    /// A new name stands for the content that a part's unit has now.
     Fetched {
         /// The part that holds the unit.
         part: PartId,
         /// The unit read.
         unit: u64,
-        /// The assigned name.
+        /// The new name.
         name: u64,
     },
-    /// The bytes of another name, multiplied in GF(2^8), are added to those of a name.
+    /// The bytes of `term`, multiplied by `factor` in GF(2^8), are added to those of `name`.
     Added {
         /// The name whose bytes change.
         name: u64,
-        /// The factor.
+        /// Factor, an element of GF(2^8).
         factor: u8,
         /// The name whose bytes are added.
         term: u64,
     },
-    /// A name is assigned to the bytes of `onto` with a range of those of `over` laid over them.
+    /// A new name stands for the bytes of `onto`, of which a range is replaced by the same range of
+    /// `over`.
     Laid {
-        /// The assigned name.
+        /// The new name.
         name: u64,
-        /// Name of the lower bytes; 0: zeroes.
+        /// Name of the bytes outside of the range; 0: zeroes.
         onto: u64,
-        /// Name of the upper bytes; 0: zeroes.
+        /// Name of the bytes within the range; 0: zeroes.
         over: u64,
         /// Range taken from `over`: start and end byte within the unit.
         part_bytes: (u16, u16),
     },
-    /// A name is assigned to the bytes of `onto` with those of a host's write to the array laid over them.
+    /// A new name stands for the bytes of `onto`, overwritten with the data of a host's write to
+    /// the array.
     Taken {
         /// Token of the host's write.
         token: u64,
         /// The unit of the array.
         unit: u64,
-        /// Name of the lower bytes; 0: the write covers the whole unit.
+        /// Name of the bytes that the write does not cover; 0: it covers the whole unit.
         onto: u64,
-        /// The assigned name.
+        /// The new name.
         name: u64,
     },
     /// A read of the array returns the bytes of a name.
@@ -117,7 +120,8 @@ pub enum ContentEvent {
         /// Name of the bytes; 0: zeroes.
         name: u64,
     },
-    /// A part receives the bytes of a name for a unit or a part of one, as a separate write `token`.
+    /// A part receives the bytes of `name` for a unit or a range of one, as a write of its own with
+    /// token `token`.
     Given {
         /// The receiving part.
         part: PartId,
@@ -130,7 +134,8 @@ pub enum ContentEvent {
         /// Name of the bytes; 0: zeroes.
         name: u64,
     },
-    /// A part receives the bytes of a host's write to a unit of the array, or to a part of that unit.
+    /// A part receives the bytes that a host writes to unit `of` of the array, as a write of its
+    /// own with token `token`.
     Passed {
         /// The receiving part.
         part: PartId,
@@ -140,10 +145,10 @@ pub enum ContentEvent {
         token: u64,
         /// Token of the host's write.
         from: u64,
-        /// The unit of the array.
+        /// The unit of the array that the host writes.
         of: u64,
     },
-    /// A part receives a trim or zeroes for a range, as a separate write `token`.
+    /// A part receives a trim or zeroes for a range, as a write of its own with token `token`.
     Cleared {
         /// The receiving part.
         part: PartId,
@@ -151,25 +156,25 @@ pub enum ContentEvent {
         offset_bytes: u64,
         /// Length in bytes.
         len_bytes: u32,
-        /// Whether it is a trim, which affects whole units only.
+        /// Whether the range is trimmed, which affects whole units only, rather than zeroed.
         trim: bool,
         /// Token of the part's write.
         token: u64,
     },
     /// A write that a part received has ended.
     Ended {
-        /// The part.
+        /// The part that received the write.
         part: PartId,
         /// Token of the part's write.
         token: u64,
-        /// Whether it failed.
+        /// Whether the write failed.
         failed: bool,
     },
-    /// Names that are no longer used.
+    /// Names are no longer used.
     Freed {
         /// The first name.
         name: u64,
-        /// Number of names.
+        /// Number of consecutive names.
         count: u64,
     },
 }

@@ -17,13 +17,14 @@ use std::collections::VecDeque;
 /// A driver thread of flash DIMMs: accepts commands, polls for data, and copies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Thread {
-    /// Index of its core among all cores of the host.
+    /// Index of the thread's core among all cores of the host.
     pub core: usize,
-    /// The socket that it runs on.
+    /// The socket on which the thread runs.
     pub socket: u32,
     /// Interval between polls of a device, ns; 0: continuous.
     pub poll_ns: u64,
-    /// `poll_ns` if the socket has more threads than cores.
+    /// Interval between polls of a device if the socket has more threads than cores, ns; 0:
+    /// continuous.
     pub poll_crowded_ns: u64,
 }
 
@@ -34,12 +35,12 @@ pub(crate) struct Core {
     pub queue: Queue,
     pub slab: Slab,
     pub done: VecDeque<Completion>,
-    /// Children that have ended at this event, with their errors. Their parents are notified before the
-    /// next event.
+    /// Requests to other parts (children) that have ended at this event, with their errors. Their
+    /// parents are notified before the next event.
     pub ended: VecDeque<(u32, Option<IoError>)>,
     pub cores: Vec<Server>,
     pub threads: Vec<Thread>,
-    /// Number of devices, which are the first parts.
+    /// Number of devices. Part numbers below it are those of the devices.
     pub devices: usize,
     /// The RAID adapters, if the system has any.
     pub adapters: Option<Box<Pair>>,
@@ -48,9 +49,11 @@ pub(crate) struct Core {
     /// The time to wake a sleeping worker, ns.
     pub wake_ns: u64,
     pub poll_rng: Generator,
-    /// Host requests accepted, returned (`completed`), and returned with an error (`failed`).
+    /// Number of host requests accepted.
     pub submitted: u64,
+    /// Number of host requests returned, failed ones included.
     pub completed: u64,
+    /// Number of host requests returned with an error.
     pub failed: u64,
     /// Content events not yet collected, if the owner follows content.
     pub changes: Option<Vec<ContentEvent>>,
@@ -59,7 +62,7 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    /// Creates the core of a host without driver threads and workers.
+    /// Creates the shared state of a machine without driver threads and workers.
     pub(crate) fn new(host: &Host, seed: u64) -> Self {
         Self {
             now: 0,
@@ -109,7 +112,7 @@ impl Core {
         done
     }
 
-    /// Schedules the event of a request, with its effect `state`.
+    /// Schedules the next event of a request. `state` determines its effect.
     #[inline(always)]
     pub(crate) fn at(&mut self, time_ns: u64, slot: u32, state: State) {
         debug_assert!(time_ns >= self.now, "an event in the past");
@@ -144,7 +147,7 @@ impl Core {
         slot
     }
 
-    /// Creates a request to a part from outside.
+    /// Creates a request to a part, from a host or from another part.
     #[inline(always)]
     pub(crate) fn request(&mut self, part: PartId, origin: Origin, op: &Op, token: u64) -> u32 {
         let slot = self.add(part);
@@ -194,9 +197,9 @@ impl Core {
         }
     }
 
-    /// The time at which the origin of a request learns of its end at `end_ns`. A sleeping worker learns
-    /// of it later, by the wake-up time. (Evaluated when the end is scheduled: ignores work that the
-    /// worker receives until then.)
+    /// The time at which the origin of a request learns that the request ended at `end_ns`. A
+    /// sleeping worker learns of it later, by the wake-up time. (Evaluated when the end is
+    /// scheduled: ignores work that the worker receives until then.)
     #[inline(always)]
     pub(crate) fn notified_ns(&self, end_ns: u64, slot: u32) -> u64 {
         let Origin::Host { worker, .. } = self.slab[slot].origin else { return end_ns };
@@ -204,7 +207,7 @@ impl Core {
         if self.cores[on].free_ns() <= end_ns { end_ns + self.wake_ns } else { end_ns }
     }
 
-    /// Completes a request that came from outside its part, now.
+    /// Completes a request of a host or of another part, now.
     #[inline(always)]
     pub(crate) fn complete(&mut self, slot: u32, failure: Option<IoError>) {
         let request = &self.slab[slot];

@@ -12,8 +12,8 @@ const DAYS_A_YEAR: f64 = 365.0;
 /// Expected endurance of a flash device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outlook {
-    /// Fraction of the writable space that holds no data and is usable by collection. Excludes open and
-    /// free blocks and the reserved space.
+    /// Fraction of the writable space that holds no data and is usable by garbage collection.
+    /// Excludes open and free blocks and the reserved space.
     pub spare_factor: f64,
     /// Pages programmed per 4 KiB page that the host writes uniformly at random on the full device, in
     /// steady state, with greedy collection. Includes pages of the map.
@@ -22,13 +22,14 @@ pub struct Outlook {
     pub rated_bytes: f64,
     /// Random host writes in bytes until every block has reached its rated cycles.
     pub random_bytes: f64,
-    /// Host writes in bytes until then without any copying: the upper bound.
+    /// Host writes in bytes until every block has reached its rated cycles, without any copying:
+    /// the upper bound.
     pub sequential_bytes: f64,
     /// Random drive writes per day that wear out the cells in exactly the rated years.
     pub random_drive_writes_per_day: f64,
 }
 
-/// Computes the outlook from a flash device's parameters.
+/// Computes the expected endurance from a flash device's parameters.
 pub fn outlook(flash: &Flash) -> Outlook {
     let (rated, capacity_bytes) = (&flash.endurance, flash.capacity_bytes as f64);
     let days = rated.years * DAYS_A_YEAR;

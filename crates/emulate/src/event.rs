@@ -15,9 +15,10 @@ use std::collections::BinaryHeap;
 
 /// Bits of a slot number.
 const SLOT_BITS: u32 = 24;
-/// Most concurrent requests.
+/// Maximum number of concurrent requests.
 pub(crate) const SLOTS_MAX: usize = 1 << SLOT_BITS;
-/// Bucket length of the near ring, log2 ns: 2^8 ns. The ring reaches 2.1 ms, past most programs.
+/// Bucket length of the near ring, log2 ns: 2^8 ns. The ring reaches 2.1 ms, longer than most
+/// programs take.
 const NEAR_BITS: u32 = 8;
 /// Bucket length of the next ring, log2 ns: half the near ring's reach, so that a bucket fits into
 /// the near ring at any cursor. The ring reaches 8.6 s.
@@ -33,11 +34,11 @@ struct Pending {
 /// The queue of pending events.
 #[derive(Clone, Debug)]
 pub(crate) struct Queue {
-    /// By slot.
+    /// Pending event of each slot, by slot number.
     pending: Vec<Pending>,
     /// Events of the near bucket being emptied, latest first.
     current: Vec<u128>,
-    /// Number of that bucket (time / 256 ns).
+    /// Number of the near bucket being emptied (time / 256 ns).
     cursor: u64,
     near: Ring,
     next: Ring,
@@ -126,7 +127,7 @@ impl Queue {
         }
     }
 
-    /// Adds an event that does not belong into the near ring: too late, or before the cursor.
+    /// Adds an event that the near ring can't hold: it is too late, or before the cursor.
     fn push_aside(&mut self, key: u128) {
         let (time_ns, slot) = event(key);
         if time_ns >> NEAR_BITS <= self.cursor {
@@ -209,7 +210,7 @@ impl Queue {
         self.next_ns = if bucket == u64::MAX { bucket } else { bucket << NEXT_BITS };
     }
 
-    /// Moves the events of a bucket's list to the current ones.
+    /// Moves the events of a bucket, from its first slot on, to `current`, and sorts them.
     #[inline(never)]
     fn fill(&mut self, mut slot: u32) {
         let mut sorted = true;

@@ -18,32 +18,33 @@ pub enum Fault {
     PowerOn,
     /// The flash page at an offset becomes unreadable. No effect on disks and memory.
     Page {
-        /// The device.
+        /// The affected device.
         part: PartId,
         /// Any offset within the page.
         offset_bytes: u64,
     },
     /// The erase block at an offset becomes unreadable. No effect on disks and memory.
     Block {
-        /// The device.
+        /// The affected device.
         part: PartId,
         /// Any offset within the block.
         offset_bytes: u64,
     },
-    /// Every operation takes `factor` times as long, counted from its hand-over (or from this fault, if
-    /// that came later). A flash device on a link holds the operation's place in the queue until the
-    /// end; a disk frees it when its own work is done.
+    /// Every operation takes `factor` times as long, counted from its hand-over (or from this
+    /// fault, if that came later). With a flash device on a link, the operation occupies its slot
+    /// of the queue until its end; a disk frees the slot when its own work is done.
     Slow {
-        /// The device.
+        /// The affected device.
         part: PartId,
-        /// 1: normal speed again; less counts as 1.
+        /// Factor by which operations take longer. 1: normal speed again; less counts as 1.
         factor: f64,
     },
-    /// Every operation that ends from now on ends later by a fixed delay. (Places in queues are held as with `Slow`.)
+    /// Every operation that ends from now on ends later by a fixed delay. (It occupies its slot of
+    /// the queue as with `Slow`.)
     Delay {
-        /// The device.
+        /// The affected device.
         part: PartId,
-        /// Extra latency; 0: none any more.
+        /// Extra latency, ns; 0: ends the delay.
         delay_ns: u64,
         /// Kind of the delayed operations; `None`: every kind.
         kind: Option<OpKind>,
@@ -51,29 +52,30 @@ pub enum Fault {
     /// Operations fail with an I/O error after their usual time, with a given probability. The content that a failed
     /// write or trim leaves is undefined, as on any device.
     Errors {
-        /// The device.
+        /// The affected device.
         part: PartId,
-        /// Probability in per cent, which a record stores exactly; 0: none fails any more.
+        /// Probability in per cent, which records of faults store exactly; 0: no operation fails
+        /// any more.
         percent: f64,
         /// Kind of the failing operations; `None`: every kind.
         kind: Option<OpKind>,
     },
-    /// Nothing completes any more. The device still accepts and executes operations; when the fault is
-    /// cleared, it completes all waiting ones at once.
+    /// No operation completes any more. The device still accepts and executes operations; when the
+    /// fault is cleared, it completes all waiting ones at once.
     Hang {
-        /// The device.
+        /// The affected device.
         part: PartId,
     },
     /// The device is lost: operations in flight fail now, later ones fail at once. It keeps the data that
     /// would survive a power cut.
     Lose {
-        /// The device.
+        /// The affected device.
         part: PartId,
     },
     /// The device is replaced by an empty one without faults; it is lost first, if it was not. An array rebuilds it.
     /// (A server refuses this for devices that are not hot-swappable.)
     Replace {
-        /// The device.
+        /// The affected device.
         part: PartId,
     },
     /// A range becomes unreadable, as with latent sector errors. A read that touches a 4 KiB unit of it
@@ -82,7 +84,7 @@ pub enum Fault {
     /// when its program ends, elsewhere when it is acknowledged. On flash, unwritten units are not read
     /// from the cells and don't fail.
     Latent {
-        /// The device.
+        /// The affected device.
         part: PartId,
         /// First byte.
         offset_bytes: u64,
@@ -94,7 +96,7 @@ pub enum Fault {
     /// Clears all faults of a device: it is no longer slow, delayed, failing, hung or lost, and all its data is
     /// readable. (Power that is off stays off.)
     Clear {
-        /// The device.
+        /// The affected device.
         part: PartId,
     },
 }

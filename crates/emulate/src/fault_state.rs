@@ -2,7 +2,7 @@
 //! A machine without faults allocates none of this, and checks one option per event.
 //!
 //! A slow or hung device continues to work inside. Only the last event of an operation is postponed:
-//! by the extra time if the device is slow, until the fault is cleared if it is hung. (Unreadable places
+//! by the extra time if the device is slow, until the fault is cleared if it is hung. (Unreadable parts
 //! of flash are in `flash/recovery`, where parity may rebuild them.)
 
 use crate::content_event::UNIT_BYTES;
@@ -15,7 +15,7 @@ use iodyno_units::OpKind;
 use iodyno_units::rng::{Generator, stream, unit_open_closed};
 use std::collections::BTreeSet;
 
-/// Faults of a part as a whole.
+/// The faults in effect on a whole part, rather than on single units.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FaultState {
     /// Factor by which operations take longer; 1: no fault.
@@ -76,7 +76,8 @@ impl Default for PartFaults {
 #[derive(Clone, Debug)]
 pub(crate) struct FaultStates {
     parts: Vec<PartFaults>,
-    /// Hand-over times by slot, for requests handed over since the first fault.
+    /// By slot: the time at which the request was handed to its part, for requests since the first
+    /// fault.
     handed_ns: Vec<u64>,
     /// Slots whose last event was already postponed.
     put_off: BTreeSet<u32>,
@@ -87,15 +88,15 @@ pub(crate) struct FaultStates {
 /// What happens to an event under the present faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It takes effect as usual.
+    /// The event takes effect as usual.
     Happens,
     /// The operation must end with an error instead.
     Fails,
-    /// It was postponed, or the operation has been ended.
+    /// The event was postponed, or its operation has already been ended.
     Handled,
 }
 
-/// Whether the event of `slot` ends a request from outside.
+/// Whether the event of `slot` ends a request of a host or of another part.
 fn ends(slab: &Slab, slot: u32) -> bool {
     matches!(slab[slot].state, State::Done | State::Delivered)
 }
@@ -111,7 +112,7 @@ impl FaultStates {
         }
     }
 
-    /// Records the hand-over time of a request.
+    /// Records the time at which a request was handed to its part.
     pub(crate) fn handed(&mut self, slot: u32, at_ns: u64) {
         let slot = slot as usize;
         if self.handed_ns.len() <= slot {
@@ -197,13 +198,15 @@ impl FaultStates {
         self.parts[part.index()].state
     }
 
-    /// Marks a part as lost that has no power or is already lost.
+    /// Marks a part as lost, if it has no power or is lost already, so that no requests have to be
+    /// ended.
     pub(crate) fn lose_without_power(&mut self, part: PartId) {
         self.parts[part.index()].state.lost = true;
     }
 
-    /// Loses a part. Its requests from outside fail, and its own are dropped. Requests for which `later` is true, and
-    /// whose last event was not postponed, stay and fail at their hand-over.
+    /// Loses a part. Requests of hosts and of other parts fail, and the part's own are dropped.
+    /// Requests for which `later` is true, and whose last event was not postponed, stay and fail
+    /// when they are handed over.
     pub(crate) fn lose(&mut self, core: &mut Core, part: PartId, later: impl Fn(&Request) -> bool) {
         let illness = &mut self.parts[part.index()];
         illness.state.lost = true;

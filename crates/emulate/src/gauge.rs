@@ -1,6 +1,6 @@
 //! A gauge: the number of units in use, integrated over time.
 
-/// The number of units in use, integrated over time.
+/// Counts the units in use, and integrates their number over time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Gauge {
     used: u32,

@@ -15,7 +15,7 @@ use iodyno_units::IoError;
 use iodyno_units::OpKind;
 use iodyno_units::rng::Generator;
 
-/// A disk drive as a part.
+/// A disk drive, as a part of a volume's tree.
 #[derive(Clone, Debug)]
 pub(crate) struct Hdd {
     part: PartId,
@@ -60,7 +60,7 @@ impl Hdd {
                     self.pending_ns = u64::MAX;
                 }
             }
-            state => unreachable!("a disk has no event in {state:?}"),
+            state => unreachable!("unexpected event of a disk in state {state:?}"),
         }
         self.wake(core);
         self.plan(core);

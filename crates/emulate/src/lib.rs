@@ -7,7 +7,7 @@
 
 #![allow(
     clippy::inline_always,
-    reason = "an event takes some 30 ns: the compiler's own choice of calls on its path costs a seventh"
+    reason = "an event takes about 30 ns; leaving the inlining on its path to the compiler costs a seventh"
 )]
 
 #[cfg(test)]

@@ -58,7 +58,8 @@ pub struct Machine {
     hot: Vec<Hot>,
 }
 
-/// Fewest parts for which prefetching pays: the state of fewer fits into the first-level cache.
+/// Minimum number of parts for which prefetching pays: the state of fewer fits into the first-level
+/// cache.
 const LOOK_AHEAD_PARTS: usize = 16;
 /// Events between refreshes of the prefetch addresses, log2. A clone's addresses differ.
 const ADDRESSES_LOG2: u32 = 16;
@@ -154,7 +155,7 @@ impl Machine {
     /// volume's socket, or on all sockets if the host does not keep workers near. Must precede the first submission.
     /// Returns the worker's number.
     pub fn add_worker(&mut self, volume: u32) -> u32 {
-        assert!(!self.placed, "workers are added before the first submission");
+        assert!(!self.placed, "workers must be added before the first submission");
         let host = &self.system.host;
         let near = self.system.socket(volume);
         let place = if host.workers_near { near } else { self.issue_ticks.len() as u32 };
@@ -294,7 +295,7 @@ impl Machine {
         }
     }
 
-    /// A clone, with hints of its own to the processor.
+    /// Clones the machine; the clone prefetches its own state.
     #[must_use]
     pub fn fork(&self) -> Self {
         let mut fork = self.clone();
@@ -330,7 +331,8 @@ impl Machine {
         }
     }
 
-    /// Records what a read child returns: the present content of its part, unless the part already did.
+    /// Stores what a read of a part returns: the content of the part now, unless the part has
+    /// stored it itself.
     #[cold]
     fn sample(&mut self, child: u32, failure: Option<IoError>) {
         let request = &self.core.slab[child];
@@ -517,7 +519,7 @@ impl Machine {
         let in_flight = core.slab.hosts();
         if core.submitted != core.completed + in_flight {
             return Err(format!(
-                "{} submitted, {} completed, {in_flight} in flight",
+                "{} operations submitted, but {} completed and {in_flight} in flight",
                 core.submitted, core.completed
             ));
         }

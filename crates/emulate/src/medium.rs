@@ -5,7 +5,7 @@
 pub enum Held {
     /// At least partly on the medium, or unknown because the range is too long to check.
     OnMedium,
-    /// Only in the device's write buffer. Landing repairs the unreadable place.
+    /// Only in the device's write buffer. Writing it to the medium will repair the fault.
     InBuffer,
     /// Nowhere: the range holds no data.
     Nothing,

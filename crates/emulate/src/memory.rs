@@ -24,7 +24,7 @@ struct Phases {
     count: u64,
 }
 
-/// A memory device as a part.
+/// A memory device, as a part of a volume's tree.
 #[derive(Clone, Debug)]
 pub(crate) struct MemoryDevice {
     part: PartId,
@@ -32,8 +32,9 @@ pub(crate) struct MemoryDevice {
     io_ticks: u64,
     read_bytes_per_s: f64,
     write_bytes_per_s: f64,
-    /// Bus bandwidth divided by the number of times that each byte crosses the bus.
+    /// Bus bandwidth divided by the number of times that each byte crosses the bus in a read.
     read_bus_bytes_per_s: f64,
+    /// Bus bandwidth divided by the number of times that each byte crosses the bus in a write.
     write_bus_bytes_per_s: f64,
     flush_ticks: u64,
     bus: Calendar,

@@ -1,4 +1,5 @@
-//! Names as values of units, if the owner of a machine has the bytes. Each step that makes a name is a content event.
+//! Names: numbers that stand for the bytes of a unit. They are the values of units if the owner of
+//! a machine stores the bytes. Each step that makes a name is a content event.
 
 use crate::content_event::ContentEvent;
 use crate::core::Core;
@@ -8,12 +9,12 @@ use crate::values::combine;
 use iodyno_units::OpKind;
 
 impl Core {
-    /// Whether values are names of bytes that the owner has.
+    /// Whether values are names of bytes that the owner of the machine stores.
     pub(crate) fn names_values(&self) -> bool {
         self.values.as_ref().is_some_and(|values| values.next_name.is_some())
     }
 
-    /// Returns an unused name.
+    /// Returns a number that was not used as a name before.
     pub(crate) fn new_name(&mut self) -> u64 {
         let next = self.values.as_mut().and_then(|values| values.next_name.as_mut());
         let next = next.expect("values are names");
@@ -21,7 +22,8 @@ impl Core {
         *next - 1
     }
 
-    /// Returns a new name for the same bytes, which is freed separately; without names, the value.
+    /// Returns a new name for the bytes of `value`, which is freed separately; without names,
+    /// `value` itself.
     pub(crate) fn copy(&mut self, value: u64) -> u64 {
         if value == 0 || !self.names_values() { value } else { self.combine(&[(1, value)]) }
     }
@@ -85,14 +87,16 @@ impl Core {
         name
     }
 
-    /// Returns a name for the bytes of `onto` with the range `part_bytes` of `over` laid over them.
+    /// Returns a new name for the bytes of `onto`, with the range `part_bytes` replaced by that of
+    /// `over`.
     pub(crate) fn lay(&mut self, onto: u64, over: u64, part_bytes: (u16, u16)) -> u64 {
         let name = self.new_name();
         self.tell(ContentEvent::Laid { name, onto, over, part_bytes });
         name
     }
 
-    /// Gives the bytes of a name to a device, as a separate write of its unit. Returns the write's token.
+    /// Gives the bytes of a name to a device, as a separate write to a unit. Returns the write's
+    /// token.
     pub(crate) fn give(
         &mut self,
         part: PartId,

@@ -28,7 +28,7 @@ use iodyno_units::IoError;
 use iodyno_units::rng::Generator;
 use std::ops::Range;
 
-/// A part of any kind.
+/// A part of a machine: a device, an array, a path through adapters or a read cache.
 #[derive(Clone, Debug)]
 pub(crate) enum Part {
     Flash(Box<FlashDevice>),
@@ -111,7 +111,7 @@ impl Part {
         each!(self, part => part.event(core, slot));
     }
 
-    /// Addresses of the state that most of its events use.
+    /// Addresses of the state that most events of the part use.
     pub(crate) fn hot(&self) -> Hot {
         match self {
             Self::Flash(flash) => flash.hot(),
@@ -120,7 +120,8 @@ impl Part {
         }
     }
 
-    /// Ends a request from outside with an error, in place of its last event.
+    /// Ends a request of a host or of another part with an error, in place of the request's last
+    /// event.
     #[cold]
     pub(crate) fn fail(&mut self, core: &mut Core, slot: u32) {
         match self {
@@ -144,7 +145,9 @@ impl Part {
             Self::ReadCache(cache) => cache.child_completed(core, parent, child, failure),
             #[cfg(test)]
             Self::Mirror(_) => mirror::Mirror::child_completed(core, parent, failure),
-            _ => unreachable!("a device has no child: {child} of {parent}, {failure:?}, {core:?}"),
+            _ => unreachable!(
+                "request {child} of {parent} ended, but devices send no requests: {failure:?}, {core:?}"
+            ),
         }
     }
 
@@ -197,7 +200,7 @@ impl Part {
         }
     }
 
-    /// Leaves the bytes of content to the owner from now on.
+    /// Leaves the storage of bytes to the owner of the machine from now on.
     pub(crate) fn follow_content(&mut self) {
         if let Self::Array(array) = self {
             array.follow_content();
@@ -244,7 +247,7 @@ impl Part {
         }
     }
 
-    /// Makes all unreadable places readable again.
+    /// Makes all unreadable data of a flash device readable again. No-op on other parts.
     pub(crate) fn mend(&mut self) {
         if let Self::Flash(flash) = self {
             flash.mend();
@@ -308,7 +311,7 @@ impl Part {
         if let Self::Flash(flash) = self { Some(flash.buffered_bytes()) } else { None }
     }
 
-    /// Calls `take` with the fill of each of the part's stores.
+    /// Calls `take` with the fill of each buffer and cache of the part.
     pub(crate) fn stores(&self, take: &mut dyn FnMut(Store)) {
         match self {
             Self::Flash(flash) => flash.stores(take),

@@ -34,9 +34,9 @@ impl Address {
 /// Addresses of the state that most events of a part use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hot {
-    /// Two cache lines are prefetched at each.
+    /// Addresses at each of which two cache lines are prefetched.
     places: [Address; 3],
-    /// The first die of a flash device; elsewhere any of the above.
+    /// The first die of a flash device; for other parts, one of `places`.
     dies: Address,
 }
 

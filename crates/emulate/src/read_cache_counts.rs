@@ -5,7 +5,7 @@
 pub struct ReadCacheCounts {
     /// Reads served from the cache.
     pub hits: u64,
-    /// Reads served from the backing.
+    /// Reads served from the backing, the part that is cached.
     pub misses: u64,
     /// Units admitted to the cache, by reads and by writes.
     pub admitted_units: u64,

@@ -10,7 +10,7 @@ use crate::prefetch::Address;
 use iodyno_units::{Op, OpKind};
 use std::ops::Range;
 
-/// The absence of a slot.
+/// Stands for no slot.
 pub(crate) const NIL: u32 = u32::MAX;
 
 /// The state of a request: the effect of its pending event, if it has one.
@@ -18,11 +18,11 @@ pub(crate) const NIL: u32 = u32::MAX;
 pub(crate) enum State {
     /// The slot is unused.
     Free,
-    /// A request from outside reaches the part.
+    /// A request of a host or of another part reaches the part.
     Issued,
     /// The driver thread or the controller has accepted the command.
     Admitted,
-    /// A request from outside is acknowledged, or its data is delivered.
+    /// A request of a host or of another part is acknowledged, or its data is delivered.
     Done,
     /// An adapter forwards a host's operation to its partner.
     Forwarded,
@@ -73,15 +73,16 @@ pub(crate) enum Origin {
 /// A request: one operation or one internal step of a part. One cache line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
-    /// The submitter's token. For a page read, the request that it is sent together with.
+    /// The submitter's token. For a page read that is sent together with another one, the slot of
+    /// that one plus 1.
     pub token: u64,
-    /// First byte (requests from outside), first logical page (page reads), batch number (programs).
+    /// First byte (operations), first logical page (page reads), batch number (programs).
     pub at: u64,
     /// Start of the present phase, ns.
     pub entered_ns: u64,
-    /// Bytes (requests from outside), bytes in this page (page reads).
+    /// Length in bytes (operations), bytes in this page (page reads).
     pub len: u32,
-    /// The next request in the same list.
+    /// The next request in the list that this request is in.
     pub next: u32,
     /// The request of the same part that waits for this one.
     pub parent: u32,
@@ -101,16 +102,17 @@ pub(crate) struct Request {
     pub fua: bool,
     /// The operation needed from the die.
     pub work: Work,
-    /// Whether it is internal work of the part, rather than an operation from outside.
+    /// Whether the request is internal work of the part, rather than an operation of a host or of
+    /// another part.
     pub internal: bool,
-    /// Whether an error has occurred.
+    /// Whether an error has occurred in the request or in one of its children.
     pub failed: bool,
 }
 
 const _: () = assert!(size_of::<Request>() == 64);
 
 impl Request {
-    /// The operation, for requests from outside.
+    /// The operation that a host or another part has requested.
     pub(crate) fn op(&self) -> Op {
         Op { offset_bytes: self.at, len_bytes: self.len, kind: self.kind, fua: self.fua }
     }
@@ -120,7 +122,7 @@ impl Request {
         self.at / UNIT_BYTES..(self.at + u64::from(self.len)).div_ceil(UNIT_BYTES)
     }
 
-    /// The range that the request covers of a unit that it touches: start and end byte within the unit.
+    /// The range of a unit that the request covers: start and end byte within the unit.
     pub(crate) fn part_of(&self, unit: u64) -> (u16, u16) {
         let (from, to) = (self.at, self.at + u64::from(self.len));
         let in_unit = |at: u64| at.saturating_sub(unit * UNIT_BYTES).min(UNIT_BYTES) as u16;

@@ -25,7 +25,7 @@ pub(crate) const fn passed_ns(ticks: u64) -> u64 {
     whole_ns(ticks + (1 << TICK_BITS) - 1)
 }
 
-/// A server's schedule.
+/// The schedule of a server.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Server {
     free_ticks: u64,

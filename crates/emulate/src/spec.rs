@@ -24,7 +24,7 @@ pub use system::{Group, Part, PlacedDevice, System, Volume};
 pub struct Preconditioned {
     /// Pattern of the earlier writes.
     pub how: Written,
-    /// The written share of its capacity, 0 to 1.
+    /// The written share of the device's capacity, 0 to 1.
     pub fill: f64,
 }
 
@@ -33,26 +33,28 @@ pub struct Preconditioned {
 pub enum Written {
     /// Never: fresh out of the box, or after a secure erase.
     Fresh,
-    /// Once, in order.
+    /// Once, in address order.
     Sequential,
     /// At random, in aligned blocks of this many bytes, until steady state.
     Random {
         /// Size of one write.
         block_bytes: u32,
     },
-    /// At random within a part of the capacity, until steady state. The rest was written once before, in order.
+    /// At random within a part of the capacity, until steady state. The rest was written once
+    /// before, in address order.
     RandomWithin {
         /// Size of one write.
         block_bytes: u32,
-        /// Where the part begins, in millionths of the capacity.
+        /// Start of the randomly written part, in millionths of the capacity.
         start_ppm: u32,
-        /// Where the part ends, in millionths of the capacity.
+        /// End of the randomly written part, in millionths of the capacity.
         end_ppm: u32,
     },
 }
 
 impl Written {
-    /// The range of `units` units in order that random writes went to; empty if there were none.
+    /// Returns the units to which random writes went, on a device of `units` units; empty if there
+    /// were none.
     pub fn rewritten(self, units: u64) -> core::ops::Range<u64> {
         let at = |ppm: u32| (u128::from(units) * u128::from(ppm) / 1_000_000) as u64;
         match self {
@@ -62,7 +64,7 @@ impl Written {
         }
     }
 
-    /// The size of random writes; None where there were none.
+    /// Size of the random writes in bytes; `None` if there were none.
     pub const fn random_block_bytes(self) -> Option<u32> {
         match self {
             Self::Fresh | Self::Sequential => None,
@@ -72,8 +74,9 @@ impl Written {
         }
     }
 
-    /// The pattern of `asked`. Where it leaves this to the workload: sequential if the workload goes through the
-    /// device in order, otherwise at random in blocks of `block_bytes`.
+    /// Derives the pattern from `asked`. If that leaves it to the workload: sequential if the
+    /// workload goes through the device in address order, otherwise random in blocks of
+    /// `block_bytes`.
     pub const fn of(asked: Precondition, in_order: bool, block_bytes: u32) -> Self {
         match asked {
             Precondition::Fresh => Self::Fresh,
@@ -135,11 +138,11 @@ pub struct Host {
     pub workers_near: bool,
     /// Additional time of a flash DIMM's driver thread per write, after the module has the data.
     pub driver_write_ns: u64,
-    /// Rules of population for flash DIMMs.
+    /// How flash DIMMs may be placed in the server.
     pub slots: Slots,
 }
 
-/// The permitted places of flash DIMMs.
+/// How flash DIMMs may be placed in the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slots {
     /// Maximum number of flash DIMMs on one socket; 0: the system accepts none.
@@ -148,20 +151,20 @@ pub struct Slots {
     pub channels_per_socket: u32,
     /// RDIMMs on one channel.
     pub rdimms_per_channel: u32,
-    /// Kind of the other modules.
+    /// Kind of the memory modules other than the flash DIMMs.
     pub memory_kind: MemoryKind,
-    /// Mode of the channels.
+    /// Mode of the memory channels.
     pub memory_mode: MemoryMode,
 }
 
 /// Kind of memory module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryKind {
-    /// Registered.
+    /// Registered DIMMs.
     Rdimm,
-    /// Load-reduced.
+    /// Load-reduced DIMMs.
     Lrdimm,
-    /// Unbuffered.
+    /// Unbuffered DIMMs.
     Udimm,
 }
 
@@ -226,7 +229,7 @@ pub struct Memory {
 pub struct Flash {
     /// The capacity that the host sees.
     pub capacity_bytes: u64,
-    /// Attachment to the host.
+    /// How the device is attached to the host.
     pub attach: Attach,
     /// Times and limits of the controller.
     pub controller: Controller,
@@ -258,7 +261,7 @@ pub enum Attach {
         /// Interval at which the thread polls if there are more threads than cores on the socket.
         poll_crowded_ns: u64,
     },
-    /// Behind a link.
+    /// On a link such as SATA, SAS or PCIe.
     Link {
         /// Bandwidth from the device to the host.
         read_bytes_per_s: f64,
@@ -279,7 +282,7 @@ pub enum Attach {
     },
 }
 
-/// The controller's own time.
+/// Times and limits of a flash device's controller.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Controller {
     /// Time for which a read command occupies the controller.
@@ -294,9 +297,10 @@ pub struct Controller {
     pub turn_ns: u64,
     /// Maximum number of page reads in progress at once; 0: no limit.
     pub read_contexts: u32,
-    /// Independent halves between which 4 KiB units alternate.
+    /// Number of independent parts of the controller, between which 4 KiB units alternate.
     pub lanes: u32,
-    /// Probability that neighbouring units of a lane that one write wrote lie in different flash pages.
+    /// Probability that two neighbouring units of a lane lie in different flash pages although the
+    /// same write wrote both.
     pub page_split: f64,
 }
 
@@ -327,7 +331,7 @@ pub struct Nand {
     pub channel_bytes_per_s: f64,
     /// Maximum number of programs at once (power limit); 0: no limit.
     pub programs_max: u32,
-    /// Time in which a read suspends a program or erase. None: reads wait until it ends.
+    /// Time that a read takes to suspend a program or erase. `None`: reads wait until it ends.
     pub suspend_ns: Option<u64>,
     /// Whether reads that wait for a die go before programs and erases that wait for it.
     pub reads_first: bool,
@@ -346,7 +350,7 @@ pub struct Slc {
     pub bytes: u64,
     /// Time of a page program in the cache.
     pub program_ns: u64,
-    /// Time of a page read in the cache. None: as elsewhere.
+    /// Time of a page read in the cache. `None`: the same as outside the cache.
     pub read_ns: Option<u64>,
 }
 
@@ -358,9 +362,9 @@ pub struct Variation {
     /// Additional time of the slowest page type over the mean. The fastest type is as much faster; the others lie in
     /// equal steps between.
     pub spread_ns: u64,
-    /// Probability that a page read, or a repeat of it, is repeated, 0 to 1.
+    /// Probability that a page read, or a retry of it, must be retried, 0 to 1.
     pub retried_share: f64,
-    /// Time of a repeat.
+    /// Time of a retry.
     pub retry_ns: u64,
 }
 
@@ -375,7 +379,7 @@ pub struct Buffer {
     pub protected: bool,
 }
 
-/// The translation layer.
+/// Parameters of a flash translation layer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Translation {
     /// Share of the raw space that is not available as spare for writes (parity, bad blocks, firmware), 0 to 1.
@@ -395,7 +399,7 @@ pub struct Stall {
     pub for_ns: u64,
 }
 
-/// The rating of a device.
+/// The write endurance for which a device is rated.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Endurance {
     /// Drive writes a day for which the device is rated.

@@ -1,7 +1,7 @@
-//! Fill of the stores between hosts and media: write buffers and caches. While the fill of a store is not stationary,
-//! a load looks faster or slower than it will be in the long run.
+//! Fill of the stores between hosts and media: write buffers and caches. While the fill of such a
+//! store is not stationary, a load looks faster or slower than it will be in the long run.
 
-/// The kind of data in a store.
+/// The kind of data in a write buffer or cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keeps {
     /// Dirty data. A full store makes hosts wait.
@@ -12,7 +12,7 @@ pub enum Keeps {
     Sample,
 }
 
-/// The fill of all stores of one kind in a machine.
+/// Fill of all write buffers or caches of one kind in a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Store {
     /// Name of the kind, such as `disk's write cache`.
@@ -25,7 +25,7 @@ pub struct Store {
     pub capacity_bytes: u64,
     /// Bytes accepted since the start; for [`Keeps::Copies`] and [`Keeps::Sample`], bytes looked up or admitted.
     pub passed_bytes: u64,
-    /// Bytes held among which the store chooses what to write next; 0 if it has no choice. The rate of a store swings
-    /// while it works through these.
+    /// Bytes among which the store chooses what to write next; 0 if it has no choice. The rate of
+    /// its writes varies while it works through these bytes.
     pub choice_bytes: u64,
 }

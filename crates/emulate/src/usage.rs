@@ -14,15 +14,15 @@ pub struct Resource {
     pub part: Option<PartId>,
     /// Number of equal resources.
     pub count: u32,
-    /// Whether it does no work itself but is held while others work, such as a read context. If those are slow, all
-    /// of these are in use.
+    /// Whether the resource does no work itself but is held while others work, such as a read
+    /// context. If the others are slow, all of the held ones are in use.
     pub held: bool,
-    /// Busy time since the start, summed over all, ns.
+    /// Busy time since the start, summed over all `count`, ns.
     pub busy_ns: u64,
 }
 
 impl Resource {
-    /// Utilization over `elapsed_ns`, averaged over all: 0 to 1.
+    /// Utilization over `elapsed_ns`, averaged over all `count`: 0 to 1.
     pub fn share(&self, elapsed_ns: u64) -> f64 {
         if elapsed_ns == 0 || self.count == 0 {
             return 0.0;
@@ -34,13 +34,13 @@ impl Resource {
 /// Total time that the I/Os of a volume spent in a phase, and their number.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Phase {
-    /// Name of the phase, such as `page in the cells`.
+    /// Name of the phase, such as `page read in the cells`.
     pub name: &'static str,
     /// Reads, writes, or pages of reads: the unit of `count`.
     pub of: Of,
-    /// Sum over all units, ns.
+    /// Total time in the phase, summed over all that `count` counts, ns.
     pub total_ns: u64,
-    /// Number of units.
+    /// Number of reads, pages or writes, as `of` says.
     pub count: u64,
 }
 

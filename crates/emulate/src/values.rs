@@ -14,11 +14,11 @@ use std::collections::{BTreeMap, VecDeque};
 /// The values in transit.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Values {
-    /// Values of a request's units, in order, by slot.
+    /// By slot of a request: the values of its units, in address order.
     of: BTreeMap<u32, Vec<u64>>,
     /// Completed but uncollected reads of hosts: number of the completion, and the values.
     read: VecDeque<(u64, Vec<u64>)>,
-    /// Values returned by the last collected completion, if it was such a read.
+    /// Values returned by the last collected completion, if that was a read with values.
     pub last: Option<Vec<u64>>,
     /// The next unused name, if values are names.
     pub next_name: Option<u64>,

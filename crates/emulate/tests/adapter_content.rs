@@ -16,8 +16,8 @@ const UNIT: u64 = 4096;
 const STRIP_UNITS: u64 = 4;
 const MS: u64 = 1_000_000;
 
-/// Volumes of `members` fresh devices each, one behind a pair of adapters whose cache takes no time, keeps what hosts
-/// read, and destages above half; of these, `change` says the rest.
+/// A machine with one volume of `members` fresh devices behind a pair of adapters. Their cache
+/// takes no time, keeps what hosts read, and destages above half. `change` changes the adapters.
 fn machine(members: u32, change: impl Fn(&mut Adapters)) -> Machine {
     let mut system = System::new("test", host());
     for _ in 0..members {
@@ -79,7 +79,7 @@ fn op(kind: OpKind, unit: u64, units: u64) -> Op {
     Op { offset_bytes: unit * UNIT, len_bytes: (units * UNIT) as u32, kind, fua: false }
 }
 
-/// Submits an operation; what it writes has the token as its value.
+/// Submits an operation; the token is the value of the units that it writes.
 fn submit(machine: &mut Machine, op: &Op, token: u64) {
     machine.submit(machine.now_ns(), 0, 0, op, token);
 }
@@ -101,7 +101,7 @@ fn read(machine: &mut Machine, unit: u64) -> u64 {
     machine.values_read().expect("it was a read")[0]
 }
 
-/// Nothing ends meanwhile.
+/// Lets time pass in which no operation may complete.
 fn pass(machine: &mut Machine, ns: u64) {
     assert_eq!(machine.next_completion(machine.now_ns() + ns), None);
 }
@@ -111,7 +111,7 @@ fn settle(machine: &mut Machine) {
     assert_eq!(machine.check(), Ok(()));
 }
 
-/// Writes to the devices what the cache holds.
+/// Destages all dirty data.
 fn drain(machine: &mut Machine) {
     fault(machine, AdapterFault::BatteryFails { adapter: 0 });
     pass(machine, 5 * MS);
@@ -119,8 +119,9 @@ fn drain(machine: &mut Machine) {
     assert_eq!(machine.adapters().unwrap().dirty_bytes, 0);
 }
 
-/// A read of two units has the device's value of the first at once, and the second late. Meanwhile the first is
-/// written, and is not in the cache: what the read was given is old by then, and the cache must not keep it.
+/// A read of two units gets the first from the device at once, and the second late. In between, the
+/// first unit is written, and leaves the cache: the value that the read got is old by then, and
+/// must not be cached.
 #[test]
 fn a_cache_keeps_nothing_of_a_read_that_a_write_overtook() {
     let (old, new, late) = (10, 20, STRIP_UNITS);
@@ -163,8 +164,9 @@ fn a_cache_keeps_nothing_of_a_read_that_a_write_overtook() {
     }
 }
 
-/// A unit that the device is about to have, by a destage of what the cache has lost since: an adapter wrote it,
-/// without its partner, and was replaced.
+/// Returns a machine in which a destage of data that the cache has lost is still on its way to a
+/// device, and the unit that it writes. An adapter took the write without its partner, and was
+/// replaced.
 fn with_void_destages() -> (Machine, u64) {
     let mut m = machine(1, |adapters| adapters.processor.device_ns = MS);
     // No neighbours, which one destage would take together: the device has the last after 8 ms.
@@ -180,8 +182,9 @@ fn with_void_destages() -> (Machine, u64) {
     (m, units[7])
 }
 
-/// Destages of what a cache has lost are still under way to the device, in a processor's queue that ended with its
-/// adapter. A write of the same unit, which may not wait in a cache, reaches the device after them.
+/// Destages of data that a cache has lost are still on their way to the device, in the queue of a
+/// processor that was lost with its adapter. A write of the same unit that bypasses the cache
+/// reaches the device after them.
 #[test]
 fn a_write_past_the_cache_waits_for_destages_of_what_was_lost() {
     let (mut m, unit) = with_void_destages();
@@ -190,8 +193,8 @@ fn a_write_past_the_cache_waits_for_destages_of_what_was_lost() {
     assert_eq!((read(&mut m, unit), m.content(0, unit * UNIT)), (99, Some(99)));
 }
 
-/// A write may also wait in a cache, while its volume moves to the other adapter and back: no cache
-/// waits for destages that have ended.
+/// A write waits in a cache while its volume moves to the other adapter and back: no cache waits
+/// for destages that have already ended.
 #[test]
 fn a_moved_volume_takes_destages_of_what_was_lost() {
     let (mut m, unit) = with_void_destages();

@@ -75,7 +75,7 @@ fn fault(machine: &mut Machine, fault: AdapterFault) {
     machine.apply_fault(&Fault::Adapters(fault));
 }
 
-/// The time of one operation.
+/// Runs one operation. Returns its duration.
 fn took_ns(machine: &mut Machine, volume: u32, kind: OpKind) -> Result<u64, IoError> {
     let op = Op { offset_bytes: 8 * UNIT, len_bytes: UNIT as u32, kind, fua: false };
     let begin_ns = machine.submit(machine.now_ns(), volume, volume, &op, 7);
@@ -108,7 +108,8 @@ fn an_adapter_is_lost_and_comes_back() {
     assert_eq!((&served[0].volumes[..], &served[1].volumes[..]), (&[0, 2][..], &[1, 3][..]));
 }
 
-/// What the adapter had in flight ends, later, wherever it was; what it had answered does not begin again.
+/// Operations that the lost adapter had in flight end later, wherever they were; answered ones do
+/// not begin again.
 #[test]
 fn operations_of_a_lost_adapter_begin_again() {
     let ends_ns = |lost_after_ns: Option<u64>| -> Vec<u64> {
@@ -305,8 +306,8 @@ fn an_access_state_moves_a_volume() {
     assert!(single.adapters().unwrap().access_is_fixed(0).is_some());
 }
 
-/// The cache's units go with their volume: those that are dirty, those that are written to the device just then, and
-/// those that the device refused.
+/// The units of a volume in the cache move with it: dirty units, units being destaged, and units
+/// that the device refused.
 #[test]
 fn a_moved_volume_takes_its_part_of_the_cache() {
     let keeps_half = |adapters: &mut Adapters| {
@@ -360,7 +361,7 @@ fn a_moved_volume_takes_its_part_of_the_cache() {
     }
 }
 
-/// A cache whose battery has failed keeps nothing for long, and what it held is lost with the power.
+/// A cache whose battery has failed is destaged, and loses its content with the power.
 #[test]
 fn a_cache_without_a_battery_holds_nothing() {
     let fails = |adapter| AdapterFault::BatteryFails { adapter };
@@ -388,7 +389,8 @@ fn a_cache_without_a_battery_holds_nothing() {
     }
 }
 
-/// What one device refuses takes nothing from the others, and is written when the device takes it again.
+/// Data that one device refuses takes no space from other volumes, and is written once the device
+/// accepts it again.
 #[test]
 fn a_lost_device_stops_only_its_own_volume() {
     let small = |adapters: &mut Adapters| {

@@ -16,32 +16,36 @@ use iodyno_units::{Op, OpKind};
 use std::collections::{BTreeMap, BTreeSet};
 
 const UNIT: u64 = 4096;
-/// As a value: the unit may be reported as unreadable.
+/// Value of a unit that may be reported as unreadable.
 const LOST: u64 = u64::MAX;
 
 type Values = BTreeSet<u64>;
 
-/// What a unit may hold.
+/// The values that a unit may have.
 #[derive(Clone, Debug)]
 struct Unit {
-    /// What it holds, as far as known.
+    /// Values that a read may return now.
     now: Values,
-    /// What it may hold again after a power cut.
+    /// Values that a read may return after a power cut.
     before: Values,
-    /// By token: the value of a write that has not ended, and the values of those that ended meanwhile.
+    /// By token: the value of a write in progress, and the values of writes to the unit that ended
+    /// during it.
     writes: BTreeMap<u64, (u64, Values)>,
-    /// The token that was given out last when a write to it began or ended.
+    /// The latest token in use when a write to the unit last began or ended.
     written: u64,
 }
 
-/// A history that runs, and its oracle. By unit of a volume:
-/// * a read returns the value of a write that was acknowledged last before it, or of one that overlaps it in time; of
-///   writes that overlapped each other, any; once read without a write beside it, the unit holds that value;
-/// * where the adapters have a cache, what was acknowledged survives everything; else what was acknowledged before a
-///   flush was submitted that succeeded does, and a power cut may bring back what was there before;
-/// * a trim changes nothing; a write that failed leaves the old value or its own;
-/// * **a unit is reported as lost, or an operation fails, only** after no adapter was there, or two were that could not
-///   reach each other, or a battery had failed (`is_dubious`). A value is never old, whatever fails.
+/// A history in progress, and its oracle. For each unit of a volume:
+/// * A read returns the value of the last write that was acknowledged before it, or of a write that
+///   overlaps it in time. Of writes that overlapped each other, it may return any. Once a read
+///   without a concurrent write has returned a value, the unit has that value.
+/// * If the adapters have a cache, acknowledged data survives everything. Otherwise, data survives
+///   that was acknowledged before a successful flush was submitted, and a power cut may bring back
+///   older data.
+/// * A trim changes nothing. A failed write leaves the old value or its own.
+/// * **A unit is reported as lost, or an operation fails, only** after no adapter was present, or
+///   two adapters could not reach each other, or a battery had failed (`is_dubious`). Even then, a
+///   value is never old.
 #[derive(Debug)]
 struct Run {
     machine: Machine,
@@ -54,14 +58,14 @@ struct Run {
     on_disks: bool,
     volumes: Vec<Vec<Unit>>,
     token: u64,
-    /// By token: what was submitted to which volume, and what each unit may return.
+    /// By token: the volume, the operation, and what each of its units may return.
     open: BTreeMap<u64, (u32, Op, Vec<Values>)>,
     lost: BTreeSet<u32>,
     batteries: BTreeSet<u32>,
     links_down: BTreeSet<u32>,
     lost_devices: BTreeSet<u32>,
     is_dubious: bool,
-    /// The token that was given out last when some volume could not be served.
+    /// The latest token in use when some volume could not be served.
     down: u64,
     checked: u64,
     prints: bool,
@@ -311,7 +315,7 @@ impl Run {
         }
     }
 
-    /// Everything may be lost.
+    /// Allows every unit to be lost.
     fn may_lose(&mut self) {
         for unit in self.volumes.iter_mut().flatten() {
             unit.now.insert(LOST);
@@ -499,7 +503,8 @@ impl Run {
     }
 }
 
-/// Histories by seed: units that were checked, and histories in which something may be lost.
+/// Runs the histories of these seeds. Returns the number of checked units, and the number of
+/// histories in which data may have been lost.
 fn histories(seeds: std::ops::Range<u64>, prints: bool) -> (u64, u64) {
     let (mut checked, mut dubious) = (0, 0);
     for seed in seeds {

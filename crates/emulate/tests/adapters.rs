@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 
 const UNIT: u64 = 4096;
 const STRIP: u64 = 64 << 10;
-/// Nothing binds at this rate.
+/// A rate at which nothing is a bottleneck.
 const FAST: f64 = 1e12;
 
 /// Adapters that take no time, without a cache.
@@ -56,7 +56,7 @@ fn cache() -> Cache {
     }
 }
 
-/// Arrays of such a level behind adapters; JBOD of one member is the device alone.
+/// Arrays of this level behind adapters; a JBOD of one member is a single device.
 fn machine(adapters: Adapters, level: Level, members: u32, arrays: u32) -> Machine {
     let mut system = System::new("test", host());
     let state = Preconditioned { how: Written::Sequential, fill: 1.0 };
@@ -90,7 +90,8 @@ fn alone(machine: &mut Machine, op: &Op) -> u64 {
     done.at_ns - from_ns
 }
 
-/// The mean time between completions, ns, of `depth` operations on each array, of `len` bytes at random.
+/// Mean time between completions with `depth` random operations of `len` bytes outstanding on each
+/// array, ns.
 fn period_ns(machine: &mut Machine, kind: OpKind, len: u64, depth: u32) -> f64 {
     let rng = &mut stream(3, "adapters", 0);
     let arrays = machine.volumes();
@@ -116,8 +117,9 @@ fn period_ns(machine: &mut Machine, kind: OpKind, len: u64, depth: u32) -> f64 {
     (to_ns - from_ns) as f64 / 2500.0
 }
 
-/// What a device takes for a read and for a write of a unit, as in `arrays.rs`.
+/// Time in which a device reads a unit, as in `arrays.rs`.
 const READ_NS: u64 = 50_000;
+/// Time in which a device accepts a write of a unit, as in `arrays.rs`.
 const WRITE_NS: u64 = 2_000;
 
 #[test]
@@ -183,8 +185,8 @@ fn one_operation_takes_its_way() {
     }
 }
 
-/// Each parameter alone sets the rate, by its closed form (devices that collect garbage make it some per cent
-/// uneven); those that do not have an effect of another kind.
+/// Each parameter alone sets the rate by its closed form (devices that collect garbage make the
+/// rate some per cent uneven). Parameters without an effect on the rate have another effect.
 #[test]
 fn every_parameter_has_an_effect() {
     type Change = fn(&mut Adapters);
@@ -364,7 +366,7 @@ fn every_parameter_has_an_effect() {
     assert_eq!(tested, all.map(|(_, key)| key).chain(slots).collect());
 }
 
-/// Pages that hosts of the devices wrote.
+/// Number of pages that devices wrote for the host.
 fn written_pages(machine: &Machine) -> u64 {
     let volumes = 0..machine.volumes();
     let on_flash = |v| machine.flash_counts(v).unwrap().host_pages;
@@ -415,7 +417,7 @@ fn the_cache_absorbs_and_coalesces() {
     }
 }
 
-/// A full cache accepts writes at the rate at which it writes to devices.
+/// A full cache accepts writes at the rate at which it destages them.
 #[test]
 fn the_cache_fills_and_then_follows_its_devices() {
     let with = |bytes, destage_ramp_bytes, destage_depth| Adapters {
@@ -439,7 +441,7 @@ fn the_cache_fills_and_then_follows_its_devices() {
     assert!((0.98..1.05).contains(&slow), "{slow}");
 }
 
-/// Every operation ends, whatever the load, also around power cuts and lost devices.
+/// Every operation ends under any load, even around power cuts and lost devices.
 #[test]
 fn every_operation_ends() {
     for seed in 0..300 {

@@ -11,7 +11,7 @@ use iodyno_emulate::{Fault, Machine, PartId};
 use iodyno_units::rng::{Generator, below, stream};
 use iodyno_units::{Op, OpKind};
 
-/// One of several.
+/// Draws one of `of`.
 fn one<T: Copy>(rng: &mut Generator, of: &[T]) -> T {
     of[below(rng, of.len() as u64) as usize]
 }
@@ -141,8 +141,8 @@ fn every_resource_was_busy_for_its_work() {
     assert!(collected > 30 && filled > 10, "{collected} {filled}");
 }
 
-/// The phases of reads, and those of writes, add up to their durations: nothing is left out or
-/// counted twice. (Reads of one page; those of several wait for all.)
+/// The phases of reads, and those of writes, add up to their durations: no time is left out or
+/// counted twice. (Only for reads of one page; the pages of larger reads wait for each other.)
 #[test]
 fn the_phases_add_up() {
     let (mut ran, mut recovered) = (0, 0);
@@ -187,8 +187,9 @@ fn the_phases_add_up() {
     assert!(ran > 15 && recovered > 100, "{ran} {recovered}");
 }
 
-/// A full device on which every write is made durable by itself, and much is trimmed: victims have nothing
-/// to copy, programs are not full, space comes and goes. Every operation ends, and no program is wasted.
+/// A full device on which every write is made durable separately, and much is trimmed: victims have
+/// nothing to copy, programs are not full, space comes and goes. Every operation ends, and no
+/// program is wasted.
 #[test]
 fn every_operation_ends() {
     let mut ran = 0;
@@ -230,7 +231,8 @@ fn every_operation_ends() {
     assert!(ran > 80, "{ran}");
 }
 
-/// The represented form against the exact one, on devices of every kind: the rate, and the writes of each page.
+/// A sample of the pages, compared with all pages, on devices of every kind: the rate, and the
+/// number of writes per page.
 #[test]
 fn a_sample_of_the_pages_represents_all_on_any_device() {
     let mut offs = Vec::new();

@@ -12,14 +12,14 @@ use iodyno_units::{IoError, Op, OpKind};
 const UNIT: u64 = 4096;
 const STRIP_UNITS: u64 = 4;
 
-/// Keeps everything that was acknowledged.
+/// A device that loses nothing that it acknowledged.
 fn durable() -> Kind {
     let Kind::Memory(mut memory) = memory(true) else { unreachable!() };
     memory.capacity_bytes = 64 * UNIT;
     Kind::Memory(memory)
 }
 
-/// Loses in a power cut what is not flushed.
+/// A device that loses unflushed data in a power cut.
 fn volatile() -> Kind {
     let mut flash = flash();
     flash.capacity_bytes = 64 * UNIT;
@@ -32,7 +32,7 @@ fn volatile() -> Kind {
     Kind::Flash(Box::new(flash))
 }
 
-/// An array of fresh devices that keeps content; `change` says what it has besides.
+/// An array of fresh devices that keeps content; `change` sets other parameters.
 fn machine(
     kind: &Kind,
     level: Level,
@@ -69,7 +69,7 @@ fn op(kind: OpKind, unit: u64, units: u64) -> Op {
     Op { offset_bytes: unit * UNIT, len_bytes: (units * UNIT) as u32, kind, fua: false }
 }
 
-/// One operation alone, which gives what it writes this value; the values that a read returns.
+/// Runs one operation alone; a write gives its units this value. Returns the values read.
 fn alone(machine: &mut Machine, op: &Op, value: u64) -> Result<Vec<u64>, IoError> {
     machine.submit(machine.now_ns(), 0, 0, op, value);
     let done = machine.next_completion(u64::MAX).expect("it ends");
@@ -89,7 +89,7 @@ fn flush(machine: &mut Machine) {
     assert_eq!(alone(machine, &Op::FLUSH, 0), Ok(Vec::new()));
 }
 
-/// Everything that the array does by itself ends.
+/// Waits until the array has ended all that it does by itself.
 fn settle(machine: &mut Machine) {
     while machine.step(u64::MAX) {}
     assert_eq!(machine.check(), Ok(()));
@@ -105,8 +105,8 @@ fn rebuild(machine: &mut Machine, part: u32) {
     assert!(machine.array_state(0).unwrap().missing.is_empty());
 }
 
-/// A RAID 5 that has lost two units of a row, one on a member that was replaced, and one that could not be read
-/// then.
+/// A RAID 5 that has lost two units of a row: one on a member that was replaced, and one that could
+/// not be read during the rebuild.
 fn without_unit_0(journal: bool) -> Machine {
     let mut m = machine(&volatile(), Level::Raid5, (3, 0), |array| array.journal = journal);
     for unit in 0..3 * STRIP_UNITS {
@@ -137,7 +137,8 @@ fn a_lost_unit_is_reported_until_it_is_written_as_a_whole() {
     assert_eq!(read(&mut m, 0), Ok(8));
 }
 
-/// Until the write is durable, or in a journal, a power cut brings back what was lost, and the report of it.
+/// A power cut takes back a rewrite of a lost unit, which is then reported as lost again, unless
+/// the rewrite was durable or in a journal.
 #[test]
 fn a_power_cut_takes_back_the_write_that_healed_a_unit() {
     for (journal, flushes) in [(false, false), (false, true), (true, false)] {
@@ -156,7 +157,7 @@ fn a_power_cut_takes_back_the_write_that_healed_a_unit() {
     }
 }
 
-/// A flush that began before a unit was healed does not make that durable.
+/// A flush that began before a lost unit was rewritten does not make the rewrite durable.
 #[test]
 fn a_flush_makes_durable_what_was_written_before_it() {
     let mut m = without_unit_0(false);
@@ -174,7 +175,8 @@ fn a_flush_makes_durable_what_was_written_before_it() {
     assert_eq!(read(&mut m, 0), Err(IoError::Io));
 }
 
-/// A member that fails a flush may have lost anything: it is dropped, or the flush fails.
+/// A member that fails a flush may have lost any data: the array drops the member, or fails the
+/// flush.
 #[test]
 fn a_member_that_fails_a_flush_is_missing() {
     for level in Level::ALL {
@@ -188,7 +190,7 @@ fn a_member_that_fails_a_flush_is_missing() {
     }
 }
 
-/// The journal holds the last write to a unit, also if its member was missing then.
+/// The journal holds the last write to a unit, even if the unit's member was missing at that time.
 #[test]
 fn a_journal_forgets_what_a_missing_member_held() {
     for level in [Level::Raid5, Level::Raid6] {
@@ -202,7 +204,7 @@ fn a_journal_forgets_what_a_missing_member_held() {
     }
 }
 
-/// A journal is replayed also in a row of which more is lost than the level survives.
+/// A journal is replayed even in a row that has lost more units than the level survives.
 #[test]
 fn a_journal_is_replayed_in_rows_that_have_lost_something() {
     let mut m = machine(&volatile(), Level::Raid5, (4, 0), |array| array.journal = true);
@@ -224,7 +226,7 @@ fn a_journal_is_replayed_in_rows_that_have_lost_something() {
     assert_eq!(m.array_state(0).unwrap().counts.contradictions, 0);
 }
 
-/// A forced write makes its row durable only if the row was.
+/// A forced write makes its row durable only if all earlier writes of the row were durable.
 #[test]
 fn a_row_is_durable_when_all_its_writes_are() {
     let mut m = machine(&volatile(), Level::Raid5, (3, 0), |_| {});
@@ -238,7 +240,7 @@ fn a_row_is_durable_when_all_its_writes_are() {
     assert!(!m.has_unflushed_rows(0));
 }
 
-/// Operations in flight to a lost member that a spare replaces end as without a spare.
+/// Operations in flight to a lost member end in the same way whether or not a spare replaces it.
 #[test]
 fn operations_in_flight_survive_their_members_replacement() {
     for level in [Level::Raid1, Level::Raid10, Level::Raid5, Level::Raid6] {
@@ -279,7 +281,8 @@ fn operations_in_flight_survive_their_members_replacement() {
     }
 }
 
-/// A scrub counts each row whose parity, or whose copies, contradict the data, of the first stripe as of the last.
+/// A scrub counts each row whose parity or copies contradict the data, from the first stripe to the
+/// last.
 #[test]
 fn a_scrub_counts_contradictions() {
     for level in [Level::Raid1, Level::Raid10, Level::Raid5, Level::Raid6] {
@@ -306,7 +309,7 @@ fn a_scrub_counts_contradictions() {
     }
 }
 
-/// A part of a unit that is zeroed leaves no unit of zeroes, on whatever level.
+/// Writing zeroes to a part of a unit does not zero the whole unit, on any level.
 #[test]
 fn zeroes_are_of_whole_units() {
     for level in Level::ALL {
@@ -321,7 +324,7 @@ fn zeroes_are_of_whole_units() {
     }
 }
 
-/// A read whose member answers so late that the unit was lost, and zeroed, meanwhile: it fails.
+/// A read fails if its member answers so late that the unit was lost and zeroed before the answer.
 #[test]
 fn a_read_does_not_return_what_was_lost_meanwhile() {
     let mut m = machine(&disk(true), Level::Raid5, (3, 0), |_| ());
@@ -350,7 +353,7 @@ fn a_read_does_not_return_what_was_lost_meanwhile() {
     assert_eq!(alone(&mut m, &read, 3).unwrap(), [9]);
 }
 
-/// A flush that began in one rebuild makes nothing durable of the next.
+/// A flush that began in one rebuild makes nothing durable that a later rebuild has written.
 #[test]
 fn a_flush_of_one_rebuild_says_nothing_of_the_next() {
     let slow = |array: &mut spec::Array| array.rebuild_bytes_per_s = 100e6;

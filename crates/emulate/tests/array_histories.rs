@@ -15,26 +15,27 @@ use iodyno_units::{Op, OpKind};
 use std::collections::{BTreeMap, BTreeSet};
 
 const UNIT: u64 = 4096;
-/// As a value: the unit may be reported as unreadable.
+/// Value of a unit that may be reported as unreadable.
 const LOST: u64 = u64::MAX;
 
 type Values = BTreeSet<u64>;
 
-/// A write that has not ended, on one unit.
+/// A write to one unit, in progress.
 #[derive(Clone, Debug)]
 struct Write {
     value: u64,
-    /// Values of writes to the unit that ended meanwhile: which of them comes first is open.
+    /// Values of writes to the unit that ended during this one: their order relative to it is
+    /// undefined.
     meanwhile: Values,
 }
 
-/// What a unit may hold.
+/// The values that a unit may have.
 #[derive(Clone, Debug, Default)]
 struct Unit {
-    /// By the number of the event: what it held since. The last is what it holds; the ones before may come back after
-    /// a power cut.
+    /// By event number: the values that the unit may have had since that event. A read returns one
+    /// of the last; earlier ones may come back after a power cut.
     versions: Vec<(u64, Values)>,
-    /// By token.
+    /// Writes in progress, by token.
     writes: BTreeMap<u64, Write>,
 }
 
@@ -47,53 +48,56 @@ impl Unit {
         self.now().iter().copied().chain(self.writes.values().map(|w| w.value)).collect()
     }
 
-    /// Only what it held at event `number` and since may come back.
+    /// Records that only values from event `number` on may come back.
     fn durable_since(&mut self, number: u64) {
         let last = self.versions.iter().rposition(|version| version.0 <= number).unwrap_or(0);
         self.versions.drain(..last);
     }
 }
 
-/// Missing members of the array, and missing devices of each member that is an array.
+/// Missing members of the array; if they are arrays, missing devices of each member.
 #[derive(Clone, Debug, Default)]
 struct Missing {
     outer: MemberSet,
     inner: Vec<MemberSet>,
 }
 
-/// The oracle. By unit:
-/// * a read returns the value of a write that was acknowledged last before it, or of one that overlaps it in time;
-///   of writes that overlapped each other, any;
-/// * a flush, or a forced write, that succeeded makes what was acknowledged before it was submitted durable;
-/// * after a power cut the unit holds any one value that it had since it was durable, or that a write would have given
-///   it that had not ended;
-/// * once read without a write beside it, the unit holds that value;
-/// * a trim leaves the old value or zeroes; a write that failed, the old value or its own;
-/// * a read fails only where a unit of it may be lost: where a row of the stripe lacks more members (missing, or
-///   unreadable there) than the level survives, now or since; or where, without a journal, the power was cut while
-///   the unit's row was not durable and its member was missing or unreadable, then or until the resync. It stays so
-///   until the unit is written as a whole, durably.
+/// The oracle. For each unit:
+/// * A read returns the value of the last write that was acknowledged before it, or of a write that
+///   overlaps it in time. Of writes that overlapped each other, it may return any.
+/// * A successful flush or forced write makes durable what was acknowledged before it was
+///   submitted.
+/// * After a power cut, the unit has any one of the values that it had since it was last durable,
+///   or of the writes in progress.
+/// * Once a read without a concurrent write has returned a value, the unit has that value.
+/// * A trim leaves the old value or zeroes. A failed write leaves the old value or its own.
+/// * A read fails only if it includes a unit that may be lost. A unit may be lost if a row of its
+///   stripe lacks, or once lacked, more members (missing, or unreadable there) than the level
+///   survives. Without a journal, it may also be lost if the power was cut while its row was not
+///   durable, and its member was missing or unreadable then or until the resync. It remains so
+///   until the whole unit is rewritten durably.
 ///
-/// A member that is an array lacks a unit where its own level says so. (Of a row of it that a power cut may have left
-/// in contradiction this oracle knows nothing: all of a member that lacks something then counts as unreadable.)
+/// A member that is an array lacks a unit by the rules of its own level. (The oracle does not track
+/// rows of such a member that a power cut may have left inconsistent: if the member lacks anything,
+/// all of it counts as unreadable.)
 #[derive(Debug)]
 struct Shadow {
     layout: Layout,
-    /// The layout of each member, where these are arrays; it has no journal, but parity.
+    /// If the members are arrays: the layout of each, and whether it has parity without a journal.
     inner: Option<(Layout, bool)>,
     units: Vec<Unit>,
     event: u64,
-    /// By device: units of it that can't be read, perhaps.
+    /// By device: its units that may be unreadable.
     unreadable: Vec<BTreeSet<u64>>,
-    /// By member that is an array: any unit of it may be lost.
+    /// Members that are arrays and may have lost any of their units.
     untrusted: BTreeSet<usize>,
-    /// The power was cut, and no member that is an array was flushed since it resynced.
+    /// Whether the power was cut, and no member array was flushed since its resync.
     inner_unsynced: bool,
-    /// Rows (stripe and offset) that are not durable: the event of their last write, and writes that have not ended.
-    /// (A forced write to a row that is, leaves it so.)
+    /// Rows (stripe and offset) that are not durable: the event of the last write, and the number
+    /// of writes in progress. (A forced write to a durable row leaves it durable.)
     rows: BTreeMap<(u64, u64), (u64, u64)>,
-    /// Rows that were not durable at the last power cut, and have not been flushed since the
-    /// array resynced them; whether it has.
+    /// Rows that were not durable at the last power cut, and have not been flushed since the array
+    /// resynced them. `is_synced`: whether it has resynced.
     unsynced: BTreeSet<(u64, u64)>,
     is_synced: bool,
 }
@@ -119,7 +123,7 @@ impl Shadow {
         }
     }
 
-    /// Whether a unit of a member may be gone.
+    /// Whether a unit of a member may be lost.
     fn is_gone(&self, member: usize, unit: u64, missing: &Missing) -> bool {
         if missing.outer.contains(member) {
             return true;
@@ -132,19 +136,20 @@ impl Shadow {
         self.untrusted.contains(&member) || lacking(inner, unit, gone).1
     }
 
-    /// Whether a unit's data may be gone, and whether more of its row than the level survives.
+    /// Whether a unit's data may be lost, and whether its row lacks more than the level survives.
     fn lacking(&self, unit: u64, missing: &Missing) -> (bool, bool) {
         lacking(&self.layout, unit, |member, unit| self.is_gone(member, unit, missing))
     }
 
-    /// Whether the data can be had without what is missing.
+    /// Whether all data can be recovered without the missing members and devices.
     fn survives(&self, missing: &Missing) -> bool {
         let Some((inner, _)) = &self.inner else { return self.layout.survives(missing.outer) };
         let broken = missing.inner.iter().enumerate().filter(|(_, of)| !inner.survives(**of));
         self.layout.survives(broken.fold(missing.outer, |all, (member, _)| all.with(member)))
     }
 
-    /// Members that are arrays may have lost something that was not durable when the power was cut.
+    /// Records that members that are arrays may have lost data that was not durable when the power
+    /// was cut.
     fn distrust(&mut self, missing: &Missing) {
         let Some((inner, true)) = &self.inner else { return };
         for member in (0..self.layout.members()).filter(|_| self.inner_unsynced) {
@@ -156,7 +161,7 @@ impl Shadow {
         }
     }
 
-    /// Members are missing or unreadable from now on: units may be lost by that.
+    /// Records that members are missing or unreadable from now on, so that units may be lost.
     fn lose(&mut self, missing: &Missing) {
         self.event += 1;
         self.distrust(missing);
@@ -207,7 +212,7 @@ impl Shadow {
         (at.stripe, at.offset)
     }
 
-    /// A write, trim or write of zeroes to a unit is submitted.
+    /// Records that a write, trim or write of zeroes to a unit is submitted.
     fn submit(&mut self, unit: u64, token: u64, value: u64) {
         let row = self.row(unit);
         self.rows.entry(row).or_default().1 += 1;
@@ -215,7 +220,7 @@ impl Shadow {
         self.units[unit as usize].writes.insert(token, write);
     }
 
-    /// It has ended.
+    /// Records that a write, trim or write of zeroes has ended.
     fn end(&mut self, number: u64, op: &Op, token: u64, failed: bool) {
         self.event += 1;
         let row = self.row(number);
@@ -246,7 +251,8 @@ impl Shadow {
         }
     }
 
-    /// A read that no write overlapped returned the value: of several that the unit might hold, it holds this one.
+    /// Records the value returned by a read that no write overlapped: the unit has this value and
+    /// no other.
     fn is_read(&mut self, number: u64, value: u64, since: u64) {
         let unit = &mut self.units[number as usize];
         let (event, now) = unit.versions.last().expect("it holds something");
@@ -261,7 +267,7 @@ impl Shadow {
     }
 }
 
-/// Whether the unit's own data may be gone, and whether its row lacks more than the level survives.
+/// Whether the unit's data may be lost, and whether its row lacks more than the level survives.
 fn lacking(layout: &Layout, unit: u64, gone: impl Fn(usize, u64) -> bool) -> (bool, bool) {
     let at = layout.locate(unit * 8);
     let stripe = layout.stripe(at.stripe);
@@ -278,7 +284,7 @@ fn lacking(layout: &Layout, unit: u64, gone: impl Fn(usize, u64) -> bool) -> (bo
     (own, too_much)
 }
 
-/// The members of an array, where these are arrays.
+/// Members that are arrays.
 #[derive(Debug)]
 struct Inner {
     shape: ArrayShape,
@@ -299,11 +305,12 @@ struct Setup {
     losses: u64,
     latent: bool,
     cuts: bool,
-    /// One step in this many is a fault.
+    /// One in this many steps is a fault.
     fault_every: u64,
 }
 
-/// Small devices: memory, which keeps everything; flash with a volatile buffer; a disk with a volatile cache.
+/// Small devices: memory that keeps everything, flash with a volatile buffer, or a disk with a
+/// volatile cache.
 fn device(kind: usize, units: u64) -> Kind {
     match (kind, memory(true)) {
         (0, Kind::Memory(mut memory)) => {
@@ -325,24 +332,25 @@ fn device(kind: usize, units: u64) -> Kind {
     }
 }
 
-/// A history that runs.
+/// A history in progress.
 struct Run {
     machine: Machine,
     shadow: Shadow,
     setup: Setup,
     random: Generator,
     token: u64,
-    /// By token: what was submitted, at which event, and what each unit may return.
+    /// By token: the operation, the event of its submission, and what each of its units may return.
     open: BTreeMap<u64, (Op, u64, Vec<Values>)>,
-    /// Flushes that were submitted when the array had resynced.
+    /// Flushes that were submitted after the array had resynced.
     synced: BTreeSet<u64>,
-    /// What the test knows: devices that are lost, and not rebuilt; a spare is in their place.
+    /// Devices that the test has lost and that are not rebuilt, even if a spare has replaced them.
     lost: BTreeSet<u32>,
-    /// Members that are arrays, and lacked a device too many; those of which a device was replaced: they may have been
-    /// made again, with members that agree only when they are rebuilt.
+    /// Members that are arrays and lacked more devices than they survive. `made_again`: those of
+    /// which a device was replaced. They may have been re-created, and their members disagree until
+    /// they are rebuilt.
     lost_branches: BTreeSet<u32>,
     made_again: BTreeSet<u32>,
-    /// Too much was lost at a time: any operation may fail from then on.
+    /// Whether too much was lost at one time, so that any operation may fail from then on.
     failed: bool,
     units: u64,
     checked: u64,
@@ -443,7 +451,7 @@ impl Run {
         below(&mut self.random, n)
     }
 
-    /// What the array may do without; it must not drop anything else.
+    /// What the array may lack; checks that it has dropped nothing else.
     fn missing(&mut self) -> Missing {
         if self.setup.inner.is_some() {
             return self.missing_below();
@@ -460,7 +468,7 @@ impl Run {
         Missing { outer, inner: Vec::new() }
     }
 
-    /// `missing` for an array of arrays.
+    /// Same as `missing`, for an array of arrays.
     fn missing_below(&mut self) -> Missing {
         let Some((layout, has_hole)) = self.shadow.inner else { unreachable!() };
         let outer = self.machine.array_state(0).unwrap().missing;
@@ -499,12 +507,12 @@ impl Run {
         Missing { outer, inner }
     }
 
-    /// The part of a member that is an array.
+    /// The part that is array `member`, in an array of arrays.
     fn branch(&self, member: u32) -> PartId {
         PartId(self.devices() + member)
     }
 
-    /// All devices but spares.
+    /// Number of devices without spares.
     fn devices(&self) -> u32 {
         self.setup.members * self.setup.inner.as_ref().map_or(1, |inner| inner.shape.members)
     }
@@ -625,7 +633,7 @@ impl Run {
         }
     }
 
-    /// The units of the array in the rows of a unit's stripe.
+    /// The units of the array in the same stripe as a unit.
     fn row_mates(&self, unit: u64) -> impl Iterator<Item = u64> {
         // (Of arrays of arrays all: a stripe of a member is of many.)
         let per_stripe = match self.shadow.inner {
@@ -645,14 +653,14 @@ impl Run {
         true
     }
 
-    /// All that was submitted ends.
+    /// Waits until all submitted operations have ended.
     fn drain(&mut self) {
         while !self.open.is_empty() {
             assert!(self.step_until(u64::MAX), "operations are left: {:?}", self.open);
         }
     }
 
-    /// Everything that the array does by itself ends.
+    /// Waits until the array has ended all that it does by itself.
     fn settle(&mut self) {
         self.drain();
         while self.machine.step(u64::MAX) {}
@@ -738,7 +746,7 @@ impl Run {
         }
     }
 
-    /// The device in the place of a member.
+    /// The device that is a member now.
     fn part(&self, member: u32) -> PartId {
         if self.setup.inner.is_some() {
             return PartId(member);
@@ -815,7 +823,8 @@ impl Run {
     }
 }
 
-/// Histories by seed.
+/// Runs the histories of these seeds. Returns the number of checked units, and the number of
+/// histories in which too much was lost.
 fn histories(seeds: std::ops::Range<u64>) -> (u64, u64) {
     let (mut checked, mut failed) = (0, 0);
     for seed in seeds {

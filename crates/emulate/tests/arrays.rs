@@ -17,7 +17,7 @@ fn shape(level: Level, members: u32) -> ArrayShape {
     ArrayShape { level, members, strip_bytes: STRIP, rotation: Rotation::LeftSymmetric }
 }
 
-/// One array of such devices, on a host that costs nothing.
+/// One array of equal devices, on a host that costs nothing.
 fn system(kind: &Kind, level: Level, members: u32) -> System {
     let mut system = System::new("test", host());
     for _ in 0..members {
@@ -46,7 +46,7 @@ fn op(kind: OpKind, offset_bytes: u64, len_bytes: u32) -> Op {
     Op { offset_bytes, len_bytes, kind, fua: false }
 }
 
-/// One operation alone: its duration, and its failure.
+/// Runs one operation alone. Returns its duration and its failure.
 fn alone(machine: &mut Machine, op: &Op) -> (u64, Option<IoError>) {
     let from_ns = machine.submit(machine.now_ns(), 0, 0, op, 7);
     let done = machine.next_completion(u64::MAX).expect("it ends");
@@ -55,8 +55,8 @@ fn alone(machine: &mut Machine, op: &Op) -> (u64, Option<IoError>) {
     (done.at_ns - from_ns, done.failure)
 }
 
-/// Members that read a unit in 50 us and accept a write in 2 us; an array that takes 6 us for a stripe with parity
-/// and 1/8 ns a byte.
+/// Members read a unit in 50 us and accept a write in 2 us. An array takes 6 us for a stripe with
+/// parity, and 1/8 ns a byte.
 const READ_NS: u64 = 50_000 + 4;
 const WRITE_NS: u64 = 2_000 + 4;
 
@@ -106,7 +106,8 @@ fn member_pages(machine: &mut Machine, op: &Op) -> (u64, u64) {
     (after.0 - before.0, after.1 - before.1)
 }
 
-/// The textbook's penalties, and what a full stripe saves. (Without members too.)
+/// Member operations are the textbook's penalties, and a full stripe saves reads. (Checked with
+/// missing members too.)
 #[test]
 fn levels_cost_their_member_operations() {
     let read = op(OpKind::Read, 0, UNIT);
@@ -141,7 +142,7 @@ fn lose(machine: &mut Machine, member: u32) {
     machine.apply_fault(&Fault::Lose { part: PartId(member) });
 }
 
-/// What an array promises without some of its members: all data, or an error wherever data is lost.
+/// With missing members an array returns all data, or an error for data that is lost.
 #[test]
 fn an_array_serves_what_its_level_survives_and_fails_the_rest() {
     for (level, members, lost, survives) in [
@@ -171,7 +172,7 @@ fn an_array_serves_what_its_level_survives_and_fails_the_rest() {
     }
 }
 
-/// Two writes to a stripe with parity follow each other; to two stripes they don't wait.
+/// Writes to one stripe with parity are serialized; writes to two stripes are not.
 #[test]
 fn writes_to_one_stripe_follow_each_other() {
     let took_ns = |level, second: u64| {
@@ -191,7 +192,7 @@ fn writes_to_one_stripe_follow_each_other() {
     assert!(took_ns(Level::Raid10, 4096) < WRITE_NS + 300, "no parity");
 }
 
-/// Sectors that can't be read are recovered from the other members, and written again.
+/// Unreadable sectors are recovered from the other members, and rewritten.
 #[test]
 fn unreadable_sectors_are_recovered_and_written_again() {
     for level in [Level::Raid1, Level::Raid10, Level::Raid5, Level::Raid6] {
@@ -226,8 +227,9 @@ fn one<T: Copy>(rng: &mut Generator, of: &[T]) -> T {
     of[below(rng, of.len() as u64) as usize]
 }
 
-/// Histories of any operations on any array, with losses, errors and power cuts at any time: every operation ends
-/// once, nothing is left over, and what the level survives fails nothing.
+/// Histories of any operations on any array, with losses, errors and power cuts at any time. Every
+/// operation ends once, nothing is left over, and no operation fails as long as the level survives
+/// the losses.
 #[test]
 fn every_operation_ends_whatever_fails() {
     let mut lost_much = 0;
@@ -309,8 +311,8 @@ fn every_operation_ends_whatever_fails() {
     assert!(lost_much > 20, "{lost_much}");
 }
 
-/// Random writes to an array of disks go on at the rate of its disks, though each writes over what a disk has just read
-/// and would read ahead from.
+/// Random writes keep the disks of an array busy, although each write overwrites data that a disk
+/// has just read and from which it would read ahead.
 #[test]
 fn random_writes_to_disks_keep_them_busy() {
     let Kind::Disk(mut disk) = disk(false) else { unreachable!() };

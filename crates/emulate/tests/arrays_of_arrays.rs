@@ -14,7 +14,7 @@ use iodyno_units::{IoError, Op, OpKind};
 
 const UNIT: u64 = 4096;
 const STRIP: u64 = 64 << 10;
-/// What a device takes for a unit, as in `arrays.rs`.
+/// Time of a device for a unit, as in `arrays.rs`.
 const READ_NS: u64 = 50_000 + 4;
 const WRITE_NS: u64 = 2_000 + 4;
 
@@ -22,7 +22,7 @@ fn shape(level: Level, members: u32) -> ArrayShape {
     ArrayShape { level, members, strip_bytes: STRIP, rotation: Rotation::LeftSymmetric }
 }
 
-/// Arrays of `inner`, and one of them all.
+/// Arrays of shape `inner`, and one array of all of them.
 fn system(outer: ArrayShape, inner: ArrayShape, before: Written) -> System {
     let mut system = System::new("test", host());
     for _ in 0..outer.members * inner.members {
@@ -93,7 +93,7 @@ fn an_operation_alone_takes_the_longest_branch_of_each_step() {
     }
 }
 
-/// Pages that devices read and wrote: the penalties of both levels multiply.
+/// Pages that devices read and write: the penalties of both levels multiply.
 #[test]
 fn levels_multiply_their_member_operations() {
     let write = op(OpKind::Write, 0, 1);
@@ -121,7 +121,7 @@ fn levels_multiply_their_member_operations() {
     }
 }
 
-/// Devices lost, whether all data is there.
+/// Lost devices, and whether all data survives.
 type Losses = (&'static [u32], bool);
 
 #[test]
@@ -150,7 +150,8 @@ fn what_both_levels_survive_is_served() {
     }
 }
 
-/// A branch without redundancy is lost with one device. With another in its place it is made again, and rebuilt whole.
+/// A branch without redundancy is lost with one device. Once that is replaced, the branch is
+/// re-created and rebuilt completely.
 #[test]
 fn a_branch_is_made_again_and_rebuilt() {
     for (inner, lost) in [(Level::Raid0, &[1][..]), (Level::Raid5, &[0, 2]), (Level::Raid1, &[1])] {
@@ -220,7 +221,7 @@ fn a_branch_is_made_again_and_rebuilt() {
     }
 }
 
-/// The host's mirror is above the adapters: each of its members is a volume behind one.
+/// A mirror in the host is above the adapters: each of its members is a volume behind an adapter.
 #[test]
 fn a_hosts_array_is_above_the_adapters() {
     const FAST: f64 = 1e12;

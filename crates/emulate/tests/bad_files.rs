@@ -27,13 +27,13 @@ fn read(text: &str) -> Vec<FileError> {
     read.unwrap_or_default()
 }
 
-/// The errors of a text.
+/// The errors of a file, as text.
 fn errors_of(text: &str) -> String {
     listed(text, read(text))
 }
 
-/// `FIRST WORD OF THE LINE [text under the caret] message (help)` for each error: a key that is
-/// added to a file moves no line here.
+/// Each error as `FIRST WORD OF THE LINE [text under the caret] message (help)`. Without line
+/// numbers, so that a new key in a file changes nothing here.
 fn listed(text: &str, errors: Vec<FileError>) -> String {
     let lines = errors.into_iter().map(|error| {
         let line = text[..error.span.start].rfind('\n').map_or(0, |newline| newline + 1);
@@ -51,7 +51,7 @@ const FLASH: &str = include_str!("small/flash.toml");
 const DISK: &str = include_str!("small/disk.toml");
 const SYSTEM: &str = include_str!("small/system.toml");
 
-/// A text with some of its parts replaced, each of which occurs once in it.
+/// Replaces parts of a text, each of which must occur exactly once.
 fn changed(text: &str, changes: &[(&str, &str)]) -> String {
     changes.iter().fold(text.to_owned(), |text, (old, new)| {
         assert_eq!(text.matches(old).count(), 1, "{old:?}");
@@ -66,7 +66,7 @@ fn the_small_files_are_right() {
     }
 }
 
-/// Rendered as for a user.
+/// The rendering of an error for users.
 #[test]
 fn an_error_is_rendered_at_its_position() {
     let text = MEMORY.replace("\"3us\"", "3").replace("flush = { is", "flash = { is");
@@ -100,7 +100,7 @@ error: unknown key `flash`
     );
 }
 
-/// A file of one kind is not taken for one of the other.
+/// A file of one kind is refused where the other kind is expected.
 #[test]
 fn a_device_is_no_system() {
     let first_error = |errors: Vec<FileError>| errors[0].to_string();
@@ -115,7 +115,7 @@ fn a_device_is_no_system() {
     );
 }
 
-/// Changes of a small file each, and their error.
+/// The name of a case, the changes of a small file, and the resulting error.
 type Case = (&'static str, &'static [(&'static str, &'static str)], &'static str);
 
 #[test]
@@ -133,7 +133,7 @@ fn every_rule_of_systems_is_reported_at_its_key() {
     check("S", SYSTEMS);
 }
 
-/// A system with what others have, which `base` names.
+/// A system takes missing values from the systems that `base` names.
 #[test]
 fn systems_stand_on_others() {
     let texts = |name: &str| match name {
@@ -169,7 +169,7 @@ fn systems_stand_on_others() {
     for (base, more, expected) in [
         ("nothing", "", "there is no `nothing`"),
         ("circle", "", "exceeds the depth limit"),
-        ("wrong", "", "`wrong` is not valid in line 1"),
+        ("wrong", "", "`wrong` has an error in line 1"),
         ("server", "pcie = \"gen3\"", "`pcie` describes adapters"),
         ("server", drawers, "`drawers` describes adapters"),
         ("server", "pcie = \"gen4\"", "`pcie` must be one of"),
@@ -188,10 +188,11 @@ fn check(letter: &str, cases: &[Case]) {
 }
 
 /// Changes of the small server, the number of flash DIMMs of 400 GB and of 200 GB in it, and the
-/// error.
+/// resulting error.
 type Populated = (&'static [(&'static str, &'static str)], usize, usize, &'static str);
 
-/// Refused with the rule's name, at the line of the system's file to which the rule applies.
+/// A broken rule of population is refused with its name, at the line of the system's file to which
+/// it applies.
 #[test]
 fn every_rule_of_population_is_reported_at_its_line() {
     let mut wrong = String::new();
@@ -219,7 +220,8 @@ fn compare(wrong: &mut String, case: &str, found: &str, expected: &str) {
     }
 }
 
-/// Flash DIMMs are spread evenly whatever is between them; so are the others.
+/// Flash DIMMs are spread evenly over the sockets, whatever other devices are between them; so are
+/// the others.
 #[test]
 fn devices_are_spread_over_the_sockets_by_their_kind() {
     let system = describe::system("mine", SYSTEM, &mut |_| Err(String::new())).unwrap();
@@ -353,7 +355,7 @@ memory [5] `memory` must be a table, not the integer 5 (write `[memory]`)
     (
         MEMORY,
         &[(r#"read = { is = "6 GB/s""#, r#"read = { is = "6 Gb/s""#)],
-        r#"read ["6 Gb/s"] `memory.read`: `6 Gb/s` is not a bandwidth: write bytes a second above 0 with B/s, kB/s, MB/s, GB/s (powers of 1000), KiB/s, MiB/s or GiB/s (powers of 1024), such as `405 MB/s`"#,
+        r#"read ["6 Gb/s"] `memory.read`: `6 Gb/s` is not a bandwidth: give bytes per second, above 0, with B/s, kB/s, MB/s, GB/s (powers of 1000), KiB/s, MiB/s or GiB/s (powers of 1024), such as `405 MB/s`"#,
     ),
     (
         MEMORY,
@@ -507,7 +509,7 @@ page = { is = "2KiB""#,
     (
         FLASH,
         &[(r#""512GiB""#, r#""256GiB""#)],
-        r#"raw ["256GiB"] the raw space, 256 GiB, is not larger than the capacity, 373 GiB (rule `raw-above-capacity`) (400 GB are usually built from 512 GiB of NAND)"#,
+        r#"raw ["256GiB"] the raw space, 256 GiB, must be larger than the capacity, 373 GiB (rule `raw-above-capacity`) (400 GB are usually built from 512 GiB of NAND)"#,
     ),
     (
         FLASH,
@@ -523,7 +525,7 @@ page = { is = "2KiB""#,
     (
         FLASH,
         &[(r#""600us""#, r#""2.1ms""#)],
-        r#"program_fast ["2.1ms"] programming a fast page takes longer than programming a slow page (rule `program-order`) (for NAND with only one kind of page, write the same time for both)"#,
+        r#"program_fast ["2.1ms"] a fast page must not take longer to program than a slow page (rule `program-order`) (for NAND with only one kind of page, write the same time for both)"#,
     ),
     (
         FLASH,
@@ -536,23 +538,23 @@ page = { is = "2KiB""#,
             (r#"read_command = { is = "0ns""#, r#"read_command = { is = "1us""#),
             (r#"write_command = { is = "0ns""#, r#"write_command = { is = "2us""#),
         ],
-        r#"read_command ["1us"] on a memory channel the driver thread handles commands, not the controller (rule `commands-by-thread`) (write `"0ns"`, and give the thread's time as `memory_channel.command`)
-write_command ["2us"] on a memory channel the driver thread handles commands, not the controller (rule `commands-by-thread`) (write `"0ns"`, and give the thread's time as `memory_channel.command`)"#,
+        r#"read_command ["1us"] on a memory channel the driver thread handles commands, so the controller must not take time for them (rule `commands-by-thread`) (write `"0ns"`, and give the thread's time as `memory_channel.command`)
+write_command ["2us"] on a memory channel the driver thread handles commands, so the controller must not take time for them (rule `commands-by-thread`) (write `"0ns"`, and give the thread's time as `memory_channel.command`)"#,
     ),
     (
         FLASH,
         &[("parity_stripe = { is = 15", "parity_stripe = { is = 128")],
-        "parity_stripe [128] a stripe of 128 data pages and 1 parity page does not fit 128 planes (rule `parity-stripe`) (write 0 for a device without parity)",
+        "parity_stripe [128] a stripe of 128 data pages and 1 parity page needs more than 128 planes (rule `parity-stripe`) (write 0 for a device without parity)",
     ),
     (
         FLASH,
         &[(r#""2MiB""#, r#""8KiB""#)],
-        r#"size ["8KiB"] the buffer is smaller than one program operation, 16 KiB (a page on each plane of a die) (rule `buffer`)"#,
+        r#"size ["8KiB"] the buffer must hold at least one program operation, 16 KiB (a page on each plane of a die) (rule `buffer`)"#,
     ),
     (
         FLASH,
         &[(r#"poll = { is = "0ns""#, r#"poll = { is = "26us""#)],
-        r#"poll_crowded ["25us"] a driver thread on a crowded socket polls more often than a thread with its own core (rule `poll`)"#,
+        r#"poll_crowded ["25us"] a driver thread on a crowded socket must not poll more often than a thread with its own core (rule `poll`)"#,
     ),
     (
         FLASH,
@@ -615,7 +617,7 @@ program = { is = "300us", from = "assumed: usual" }
             ),
             (r#"raw = { is = "512GiB""#, r#"raw = { is = "500GiB""#),
         ],
-        r#"size ["512GiB"] the cache is larger than the raw space (rule `slc-in-raw`)"#,
+        r#"size ["512GiB"] the SLC cache must be smaller than the raw space (rule `slc-in-raw`)"#,
     ),
     (
         DISK,
@@ -625,17 +627,17 @@ program = { is = "300us", from = "assumed: usual" }
     (
         DISK,
         &[(r#""93 MB/s""#, r#""169 MB/s""#)],
-        r#"inner ["169 MB/s"] the innermost zone is faster than the outermost zone, although the outermost tracks are longer (rule `outer-above-inner`)"#,
+        r#"inner ["169 MB/s"] the innermost zone must not be faster than the outermost zone, whose tracks are longer (rule `outer-above-inner`)"#,
     ),
     (
         DISK,
         &[(r#""3.8ms""#, r#""6ms""#)],
-        r#"average ["6ms"] no seek curve that rises with distance has this average (rule `seek-curve`) (for seeks from 300 µs to 7.80 ms the average must be 2.80 ms to 5.80 ms)"#,
+        r#"average ["6ms"] this average is impossible for a seek curve that rises with distance (rule `seek-curve`) (for seeks from 300 µs to 7.80 ms the average must be 2.80 ms to 5.80 ms)"#,
     ),
     (
         DISK,
         &[(r#""7.8ms""#, r#""0.2ms""#)],
-        r#"full_stroke ["0.2ms"] a seek over all tracks takes less time than a seek to the next track (rule `seek-curve`)"#,
+        r#"full_stroke ["0.2ms"] a seek over all tracks must not take less time than a seek to the next track (rule `seek-curve`)"#,
     ),
 ];
 
@@ -643,7 +645,7 @@ const SYSTEMS: &[Case] = &[
     (
         SYSTEM,
         &[(r#""85.3 GB/s""#, r#""96 GB/s""#)],
-        r#"memory ["96 GB/s"] a socket's memory has 96.0 GB/s, but its 8 channels together have 85.3 GB/s (rule `memory-bandwidth`)"#,
+        r#"memory ["96 GB/s"] a socket's memory can't have 96.0 GB/s: its 8 channels together have 85.3 GB/s (rule `memory-bandwidth`)"#,
     ),
     (
         SYSTEM,
@@ -773,7 +775,7 @@ const POPULATED: &[Populated] = &[
         &[],
         2,
         1,
-        "[[volumes]] [[[volumes]]] all flash DIMMs of a server must have the same capacity, unlike `large` and `small` (rule `one-flash-dimm-capacity`)",
+        "[[volumes]] [[[volumes]]] all flash DIMMs of a server must have the same capacity, but `large` and `small` differ (rule `one-flash-dimm-capacity`)",
     ),
     (
         &[],
@@ -794,6 +796,6 @@ channels_per_socket [8] 9 flash DIMMs on one socket with 8 memory channels: each
 rdimms_per_channel [0] a flash DIMM needs at least one RDIMM in its memory channel, and there is none (rule `rdimm-beside-flash-dimm`)
 memory_kind ["lrdimm"] flash DIMMs work only together with RDIMMs; this system has LRDIMMs (rule `rdimms-only`)
 memory_mode ["lockstep"] flash DIMMs need memory channels in independent mode; this system has lockstep (rule `independent-mode-only`)
-[[volumes]] [[[volumes]]] all flash DIMMs of a server must have the same capacity, unlike `large` and `small` (rule `one-flash-dimm-capacity`)"#,
+[[volumes]] [[[volumes]]] all flash DIMMs of a server must have the same capacity, but `large` and `small` differ (rule `one-flash-dimm-capacity`)"#,
     ),
 ];

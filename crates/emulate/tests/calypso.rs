@@ -25,7 +25,7 @@ struct Figure {
     threads: u32,
     metric: &'static str,
     printed: f64,
-    /// Half of the last printed digit.
+    /// Half a unit of the last printed digit.
     resolution: f64,
 }
 
@@ -48,13 +48,14 @@ fn figures(device: &str) -> Vec<Figure> {
         .collect()
 }
 
-/// 14 revolutions for one write at one outstanding are no property of a disk, and the longest of
-/// the same run is no better: shown, not fitted, not scored.
+/// A write at one outstanding that takes 14 revolutions can't be a property of the disk, and the
+/// longest latency of the same run is no more plausible: both are shown, but neither fitted nor
+/// scored.
 fn is_implausible(device: &str, f: &Figure) -> bool {
     device == "hdd-15k-sas-80g" && f.metric.starts_with("latency")
 }
 
-/// The error beyond the printed rounding, and its limit.
+/// The error beyond the printed figure's rounding, and the limit of that error.
 fn error_and_limit(f: &Figure, ours: f64) -> (f64, f64) {
     if f.metric.starts_with("latency") {
         (((ours - f.printed).abs() - f.resolution).max(0.0) / f.printed, 0.15)
@@ -68,7 +69,7 @@ fn rate(all: &[Figure], workload: &str) -> f64 {
     all.iter().find(is).unwrap().printed
 }
 
-/// The loop that measures a figure.
+/// The closed loop that measures a figure.
 fn loop_for(bench: &Bench, all: &[Figure], f: &Figure) -> Loop {
     let in_order = f.workload.starts_with("seq");
     let read_share = match f.workload {
@@ -113,14 +114,14 @@ fn loop_for(bench: &Bench, all: &[Figure], f: &Figure) -> Loop {
 }
 
 impl Figure {
-    /// Mean latency at one outstanding, as printed, s.
+    /// Mean latency at one outstanding, as printed, in s.
     #[allow(clippy::unused_self, reason = "consistent with the other calls")]
     fn printed_mean_s(&self, all: &[Figure]) -> f64 {
         all.iter().find(|f| f.metric == "latency_mean").unwrap().printed / 1e3
     }
 }
 
-/// Prints the device's table; gives the figures outside the limits.
+/// Prints the device's table. Returns the figures outside their limits.
 fn table(device: &str) -> Vec<String> {
     let (bench, all) = (Bench::new(device), figures(device));
     assert!(all.len() >= 7, "{device}: {all:?}");
@@ -208,9 +209,9 @@ fn pcie_card() {
     holds("ssd-pcie8-mlc-1400g");
 }
 
-/// The classes, and 65 % reads on the SSDs: I/Os a second as the model predicted them when it was
-/// calibrated. No figure of such a mix went into it. (Time-sharing, of all nine classes, is wrong by
-/// 26 % on the average, on both sides; the text of the study says no more.)
+/// The classes, and for the SSDs the I/Os per second with 65 % reads that the model predicted when
+/// it was calibrated. No such figure was an input. (Time-sharing is wrong by 26 % on average over
+/// all nine classes, in both directions; the study says no more about it.)
 const CLASSES: [(&str, Option<f64>); 9] = [
     ("sshd-7200-sata-500g", None),
     ("hdd-15k-sas-80g", None),
@@ -223,10 +224,11 @@ const CLASSES: [(&str, Option<f64>); 9] = [
     ("ssd-pcie8-mlc-1400g", Some(191_600.0)),
 ];
 
-/// The page that lists what this file prints.
+/// The page with the tables that this file prints.
 const PAGE: &str = include_str!("../../../catalog/README.md");
 
-/// Rows of the page that begin with the name of a class, without the bars, under a heading.
+/// Rows of the page's table under `heading` that begin with the name of a class, split into
+/// columns.
 fn rows(heading: &str) -> Vec<Vec<&'static str>> {
     let section = PAGE.split("\n## ").find(|s| s.starts_with(heading)).unwrap();
     let rows = section.lines().filter(|line| CLASSES.iter().any(|c| line.contains(c.0)));
@@ -268,7 +270,7 @@ fn mixes_are_predicted() {
     assert!(wrong.is_empty(), "catalog/README.md has other figures than those above: {wrong:?}");
 }
 
-/// Whether a text has this number, not a part of a longer one.
+/// Whether a text contains this number, not as a part of a longer one.
 fn has_number(text: &str, number: &str) -> bool {
     let inside = |c: char| c.is_ascii_digit() || c == '.';
     text.match_indices(number).any(|(at, _)| {
@@ -278,8 +280,8 @@ fn has_number(text: &str, number: &str) -> bool {
     })
 }
 
-/// The role of a figure for the device's file: `fitted` where a parameter was chosen to reproduce
-/// it, `given` where a parameter equals it or follows from it, else `predicted`.
+/// The role of a figure for the device's file: `fitted` if a parameter was chosen to reproduce it,
+/// `given` if a parameter equals it or follows from it, otherwise `predicted`.
 fn role(parameters: &[Parameter], figure: &Figure) -> &'static str {
     let number = figure.printed.to_string();
     let named = |sources: &[Source]| {
@@ -293,7 +295,7 @@ fn role(parameters: &[Parameter], figure: &Figure) -> &'static str {
     }
 }
 
-/// The page lists the role of every figure of the table for the device's file.
+/// For each device file, the page lists the role of every figure of the table.
 #[test]
 fn the_page_lists_given_and_fitted_figures() {
     let metrics = [

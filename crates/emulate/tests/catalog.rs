@@ -24,7 +24,7 @@ fn system(name: &str) -> DescribedSystem {
     drawn(&file, on_bases(name, &file.text))
 }
 
-/// With what the system has from those that it stands on.
+/// Parses a system file with the values of its bases.
 fn on_bases(name: &str, text: &str) -> Result<DescribedSystem, Vec<FileError>> {
     describe::system(name, text, &mut |base| {
         Ok(find(Kind::System, base).unwrap_or_else(|problem| panic!("{problem}")).text.to_string())
@@ -62,7 +62,7 @@ fn every_system_holds_its_own_devices() {
     }
 }
 
-/// The study's server holds 32 flash DIMMs, 8 on each of its books.
+/// The study's server holds 32 flash DIMMs, 8 on each of its books (sockets).
 #[test]
 fn the_flash_dimms_of_the_study_are_spread_over_the_books() {
     let described = system("x3850-x6");
@@ -75,7 +75,7 @@ fn the_flash_dimms_of_the_study_are_spread_over_the_books() {
     }
 }
 
-/// A name that a study prints is a device; `find` would suggest another for a misspelt one.
+/// Every device that a study names exists in the catalog.
 #[test]
 fn the_devices_of_the_studies_exist() {
     let names: BTreeSet<&str> = list(Kind::Device).map(|(name, _)| name).collect();
@@ -121,13 +121,14 @@ fn lambert_w(z: f64) -> f64 {
     w
 }
 
-/// Write amplification of greedy collection under uniformly random writes (Desnoyers 2012), where
-/// user data may take `a` times their size.
+/// Write amplification of greedy collection under uniformly random writes (Desnoyers 2012), if the
+/// flash holds `a` times the user data.
 fn desnoyers(a: f64) -> f64 {
     a / (a + lambert_w(-a * libm::exp(-a)))
 }
 
-/// The write amplification of a device, on whose planes four blocks each are open or free and so no spare.
+/// The write amplification of a device that keeps four blocks of each plane open or free, so that
+/// these are not spare.
 fn write_amplification(flash: &Flash) -> f64 {
     let nand = &flash.nand;
     let planes = nand.channels * nand.dies_per_channel * nand.planes;
@@ -141,7 +142,7 @@ fn near(name: &str, what: &str, found: f64, printed: f64, within: f64) {
     assert!(off <= within, "{name}: {what} {found}, printed {printed}");
 }
 
-/// The formula by its table in the literature (spare factors .07, .25 and .50).
+/// Checks the formula against the table in the literature (spare factors .07, .25 and .50).
 #[test]
 fn the_formula_of_write_amplification() {
     for (spare, expected) in [(0.07, 7.32), (0.25, 2.20), (0.5, 1.26)] {
@@ -149,7 +150,8 @@ fn the_formula_of_write_amplification() {
     }
 }
 
-/// Sequential writes over random writes of the flash DIMM are its write amplification.
+/// On the flash DIMM, the rate of sequential writes divided by that of random writes is the write
+/// amplification.
 #[test]
 fn the_spare_of_the_flash_dimm_follows_from_its_figures() {
     let name = "exflash-400g";
@@ -172,9 +174,9 @@ fn parameters_are_listed_and_counted() {
     }
 }
 
-/// Nothing has a default: a file without any one of its parameters is refused, and the error names
-/// it, unless the base of a system has it. Only `suspend` and `slc.read` may be left
-/// out alone, and `idle_w`, which few sources have.
+/// No parameter has a default: a file without one is refused, and the error names the parameter,
+/// unless a base of the system has it. Exceptions are `suspend` and `slc.read`, and `idle_w`, which
+/// few sources state.
 #[test]
 fn no_parameter_may_be_left_out() {
     for (kind, name, text) in [Kind::Device, Kind::System]

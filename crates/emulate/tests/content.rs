@@ -10,16 +10,17 @@ use iodyno_units::{Op, OpKind};
 
 const UNITS: u64 = 16;
 
-/// Losses of a history that was cut: whether an acknowledged write was lost, and whether one that
-/// was not the last of its unit returned.
+/// Losses in a history that was cut: whether an acknowledged write was lost, and whether a unit
+/// returned a value other than its last write's.
 #[derive(Debug, Default)]
 struct Left {
     lost: bool,
     older: bool,
 }
 
-/// Writes to few units, far apart, one at a time, with a flush or a forced write now and then, and
-/// cuts the power. Flushed or forced writes must be there, and nothing that was never written.
+/// Writes to a few distant units, one at a time, sometimes with a flush or a forced write, and cuts
+/// the power. Flushed and forced writes must survive, and no value may appear that was never
+/// written.
 fn cut(kind: &Kind, at_ns: u64, step_ns: u64) -> Left {
     let mut m = Machine::new(&system(kind.clone(), Written::Fresh, 1), 1).unwrap();
     m.keep_content();
@@ -67,7 +68,7 @@ fn cut(kind: &Kind, at_ns: u64, step_ns: u64) -> Left {
     left
 }
 
-/// Cuts at many instants, and combines their losses.
+/// Cuts the power at many times, and combines the losses.
 fn cuts(kind: &Kind, every_ns: u64, step_ns: u64) -> Left {
     (1..=60)
         .map(|i| cut(kind, i * every_ns, step_ns))
@@ -82,7 +83,7 @@ fn a_disk_loses_what_its_cache_has_not_written_to_the_medium() {
     assert!(!left.lost, "without a cache every acknowledgement is durable");
 }
 
-/// Data that the heads have written survive without any flush.
+/// Data that the heads have written survives without a flush.
 #[test]
 fn a_disk_keeps_what_it_has_destaged() {
     let mut m = Machine::new(&system(disk(true), Written::Fresh, 1), 1).unwrap();
@@ -103,7 +104,7 @@ fn a_disk_keeps_what_it_has_destaged() {
     assert_eq!(m.content(0, 4096 + (1 << 30)), None, "the heads had no time for it");
 }
 
-/// Without pending events, a wait without limit ends at once.
+/// Without pending events, waiting for the next completion ends at once.
 #[test]
 fn an_idle_machine_stands_still() {
     let mut m = Machine::new(&system(memory(true), Written::Fresh, 1), 1).unwrap();
@@ -112,7 +113,8 @@ fn an_idle_machine_stands_still() {
     assert_eq!((m.next_completion(u64::MAX), m.now_ns()), (None, 50));
 }
 
-/// Memory with a battery keeps its content; other memory is empty, whatever was flushed.
+/// Memory with a battery keeps its content; other memory is empty after a power cut, even after a
+/// flush.
 #[test]
 fn memory_survives_where_it_is_protected() {
     let left = cuts(&memory(true), 50_000, 0);

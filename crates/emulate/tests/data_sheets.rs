@@ -7,7 +7,7 @@ use crate::catalog_devices as catalog;
 use catalog::{Bench, Loop, Outcome, STEADY};
 use iodyno_emulate::spec::Written::{Fresh, Sequential};
 
-/// 4 KiB at random by 8 threads, 32 outstanding each.
+/// Random reads of 4 KiB by 8 threads, each with 32 outstanding.
 const READS: Loop = Loop {
     read_share: 1.0,
     block: 4096,
@@ -19,12 +19,12 @@ const READS: Loop = Loop {
     time_s: 0.05,
 };
 const WRITES: Loop = Loop { read_share: 0.0, ramp_s: 0.3, time_s: 0.5, ..READS };
-/// Writes to drives that take longer to fill their buffer.
+/// Random writes to drives that take longer to fill their buffer.
 const SLOW_WRITES: Loop = Loop { ramp_s: 1.0, time_s: 2.0, ..WRITES };
 const BURST: Loop = Loop { before: Fresh, ramp_s: 0.02, time_s: 0.05, ..WRITES };
 const READ_ALONE: Loop = Loop { threads: 1, depth: 1, time_s: 0.1, ..READS };
 const WRITE_ALONE: Loop = Loop { read_share: 0.0, before: Fresh, ..READ_ALONE };
-/// 128 KiB, sequential.
+/// Sequential reads of 128 KiB.
 const STREAM: Loop = Loop {
     block: 128 << 10,
     in_order: true,
@@ -36,7 +36,7 @@ const STREAM: Loop = Loop {
 };
 const WRITE_STREAM: Loop = Loop { read_share: 0.0, ..STREAM };
 const DISK_READS: Loop = Loop { threads: 1, depth: 16, ramp_s: 1.0, time_s: 60.0, ..READS };
-/// Once the cache is full.
+/// Random writes to a disk, after its cache is full.
 const DISK_WRITES: Loop = Loop { read_share: 0.0, ramp_s: 100.0, ..DISK_READS };
 
 const MB_PER_S: fn(&Outcome) -> f64 = |o| o.mb_per_s;

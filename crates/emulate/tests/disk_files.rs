@@ -6,7 +6,7 @@ use iodyno_emulate::disk::{DiskSpec, Scheduler};
 use iodyno_emulate::spec::Kind;
 use proptest::prelude::*;
 
-/// A value between two limits, often one of them, now and then beyond.
+/// A value between two limits: often one of the limits, and sometimes beyond.
 fn around(least: u64, most: u64) -> impl Strategy<Value = u64> {
     prop_oneof![
         40 => least..=most,
@@ -65,7 +65,7 @@ fn spec() -> impl Strategy<Value = DiskSpec> {
     })
 }
 
-/// The file of a disk.
+/// The text of the file of a disk.
 fn text(disk: &DiskSpec) -> String {
     let mut text = "schema = 1\nkind = \"device\"\nfamily = \"disk\"\nsummary = \"a disk\"\n\
                     host = \"rtp\"\n"

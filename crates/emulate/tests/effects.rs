@@ -30,7 +30,7 @@ const NONE: &[(&str, &str)] = &[];
 const ACTIVE: &[(&str, &str)] = &[("power.active_w", "5")];
 const IN_BAY: &[(&str, &str)] = &[("bay.kind", "\"memory-slot\""), ("bay.hot_swap", "false")];
 
-/// A flash DIMM.
+/// Cases of a flash DIMM.
 const DIMM: &[Case] = &[
     ("bay.kind", "\"sas\"", NONE, Service),
     ("bay.hot_swap", "true", NONE, Service),
@@ -93,14 +93,14 @@ const DIMM: &[Case] = &[
     ("endurance.cycles", "3000", NONE, Endurance),
 ];
 
-/// Only channels and dies limit the rate.
+/// Changes after which only channels and dies limit the rate.
 const OPEN: &[(&str, &str)] = &[
     ("memory_channel.read_copy", "\"9 GB/s\""),
     ("controller.read_contexts", "0"),
     ("nand.programs_max", "0"),
 ];
 
-/// A cache of single-level cells where there was none.
+/// Changes that make the durations of page reads vary.
 const VARIATION: &[(&str, &str)] = &[
     ("variation.page_types", "3"),
     ("variation.spread", "\"30us\""),
@@ -110,10 +110,10 @@ const VARIATION: &[(&str, &str)] = &[
 const LARGE_SLC: &[(&str, &str)] = &[("slc.size", "\"300GB\""), ("slc.program", "\"200us\"")];
 const SLC: &[(&str, &str)] = &[("slc.size", "\"10GB\""), ("slc.program", "\"200us\"")];
 
-/// The cache of `SLC`, with slow cells behind it.
+/// The changes of `SLC`, with slow cells behind the cache.
 const SLC_BEFORE_SLOW: &[(&str, &str)] = &[SLC[0], SLC[1], ("nand.program_slow", "\"9ms\"")];
 
-/// A drive behind a link.
+/// Cases of a drive on a link.
 const SSD: &[Case] = &[
     ("bay.kind", "\"sas\"", NONE, Service),
     ("bay.hot_swap", "false", NONE, Service),
@@ -175,7 +175,7 @@ const SSD: &[Case] = &[
 /// Housekeeping without a noticeable effect.
 const STALLS: [(&str, &str); 2] = [("stall.every", "\"1PiB\""), ("stall.lasts", "\"1ns\"")];
 
-/// Reads of one sequence, and of five, too many for the disk to track.
+/// Reads of one sequence.
 const IN_ORDER: Load = READ.blocks(64 << 10).in_order_from(0).count(300);
 const NEAR: Load = READ.within(32 << 20).count(300);
 const SCATTERED: Load = READ.count(300);
@@ -185,7 +185,7 @@ const AGAIN: Load = READ.within(2 << 20).count(3000);
 const SCATTERING: &[(&str, &str)] = &[("cache.read_ahead", "\"0B\"")];
 const CACHED: &[(&str, &str)] = &[("cache.write_cache", "true")];
 
-/// A disk.
+/// Cases of a disk.
 const DISK: &[Case] = &[
     ("bay.kind", "\"nvme\"", NONE, Service),
     ("bay.hot_swap", "true", NONE, Service),
@@ -222,7 +222,7 @@ const DISK: &[Case] = &[
 const MANY_READS: Load = READ.blocks(1 << 20).workers(16);
 const MANY_WRITES: Load = WRITE.blocks(1 << 20).workers(16);
 
-/// A RAM disk.
+/// Cases of a RAM disk.
 const MEMORY: &[Case] = &[
     ("bay.kind", "\"nvme\"", IN_BAY, Service),
     ("bay.hot_swap", "true", IN_BAY, Service),
@@ -238,7 +238,7 @@ const MEMORY: &[Case] = &[
     ("memory.protected", "true", NONE, Kept),
 ];
 
-/// A server, by its effect on a RAM disk.
+/// Cases of a server, which show as effects on a RAM disk.
 const SERVER: &[Case] = &[
     ("host.sockets", "1", NONE, Slower(MANY_READS)),
     ("host.cores_per_socket", "2", NONE, Slower(MANY_READS)),
@@ -254,7 +254,7 @@ const SERVER: &[Case] = &[
 const UNBALANCED: &[(&str, &str)] = &[("host.memory_balanced", "false")];
 const ANYWHERE: &[(&str, &str)] = &[("host.workers_near", "false")];
 
-/// A server, by its effect on flash DIMMs.
+/// Cases of a server, which show as effects on flash DIMMs.
 const SERVER_OF_DIMMS: &[Case] = &[
     ("host.sockets", "1", NONE, Refused("flash-dimm-slots", 9)),
     ("host.cores_per_socket", "1", NONE, Slower(READ)),

@@ -12,8 +12,8 @@ fn of_catalog(name: &str) -> Device {
     device(name, &std::fs::read_to_string(path).unwrap()).unwrap().device
 }
 
-/// A machine can be built of a device with the most that it may have, in steady state; one byte more is refused,
-/// with that size.
+/// A machine can be built from a device of the maximum capacity, in steady state. One byte more is
+/// refused, and the error names the maximum.
 #[test]
 fn a_device_has_at_most_what_its_hardware_allows() {
     for name in ["exflash-400g", "nvme-tlc-3840g", "ssd-msata-mlc-128g"] {

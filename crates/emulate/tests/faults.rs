@@ -29,7 +29,7 @@ fn kinds() -> Vec<(&'static str, Kind)> {
     ]
 }
 
-/// Two equal volumes, content kept, a worker on each.
+/// Two equal volumes that keep content, with a worker on each.
 fn machine(kind: &Kind) -> Machine {
     let mut m = Machine::new(&system(kind.clone(), Written::Sequential, 2), 1).unwrap();
     m.keep_content();
@@ -37,7 +37,7 @@ fn machine(kind: &Kind) -> Machine {
     m
 }
 
-/// One operation alone: its duration, and its result.
+/// Runs one operation alone. Returns its duration and its result.
 fn alone(m: &mut Machine, volume: u32, op: &Op) -> (u64, Option<IoError>) {
     let from = m.submit(m.now_ns(), volume, volume, op, 77);
     let done = m.next_completion(u64::MAX).expect("it completes");
@@ -86,7 +86,7 @@ fn a_slow_device_takes_its_factor_times_as_long() {
     }
 }
 
-/// Operations in progress when a device becomes slow: only their remaining time is longer. And the
+/// If a device becomes slow, operations in progress take longer only for their remaining time. The
 /// slow device's queue holds the operations that it has not answered.
 #[test]
 fn slowness_begins_at_the_fault() {
@@ -113,7 +113,7 @@ fn slowness_begins_at_the_fault() {
     assert_eq!(at[..2], [3 * usual_ns, 12 * usual_ns], "{usual_ns}");
 }
 
-/// A delay is added to what the operation takes, once, and after a factor.
+/// A delay is added once to the duration of an operation, after a factor.
 #[test]
 fn a_delayed_operation_ends_so_much_later() {
     let part = PartId(0);
@@ -149,8 +149,8 @@ fn a_delayed_operation_ends_so_much_later() {
     }
 }
 
-/// The number of failures is a binomial one, the kind decides, the seed decides which, and a failed operation
-/// takes no place in a queue.
+/// The number of failures is binomially distributed. The kind of operation decides whether it can
+/// fail, the seed decides which ones do, and a failed operation occupies no slot of a queue.
 #[test]
 fn a_share_of_the_operations_fails() {
     const OPERATIONS: u64 = 4_000;
@@ -204,7 +204,7 @@ fn a_share_of_the_operations_fails() {
     }
 }
 
-/// Power that stays off loses what a power cut at that instant loses, and changes nothing more.
+/// Power that stays off loses the same data as a power cut at that time, and changes nothing else.
 #[test]
 fn power_that_is_off_is_a_longer_power_cut() {
     let mut all = kinds();
@@ -274,7 +274,8 @@ fn a_hung_device_answers_when_it_is_cleared() {
     }
 }
 
-/// A power cut removes what waits in a hung device; it stays hung for later operations.
+/// A power cut removes the operations that wait in a hung device; the device stays hung for later
+/// ones.
 #[test]
 fn a_power_cut_does_not_end_a_hang() {
     for (name, kind) in kinds() {
@@ -393,7 +394,8 @@ fn a_latent_range_fails_reads_until_it_is_written() {
     }
 }
 
-/// With parity the page is rebuilt, later than a whole one is read; after that it is whole.
+/// With parity the page is rebuilt, which takes longer than reading an undamaged one. After that it
+/// is undamaged.
 #[test]
 fn parity_rebuilds_a_latent_range_once() {
     for fault in [

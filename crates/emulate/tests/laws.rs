@@ -143,7 +143,7 @@ fn a_large_read_senses_only_the_pages_it_needs() {
     }
 }
 
-/// Units without data in the cells go over the link nevertheless.
+/// Units without data in the cells cross the link nevertheless.
 #[test]
 fn trimmed_units_go_over_the_link() {
     for how in [Written::Sequential, RANDOM] {
@@ -164,7 +164,8 @@ fn trimmed_units_go_over_the_link() {
     }
 }
 
-/// A read that comes while a program's data are in transfer to its die suspends the program as soon as it has begun.
+/// A read that arrives while a program's data is being transferred to the die suspends the program
+/// as soon as it has begun.
 #[test]
 fn a_program_is_suspended_when_it_has_begun() {
     for (suspend_ns, expected_us) in
@@ -188,7 +189,8 @@ fn a_program_is_suspended_when_it_has_begun() {
     }
 }
 
-/// Without reads of a host nothing is suspended: garbage collection waits for its turn.
+/// Without reads of a host no operation is suspended: reads of garbage collection wait for their
+/// turn.
 #[test]
 fn collection_suspends_nothing() {
     let run_with = |suspend_ns| {
@@ -200,7 +202,7 @@ fn collection_suspends_nothing() {
     assert_eq!(run_with(Some(1_000)), run_with(None));
 }
 
-/// A rebuild reads as much of each other page of the stripe as was requested of the damaged one.
+/// A rebuild reads as much of each other page of the stripe as was requested of the damaged page.
 #[test]
 fn a_rebuild_reads_as_much_as_was_requested() {
     for (len_bytes, units) in [(4096, 1.0), (16 << 10, 4.0)] {
@@ -219,7 +221,8 @@ fn a_rebuild_reads_as_much_as_was_requested() {
     }
 }
 
-/// A program writes all planes of a die: units that are made durable one by one take the space of a full program.
+/// A program writes all planes of a die: units that are made durable one by one take the space of a
+/// full program each.
 #[test]
 fn programs_that_are_not_full_take_all_their_space() {
     let mut copied = Vec::new();
@@ -366,7 +369,8 @@ fn think_time_hides_the_drain() {
     }
 }
 
-/// A suspended program lets the read in after `suspend_ns` and ends that much later.
+/// A suspended program lets the read begin after `suspend_ns`, and ends later by the duration of
+/// the interruption.
 #[test]
 fn suspension_trades_reads_for_programs() {
     let mut f = flash();
@@ -401,8 +405,8 @@ fn beyond_the_end_fails_and_counts() {
     assert_eq!(m.check(), Ok(()));
 }
 
-/// EverGuard: data that a protected buffer has acknowledged survive, unflushed data of a volatile
-/// one do not, and flushed data always do. Cut at every 20 µs of a short history.
+/// EverGuard: acknowledged data in a protected buffer survives, unflushed data in a volatile buffer
+/// does not, and flushed data always does. The power is cut at every 20 µs of a short history.
 #[test]
 fn a_power_cut_keeps_protected_and_flushed_data() {
     for protected in [true, false] {
@@ -462,8 +466,8 @@ fn a_power_cut_keeps_protected_and_flushed_data() {
     }
 }
 
-/// DataGuard: a failed page and a failed block are read back from their stripe, later than a whole
-/// page; without parity the read fails with an error.
+/// DataGuard: a failed page or block is rebuilt from its stripe, which takes longer than reading an
+/// undamaged page. Without parity the read fails.
 #[test]
 fn damage_is_recovered_from_the_stripe_or_reported() {
     for (stripe, whole_block) in [(8, false), (8, true), (1, false), (0, false), (0, true)] {
@@ -496,8 +500,8 @@ fn damage_is_recovered_from_the_stripe_or_reported() {
     }
 }
 
-/// A device that was written at random before is in its steady state from the first write on: it erases as much as it
-/// programs while it collects its first victim too, before that is retired.
+/// A device that was written at random before is in steady state from the first write on: it erases
+/// as much as it programs even while it collects its first victim, before that is retired.
 #[test]
 fn a_preconditioned_device_erases_from_the_start() {
     let mut flash = flash();

@@ -15,10 +15,11 @@ use iodyno_emulate::spec::{self, Flash};
 
 const PUBLISHED: &str = include_str!("mixes.csv");
 
-/// The turn that the catalog assumes of server drives and of client drives, in mean times of a read and a write.
+/// The turn (loss per switch) that the catalog assumes of server drives and of client drives, in
+/// mean times of a read and a write.
 const ASSUMED: [(&str, f64); 2] = [("server", 0.25), ("client", 1.0)];
 
-/// I/Os a second.
+/// Rates of pure reads and of pure writes, I/Os per second.
 #[derive(Clone, Copy, Debug)]
 struct Alone {
     reads: f64,
@@ -30,13 +31,14 @@ impl Alone {
         f64::midpoint(1.0 / self.reads, 1.0 / self.writes)
     }
 
-    /// The mix, and what remains of it for the turns by the formula above, s.
+    /// Rate of a mix with the fraction `share` of reads by the formula of this file, I/Os per
+    /// second.
     fn mix(self, share: f64, turn: f64) -> f64 {
         let shared_s = share / self.reads + (1.0 - share) / self.writes;
         1.0 / (shared_s + 2.0 * share * (1.0 - share) * turn * self.mean_s())
     }
 
-    /// The turn that a mix shows.
+    /// The turn that follows from the measured rate of a mix.
     fn turn(self, share: f64, mix: f64) -> f64 {
         (1.0 / mix - 1.0 / self.mix(share, 0.0)) / (2.0 * share * (1.0 - share) * self.mean_s())
     }
@@ -66,7 +68,7 @@ fn median(mut of: Vec<f64>) -> f64 {
     f64::midpoint(of[(of.len() - 1) / 2], of[of.len() / 2])
 }
 
-/// A drive whose controller alone takes time: a copied page as long as a command.
+/// A drive whose rate only its controller limits; a copied page takes it as long as a command.
 fn bound_by_controller() -> Flash {
     let mut flash = flash();
     flash.controller.read_command_ns = 5_000;
@@ -100,7 +102,8 @@ fn reads_writes_copies_and_turns_share_the_controller() {
     }
 }
 
-/// The turn of each drive as the other drives of its kind show it: the drive's own mix is no input to its prediction.
+/// The rate of each mix is predicted with the median turn of the other drives of its kind: the
+/// drive's own mix is not an input.
 #[test]
 fn published_mixes_are_predicted_from_other_drives() {
     let rows = rows();
@@ -145,7 +148,7 @@ fn published_mixes_are_predicted_from_other_drives() {
     }
 }
 
-/// The flash drives of the catalog behind a link have such a turn.
+/// The catalog's flash drives on a link have the turn of their kind.
 #[test]
 fn the_catalog_s_turns_are_those_of_its_kinds() {
     let mut found = 0;

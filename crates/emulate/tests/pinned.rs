@@ -25,7 +25,7 @@ const SYSTEM: &str = include_str!("small/system.toml");
 /// Two reads for each write, at random.
 const MIX: Load = Load::new(Ops::Mix).deep(32);
 
-/// Its name, its file and changes there, the load, and the hash of all events.
+/// Name of the run, device file and changes of it, load, and hash of all events.
 type Run = (&'static str, &'static str, &'static [(&'static str, &'static str)], Load, u64);
 
 const PINNED: [Run; 6] = [

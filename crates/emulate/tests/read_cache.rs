@@ -115,7 +115,8 @@ fn the_hit_ratio_is_the_share_of_the_working_set_that_fits() {
     }
 }
 
-/// A volume that was written at random begins with a sample of it in the cache, one in order with the end.
+/// For a volume that was written at random the cache begins with a sample, for one written
+/// sequentially with its end.
 #[test]
 fn it_begins_as_a_long_workload_leaves_it() {
     let random = Written::Random { block_bytes: 4096 };
@@ -166,15 +167,16 @@ fn what_was_written_or_missed_is_held_until_others_are_used() {
 
 type Values = BTreeSet<u64>;
 
-/// What a unit may hold, and the writes of it under way by token, with the values of those that ended meanwhile.
+/// The values that a unit may have, and its writes in progress by token, each with the values of
+/// writes that ended during it.
 #[derive(Clone, Debug, Default)]
 struct Unit {
     now: Values,
     writes: BTreeMap<u64, (u64, Values)>,
 }
 
-/// A history on a device that keeps all that it acknowledged: every read returns the last value, or one that
-/// overlaps it.
+/// Runs a history on a device that keeps everything that it acknowledged: every read returns the
+/// last value, or the value of a write that overlaps the read.
 fn history(seed: u64) -> (u64, u64) {
     const UNITS: u64 = 24;
     let random = &mut stream(seed, "read-cache", 0);

@@ -9,8 +9,8 @@ use iodyno_emulate::spec::Flash;
 /// Time of a page read; nothing else takes time.
 const READ_NS: u64 = 50_000;
 
-/// A device with enough dies that two reads seldom meet at one. Each unit lies in a page of its
-/// own.
+/// A device with so many dies that two reads seldom use the same one. Each unit is in a separate
+/// page.
 fn device(contexts: u32, lanes: u32) -> Flash {
     let mut flash = flash();
     (flash.nand.channels, flash.nand.dies_per_channel) = (256, 8);
@@ -24,9 +24,10 @@ fn device(contexts: u32, lanes: u32) -> Flash {
     flash
 }
 
-/// In the time of a page read all contexts read, but for those that hold a page whose frame lacks the other. Requests
-/// take contexts in order, so with an odd number one is held all the time, in whichever lane. A controller without a
-/// context more than it has lanes sends each page by itself, since it could wait for ever.
+/// During a page read all contexts read, except those of pages whose frame lacks its other page.
+/// Requests take contexts in order, so with an odd number of contexts one is always held, whichever
+/// the lane. A controller with no more contexts than lanes sends each page separately, since a page
+/// could otherwise wait for ever.
 #[test]
 fn a_context_holds_its_page_until_the_frame_is_complete() {
     for (contexts, lanes, block, pages_at_once) in [
@@ -51,7 +52,7 @@ fn a_context_holds_its_page_until_the_frame_is_complete() {
     }
 }
 
-/// A large read ends, however few contexts it has more than lanes.
+/// A large read ends, even if the controller has only one context more than lanes.
 #[test]
 fn large_reads_end() {
     for (contexts, lanes) in [(2, 1), (3, 2), (9, 8), (5, 4)] {

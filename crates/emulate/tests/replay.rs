@@ -19,7 +19,7 @@ enum Input {
     Strike(Fault),
 }
 
-/// The input with its moment: after `steps` steps of the machine, at this time.
+/// An input with its position: after `steps` steps of the machine, at this time.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     steps: u64,
@@ -107,7 +107,8 @@ fn outcome(machine: &mut Machine, mut done: Vec<Completion>) -> Outcome {
     }
 }
 
-/// Executes the actions, and keeps the journal. Times are relative here, and become absolute: not before now.
+/// Executes the actions, and records the journal. Times of actions are relative to the present
+/// time.
 fn run(seed: u64, actions: &[Action]) -> (Outcome, Vec<Entry>) {
     let mut machine = machine(seed);
     let (mut journal, mut steps) = (Vec::new(), 0);

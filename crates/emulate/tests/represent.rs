@@ -1,5 +1,5 @@
-//! Compares the represented form with the exact one, through the whole machine: a device's
-//! behaviour must not depend on the number of pages held in memory.
+//! Compares a sample of the pages with all pages, through the whole machine: a device's behaviour
+//! must not depend on the number of pages held in memory.
 
 use crate::common;
 
@@ -7,7 +7,7 @@ use common::{Loop, flash, system};
 use iodyno_emulate::Machine;
 use iodyno_emulate::spec::{Flash, Kind, Written};
 
-/// 16 GiB on 32 dies, with a spare of a fifth.
+/// A flash device of 16 GiB on 32 dies, with a fifth of spare.
 fn device() -> Flash {
     let mut f = flash();
     f.capacity_bytes = 16 << 30;

@@ -12,7 +12,8 @@ fn store(machine: &Machine, name: &str) -> Store {
     *machine.stores().iter().find(|store| store.name == name).unwrap()
 }
 
-/// Writes and their end: each store holds all that it took in, at most its capacity, until it gives it away.
+/// Writes, and the time after them: each store holds all that it took in, at most its capacity,
+/// until it gives the data away.
 #[test]
 fn what_goes_in_is_held_or_came_out() {
     for (kind, name) in
@@ -52,7 +53,7 @@ fn what_goes_in_is_held_or_came_out() {
     Loop { read_share: 0.0, ..Loop::reads(4) }.run(&mut uncached);
 }
 
-/// A full cache writes as fast, however it came to be full.
+/// A full cache writes at the same rate however it was filled.
 #[test]
 fn a_cache_that_was_filled_is_as_one_that_filled() {
     let kind = |buffer_bytes| {

@@ -11,7 +11,7 @@ use iodyno_units::{Op, OpKind};
 
 const READS: usize = 40_000;
 
-/// Latencies of page reads at random, one at a time, ascending, ns.
+/// Latencies of random page reads, one at a time, in ascending order, ns.
 fn latencies(flash: &Flash) -> Vec<u64> {
     let system = system(Kind::Flash(Box::new(flash.clone())), RANDOM, 1);
     let mut machine = Machine::new(&system, 1).unwrap();
@@ -34,13 +34,13 @@ fn latencies(flash: &Flash) -> Vec<u64> {
     all
 }
 
-/// The share of values from `from` to below `to`, us, above the `least`.
+/// The share of latencies that exceed `least` by `from` up to (not including) `to`, us.
 fn share(all: &[u64], least: u64, (from, to): (f64, f64)) -> f64 {
     let us = |ns: &&u64| (from..to).contains(&((**ns - least) as f64 / 1e3));
     all.iter().filter(us).count() as f64 / all.len() as f64
 }
 
-/// Within four standard errors of a binomial share.
+/// Checks that a share is within four standard errors of a binomial distribution.
 #[track_caller]
 fn is_share(found: f64, expected: f64) {
     let error = (expected * (1.0 - expected) / READS as f64).sqrt();
@@ -53,8 +53,8 @@ fn without_variation_all_take_as_long() {
     assert!(all[READS - 1] - all[0] < 100, "{} {}", all[0], all[READS - 1]);
 }
 
-/// Three types of pages 20 us apart, and a retry of 60 us in one read of a hundred, after which a second comes as
-/// often.
+/// Three page types 20 us apart, and a retry of 60 us in one of a hundred reads; a second retry
+/// follows with the same probability.
 #[test]
 fn page_types_and_retries_are_a_mixture() {
     let (p, retry_us) = (0.01, 60.0);
@@ -81,7 +81,7 @@ fn page_types_and_retries_are_a_mixture() {
     assert!((quantile(0.999) - 100.0).abs() < 1.0, "{}", quantile(0.999));
 }
 
-/// A cache that holds a quarter of the data answers a quarter of the reads.
+/// A cache that holds a quarter of the data serves a quarter of the reads.
 #[test]
 fn the_slc_cache_answers_its_share() {
     let mut f = flash();

@@ -29,16 +29,16 @@ pub struct Layout {
     stripes: u64,
 }
 
-/// A sector of a member.
+/// Location of a sector on the members of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
-    /// The member.
+    /// Number of the member, from 0.
     pub member: usize,
-    /// The sector on it.
+    /// Number of the sector on the member, from 0.
     pub sector: u64,
 }
 
-/// Contents of a strip within its stripe.
+/// What a strip holds within its stripe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
     /// Data strip number within the stripe, from 0, in address order. Copies have the same number.
@@ -110,12 +110,12 @@ impl Layout {
         Self { rotation, ..self }
     }
 
-    /// The level.
+    /// The array's RAID level.
     pub fn level(&self) -> Level {
         self.level
     }
 
-    /// The number of members.
+    /// Number of members, missing ones included.
     pub fn members(&self) -> usize {
         self.members
     }
@@ -125,7 +125,7 @@ impl Layout {
         self.strip_sectors
     }
 
-    /// The number of stripes.
+    /// Number of stripes in the array.
     pub fn stripes(&self) -> u64 {
         self.stripes
     }
@@ -203,7 +203,7 @@ impl Layout {
         })
     }
 
-    /// A stripe by its number.
+    /// Returns a stripe, by its number.
     ///
     /// # Panics
     /// If the array has no such stripe.
@@ -244,7 +244,7 @@ impl Layout {
     }
 }
 
-/// A stripe of a layout.
+/// One stripe of an array; locates its strips.
 #[derive(Clone, Copy, Debug)]
 pub struct Stripe<'a> {
     layout: &'a Layout,
@@ -298,9 +298,10 @@ impl Stripe<'_> {
         (self.layout.level == Level::Raid6).then(|| self.at((self.p + 1) % self.layout.members))
     }
 
-    /// Exponent of 2 by which a data strip is weighted in Q, from 0 to [`Layout::data_strips`]
-    /// less 1. md counts members from the one after Q on: with symmetric rotations the exponent equals
-    /// the strip's number, with asymmetric ones it may not. Without Q it is the strip's number.
+    /// Exponent of the power of 2 by which a data strip is multiplied in Q, from 0 to
+    /// [`Layout::data_strips`] less 1. md counts members from the one after Q: with symmetric
+    /// rotations the exponent equals the strip's number, with asymmetric ones it may not. On levels
+    /// without Q it is the strip's number.
     pub fn exponent(&self, strip: usize) -> usize {
         let members = self.layout.members;
         if self.layout.level != Level::Raid6 {

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-/// The most members that an array can have.
+/// Maximum number of members of an array.
 pub const MAX_MEMBERS: usize = 64;
 
-/// The most sectors that a member can have, so that no address of an array overflows.
+/// Maximum size of a member in sectors, so that no address of an array overflows.
 pub const MAX_MEMBER_SECTORS: u64 = 1 << 56;
 
 /// How an array spreads and protects its data.
@@ -13,7 +13,7 @@ pub const MAX_MEMBER_SECTORS: u64 = 1 << 56;
 pub enum Level {
     /// Strips in turn over all members; no redundancy.
     Raid0,
-    /// A copy on each member.
+    /// Every member has a copy of all data.
     Raid1,
     /// Each stripe has one parity strip, P.
     Raid5,
@@ -22,16 +22,16 @@ pub enum Level {
     /// Two copies of each strip, on neighbouring members: md's `near 2`. The number of members may
     /// be odd.
     Raid10,
-    /// Members one after the other; no redundancy. md's `linear`.
+    /// Members one after another; no redundancy. md's `linear`.
     Jbod,
 }
 
-/// Operations of members for a small write.
+/// Member operations that one small write causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SmallWrite {
-    /// Reads of members.
+    /// Number of member reads.
     pub reads: usize,
-    /// Writes of members.
+    /// Number of member writes.
     pub writes: usize,
 }
 
@@ -65,7 +65,7 @@ impl Level {
         }
     }
 
-    /// Parity strips of a stripe.
+    /// Parity strips per stripe.
     pub const fn parities(self) -> usize {
         match self {
             Self::Raid5 => 1,
@@ -83,7 +83,7 @@ impl Level {
         }
     }
 
-    /// Operations of members for a write that is smaller than a strip: the write penalty of textbooks.
+    /// Member operations for a write that is smaller than a strip: the write penalty of textbooks.
     pub const fn small_write(self, members: usize) -> SmallWrite {
         match self.parities() {
             0 => SmallWrite { reads: 0, writes: self.copies(members) },
@@ -120,11 +120,11 @@ pub enum Rotation {
     /// `left-symmetric`, md's default: consecutive strips are on consecutive members.
     #[default]
     LeftSymmetric,
-    /// `left-asymmetric`.
+    /// `left-asymmetric`: P moves down, data is in the order of members.
     LeftAsymmetric,
-    /// `right-symmetric`.
+    /// `right-symmetric`: P moves up, data begins after the parity.
     RightSymmetric,
-    /// `right-asymmetric`.
+    /// `right-asymmetric`: P moves up, data is in the order of members.
     RightAsymmetric,
 }
 
@@ -154,26 +154,26 @@ impl fmt::Display for Rotation {
     }
 }
 
-/// A rule that an array violates.
+/// The rule that an array violates, with the values at fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LayoutError {
     /// Fewer members than the level needs.
-    #[error("{level} needs at least {} members, and {members} are given", level.least_members())]
+    #[error("{level} needs at least {} members, but {members} are given", level.least_members())]
     TooFewMembers {
-        /// The level.
+        /// RAID level of the array.
         level: Level,
         /// Number of members given.
         members: usize,
     },
     /// More members than an array can have.
-    #[error("an array has at most {MAX_MEMBERS} members, and {members} are given")]
+    #[error("an array can have at most {MAX_MEMBERS} members, but {members} are given")]
     TooManyMembers {
         /// Number of members given.
         members: usize,
     },
     /// A member's size differs from the first one's.
     #[error(
-        "the members of an array have equal sizes: member {member} has {sectors} sectors, member 0 {first}"
+        "all members of an array must have equal sizes: member {member} has {sectors} sectors, member 0 {first}"
     )]
     UnequalMembers {
         /// The first member that differs.
@@ -184,14 +184,14 @@ pub enum LayoutError {
         first: u64,
     },
     /// A strip of zero sectors.
-    #[error("a strip of {level} has at least one sector")]
+    #[error("a strip of {level} must have at least one sector")]
     EmptyStrip {
-        /// The level.
+        /// RAID level of the array.
         level: Level,
     },
     /// A member smaller than one strip.
     #[error(
-        "a member holds at least one strip: the strip has {strip_sectors} sectors, the member {member_sectors}"
+        "a member must hold at least one strip: the strip has {strip_sectors} sectors, the member {member_sectors}"
     )]
     SmallMember {
         /// Size of each member, in sectors.
@@ -200,7 +200,7 @@ pub enum LayoutError {
         strip_sectors: u64,
     },
     /// A member larger than [`MAX_MEMBER_SECTORS`].
-    #[error("a member has at most 2^56 sectors, and {member_sectors} are given")]
+    #[error("a member can have at most 2^56 sectors, but {member_sectors} are given")]
     LargeMember {
         /// Size of each member, in sectors.
         member_sectors: u64,

@@ -59,7 +59,10 @@ impl Simd {
         missing: &[Role],
     ) {
         let parities = 1 + usize::from(q.is_some());
-        assert!(missing.len() <= parities, "{missing:?} can't be recovered from {parities} strips");
+        assert!(
+            missing.len() <= parities,
+            "{missing:?} can't be recovered from {parities} parity strips"
+        );
         let is_missing = |role| missing.contains(&role);
         let mut strips = missing.iter().filter_map(|role| match role {
             Role::Data(strip) => Some(usize::from(*strip)),
@@ -87,7 +90,7 @@ impl Simd {
             self.add_all(data, p, |_| 1);
         }
         if is_missing(Role::Q) {
-            let q = q.expect("Q is missing, so there must be room for it");
+            let q = q.expect("to recover Q, its buffer must be given");
             q.fill(0);
             self.add_all(data, q, gf::power_of_2);
         }
@@ -111,8 +114,8 @@ impl Simd {
         (data[x], data[y]) = (to_x, to_y);
     }
 
-    /// Adds all strips that are not taken out (empty) to `to`, each times its factor. Subtraction is the
-    /// same operation.
+    /// Adds all strips to `to`, each multiplied by its factor, except those that were taken out,
+    /// which are empty. In this field, subtraction and addition are the same.
     fn add_all(self, data: &[&mut [u8]], to: &mut [u8], factor: impl Fn(usize) -> u8) {
         for (strip, from) in data.iter().enumerate().filter(|(_, from)| !from.is_empty()) {
             self.mul_into(to, from, factor(strip));

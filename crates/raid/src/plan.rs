@@ -41,7 +41,7 @@ use std::ops::Range;
 /// One read or write of one member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// The member.
+    /// Number of the member.
     pub member: u16,
     /// Role of the accessed strip.
     pub role: Role,
@@ -80,11 +80,11 @@ pub struct Row {
 
 /// A stripe with too many missing members to be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("stripe {stripe} of a {level} is lost without its members {missing}")]
+#[error("stripe {stripe} of a {level} array is lost, because its members {missing} are missing")]
 pub struct Lost {
-    /// The level.
+    /// RAID level of the array.
     pub level: Level,
-    /// The stripe's number.
+    /// Number of the stripe.
     pub stripe: u64,
     /// The missing members.
     pub missing: MemberSet,
@@ -149,7 +149,8 @@ impl Cut {
         }
     }
 
-    /// The data strips that are accessed; `others` are the rows in which strips outside of the range are.
+    /// The data strips that are accessed. `others` are the rows in which strips outside of the
+    /// range are accessed too.
     fn touched(&self, layout: &Layout, others: RowSet) -> Range<usize> {
         if others == 0 { self.strips[0]..self.strips[1] + 1 } else { 0..layout.data_strips() }
     }
@@ -202,7 +203,7 @@ struct Methods {
 }
 
 impl Methods {
-    /// The rows in which a data strip is read, given the rows in which it is written.
+    /// The rows in which a data strip is read, if it is written in the rows `written`.
     fn reads(self, written: RowSet) -> RowSet {
         written & self.modify | !written & self.reconstruct | self.recover
     }

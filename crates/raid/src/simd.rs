@@ -16,7 +16,7 @@ use std::sync::OnceLock;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Simd(Instructions);
 
-/// In ascending order of speed.
+/// Instruction sets, in ascending order of speed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Instructions {
     Plain,
@@ -39,7 +39,7 @@ impl Simd {
 
     /// All instruction sets of this processor, the fastest last.
     pub fn available() -> Vec<Self> {
-        #[allow(unused_mut, reason = "on other architectures that is all")]
+        #[allow(unused_mut, reason = "mutated on x86-64 only")]
         let mut all = vec![Self(Instructions::Plain)];
         #[cfg(target_arch = "x86_64")]
         {

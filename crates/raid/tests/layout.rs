@@ -9,7 +9,7 @@ fn layout(level: Level, members: usize, member: u64, strip: u64) -> Layout {
     Layout::new(level, &vec![member; members], strip).unwrap()
 }
 
-/// What each member holds, row by row, with strips of one sector.
+/// The contents of each member, row by row, with strips of one sector.
 fn drawn(layout: &Layout, rows: u64) -> String {
     let row = |sector| {
         let of_member = |member| match layout.contents(Place { member, sector }) {
@@ -87,7 +87,8 @@ fn any_layout() -> impl Strategy<Value = Layout> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Each address has a place for each copy, no two share one, and every place leads back.
+    /// Each address has a location for each copy, no two share one, and every location leads back
+    /// to its address.
     #[test]
     fn a_layout_is_a_bijection(layout in any_layout()) {
         let mut places = BTreeSet::new();
@@ -185,7 +186,7 @@ proptest! {
 
 type Sets = &'static [&'static [usize]];
 
-/// By level: losses that an array survives, and losses that it does not.
+/// For each level: losses that an array survives, and losses that it does not.
 #[test]
 fn an_array_survives_what_its_level_promises() {
     let of = |members: &[usize]| members.iter().copied().collect::<MemberSet>();
@@ -220,14 +221,17 @@ fn an_array_that_breaks_a_rule_is_refused_with_the_rule() {
         assert!(Layout::new(level, &vec![8; least], 8).is_ok());
         assert!(Layout::new(level, &[8; MAX_MEMBERS], 8).is_ok());
         let expected =
-            format!("{level} needs at least {least} members, and {} are given", least - 1);
+            format!("{level} needs at least {least} members, but {} are given", least - 1);
         assert_eq!(refused(level, &vec![8; least - 1], 8), expected);
         let too_many = Layout::new(level, &[8; MAX_MEMBERS + 1], 8).unwrap_err();
         assert_eq!(too_many, LayoutError::TooManyMembers { members: MAX_MEMBERS + 1 });
     }
     let unequal = refused(Level::Raid0, &[16, 16, 24], 8);
     assert!(unequal.contains("equal sizes: member 2 has 24 sectors, member 0 16"), "{unequal}");
-    assert_eq!(refused(Level::Raid5, &[8; 3], 0), "a strip of RAID 5 has at least one sector");
+    assert_eq!(
+        refused(Level::Raid5, &[8; 3], 0),
+        "a strip of RAID 5 must have at least one sector"
+    );
     // A strip is ignored where there is none.
     assert!(Layout::new(Level::Raid1, &[8; 2], 0).is_ok());
     let small = Layout::new(Level::Raid6, &[7; 4], 8).unwrap_err();
@@ -236,7 +240,7 @@ fn an_array_that_breaks_a_rule_is_refused_with_the_rule() {
     assert!(Layout::new(Level::Raid1, &[u64::MAX; 2], 8).is_err());
 }
 
-/// Sectors by md's formulas, at sizes of real members.
+/// Capacities by md's formulas, with the sizes of real members.
 #[test]
 fn capacities_are_those_of_whole_strips() {
     let capacity = |level, members| layout(level, members, 1_000_000_007, 512).sectors();

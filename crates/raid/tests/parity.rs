@@ -16,7 +16,7 @@ fn product(x: u8, y: u8) -> u8 {
     all as u8
 }
 
-/// P and Q by their definition.
+/// P and Q by definition.
 fn defined(data: &[Vec<u8>]) -> (Vec<u8>, Vec<u8>) {
     let mut sums = (vec![0; data[0].len()], vec![0; data[0].len()]);
     let mut factor = 1;
@@ -69,10 +69,11 @@ fn products_are_those_of_polynomials() {
     }
 }
 
-/// A computation that changes P and Q of some strips, of which strip 3 has another content too.
+/// A computation of P and Q. `other` is another content of strip 3.
 type Step = fn(Simd, data: &[&[u8]], other: &[u8], p: &mut [u8], q: &mut [u8]);
 
-/// Each in turn, from P and Q of the one before; and whether P and Q are then of the other content.
+/// Computations that each continue from P and Q of the one before; and whether P and Q then belong
+/// to the other content of strip 3.
 const STEPS: [(&str, Step, [bool; 2]); 6] = [
     ("P and Q", |simd, data, _, p, q| simd.p_and_q(data, p, q), [false, false]),
     (
@@ -101,7 +102,7 @@ const STEPS: [(&str, Step, [bool; 2]); 6] = [
     ),
 ];
 
-/// Every length to 300 from every start within a vector, without a byte beyond it.
+/// Every length up to 300 from every start within a vector; no byte beyond may change.
 #[test]
 fn every_instruction_set_gives_the_same_at_every_length_and_start() {
     println!("{:?}", Simd::available());
@@ -132,7 +133,7 @@ fn every_instruction_set_gives_the_same_at_every_length_and_start() {
     }
 }
 
-/// Overwrites what is missing, recovers it, and compares.
+/// Overwrites the missing strips, recovers them, and compares.
 fn recovers(simd: Simd, whole: &[Vec<u8>], missing: &[Role], with_q: bool) {
     let (p, q) = defined(whole);
     let (mut data, mut new_p, mut new_q) = (whole.to_vec(), p.clone(), q.clone());
@@ -171,7 +172,7 @@ fn any_two_strips_of_any_stripe_are_recovered() {
 }
 
 #[test]
-#[should_panic(expected = "can't be recovered from 2 strips")]
+#[should_panic(expected = "can't be recovered from 2 parity strips")]
 fn three_missing_strips_are_refused() {
     let mut data = [[1_u8; 8], [2; 8], [3; 8]];
     let mut strips: Vec<&mut [u8]> = data.iter_mut().map(|strip| &mut strip[..]).collect();
@@ -188,7 +189,7 @@ fn slices_of_different_lengths_are_refused() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Any sequence of updates gives what the final data give.
+    /// Any sequence of updates gives P and Q of the final data.
     #[test]
     fn updates_add_up(
         strips in 1..17_usize,

@@ -29,7 +29,7 @@ fn content(len: u64, seed: u64) -> Vec<u8> {
     (0..len).map(byte).collect()
 }
 
-/// P and Q of all data of a stripe at an offset.
+/// P and Q of all data of a stripe at one offset.
 fn parity(layout: &Layout, stripe: &Stripe<'_>, data: impl Fn(usize) -> u8) -> [u8; 2] {
     (0..layout.data_strips()).fold([0, 0], |[p, q], strip| {
         let factor = gf::power_of_2(stripe.exponent(strip));
@@ -37,7 +37,7 @@ fn parity(layout: &Layout, stripe: &Stripe<'_>, data: impl Fn(usize) -> u8) -> [
     })
 }
 
-/// The members of an array with this content.
+/// The members of an array with the content `content`.
 fn encode(layout: &Layout, content: &[u8], member_sectors: usize) -> Members {
     let mut members = vec![vec![0; member_sectors]; layout.members()];
     let mut put = |place: Place, offset: u64, byte| {
@@ -63,8 +63,8 @@ fn encode(layout: &Layout, content: &[u8], member_sectors: usize) -> Members {
     members
 }
 
-/// Does the reads. No access may meet a missing member, leave its strip, or do twice what another
-/// does or could have done with it.
+/// Executes the reads. No access may touch a missing member, leave its strip, or be mergeable with
+/// another.
 fn read(
     plan: &Plan,
     copies: usize,
@@ -100,7 +100,7 @@ fn read(
     plan.reads().iter().flat_map(bytes).collect()
 }
 
-/// Recovers all data of a stripe at an offset from what is known.
+/// Recovers all data of a stripe at an offset from the known bytes.
 fn recover(layout: &Layout, stripe: &Stripe<'_>, known: &Known, offset: u64) -> Vec<u8> {
     let (mut data, mut missing) = (vec![[0]; layout.data_strips()], Vec::new());
     for strip in 0..layout.data_strips() {
@@ -125,7 +125,7 @@ fn recover(layout: &Layout, stripe: &Stripe<'_>, known: &Known, offset: u64) -> 
     (0..layout.data_strips()).map(|strip| data[stripe.exponent(strip)][0]).collect()
 }
 
-/// Carries out a planned write of `new` bytes.
+/// Executes a planned write of `new`.
 fn write(
     layout: &Layout,
     plan: &Plan,
@@ -191,8 +191,8 @@ fn write(
     }
 }
 
-/// The fewest reads of any assignment of methods to rows, and whether read-modify-write of all rows
-/// has as few; with all data members there.
+/// Minimum number of reads over all assignments of methods to rows, and whether read-modify-write
+/// of all rows needs no more. Only if no data member is missing.
 fn fewest_reads(
     layout: &Layout,
     stripe: &Stripe<'_>,
@@ -238,7 +238,8 @@ fn sets(members: usize, most: usize) -> Vec<MemberSet> {
     all
 }
 
-/// Writes a range of a stripe of a full array without some members, and reads the whole stripe back.
+/// Writes a range of a stripe of a filled array without some members, and reads the whole stripe
+/// back.
 fn check(layout: &Layout, number: u64, range: &Range<u64>, missing: MemberSet, plan: &mut Plan) {
     let size = layout.stripe_sectors();
     let stripe = layout.stripe(number);
@@ -304,7 +305,8 @@ fn check(layout: &Layout, number: u64, range: &Range<u64>, missing: MemberSet, p
     }
 }
 
-/// Every range of every stripe of every small array, without every set of members.
+/// Every range of every stripe of every small array, without each set of members that the level
+/// survives.
 #[test]
 fn a_plan_leaves_the_members_as_the_content_gives_them() {
     let mut plan = Plan::new();
@@ -379,10 +381,13 @@ fn a_lost_stripe_is_named() {
     let layout = layout(Level::Raid5, Rotation::default(), 4, 8, 4);
     let missing = [1, 3].into_iter().collect();
     let lost = Plan::new().write(&layout, 2, 0..8, missing).unwrap_err();
-    assert_eq!(lost.to_string(), "stripe 2 of a RAID 5 is lost without its members 1, 3");
+    assert_eq!(
+        lost.to_string(),
+        "stripe 2 of a RAID 5 array is lost, because its members 1, 3 are missing"
+    );
 }
 
-/// The write penalty of textbooks is what a plan does on an array that is wide enough to read old data and parity.
+/// A plan has the write penalty of textbooks on an array that is wide enough for read-modify-write.
 #[test]
 fn a_small_write_has_the_penalty_of_textbooks() {
     for level in Level::ALL {

@@ -27,7 +27,8 @@ pub fn nearest<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> Opt
     }
 }
 
-/// Returns whether `typed` abbreviates `name`: letters are left out, but not the first and fewer than half.
+/// Returns whether `typed` abbreviates `name`: some letters are left out, but not the first, and
+/// fewer than half.
 fn shortens(typed: &str, name: &str) -> bool {
     let mut letters = name.chars();
     let in_order = typed.chars().all(|t| letters.any(|n| n == t));

@@ -5,8 +5,8 @@
 /// Placeholder for a number that is missing, NaN or infinite.
 pub const NONE: &str = "–";
 
-/// `x` with three significant digits, without exponent: `0.123`, `1.23`, `12.3`, `123`, `1230`; [`NONE`]
-/// where `x` is not finite.
+/// Formats `x` with three significant digits and without exponent: `0.123`, `1.23`, `12.3`, `123`,
+/// `1230`; [`NONE`] if `x` is not finite.
 pub fn three_digits(x: f64) -> String {
     if !x.is_finite() {
         return NONE.to_owned();
@@ -42,22 +42,23 @@ pub fn time_ns(ns: f64) -> String {
     si(ns, &[(1e9, " s"), (1e6, " ms"), (1e3, " µs"), (1.0, " ns")])
 }
 
-/// A share in per cent with `decimals` decimals: `12.5 %`; [`NONE`] where it is not finite.
+/// Formats the fraction `share` as a percentage: `12.5 %`; [`NONE`] if it is not finite.
 pub fn percent(share: f64, decimals: usize) -> String {
     if share.is_finite() { format!("{:.decimals$} %", share * 100.0) } else { NONE.to_owned() }
 }
 
-/// A count: whole below 10,000, `12.3 k` and so on above.
+/// Formats a count: exactly below 10,000, from there on with a prefix: `12.3 k`.
 pub fn whole(n: u64) -> String {
     if n < 10_000 { n.to_string() } else { count(n as f64) }
 }
 
-/// A count with its noun: `1 write`, `0 writes`, `12 writes`.
+/// Formats a count with its noun: `1 write`, `0 writes`, `12 writes`.
 pub fn counted(n: u64, noun: &str) -> String {
     format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }
 
-/// A rate, or a mean of counts: `950`, `12.3 k`, `1.20 M`. For a count of things see [`whole`].
+/// Formats a rate or a mean of counts with a prefix: `950`, `12.3 k`, `1.20 M`. For a count of
+/// things see [`whole`].
 pub fn count(n: f64) -> String {
     si(n, &[(1e9, " G"), (1e6, " M"), (1e3, " k"), (1.0, "")])
 }
@@ -70,8 +71,8 @@ pub fn throughput(bytes_per_s: f64) -> String {
     )
 }
 
-/// A size: exact where it is a whole number of a binary unit (`4 KiB`, `1536 KiB`), otherwise
-/// three digits (`1.46 GiB`).
+/// Formats a size: exactly if it is a whole number of a binary unit (`4 KiB`, `1536 KiB`),
+/// otherwise with three digits (`1.46 GiB`).
 pub fn size(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
     if bytes == 0 {

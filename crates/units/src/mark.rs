@@ -6,11 +6,12 @@
 
 use crate::rng::splitmix64;
 
-/// Length of a mark, bytes.
+/// Length of the mark at the start of each sector of random content, bytes.
 pub const MARK_BYTES: usize = 16;
 /// Bytes covered by one mark, itself included: a sector, the smallest atomic write of a device.
 pub const MARKED_BYTES: usize = 512;
-/// `iodyno 1` in ASCII. It is part of the format of content on devices: it never changes.
+/// `iodyno 1` in ASCII, from which the second half of each mark is derived. Marks are stored on
+/// devices, so this value must never change.
 const KEY: u64 = 0x696F_6479_6E6F_2031;
 
 /// Returns the mark whose first 8 bytes are `first`, little-endian.

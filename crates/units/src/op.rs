@@ -1,6 +1,6 @@
 //! One operation on block storage: a workload issues it, an engine carries it out.
 
-/// The kinds of operation. Each is measured apart: they are never mixed in one histogram.
+/// The kinds of operation. Each is measured separately: they are never mixed in one histogram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum OpKind {
@@ -17,13 +17,13 @@ pub enum OpKind {
 }
 
 impl OpKind {
-    /// Number of kinds; arrays by kind have this length.
+    /// Number of kinds; length of arrays with an element per kind.
     pub const COUNT: usize = 5;
     /// Every kind, in the order of its index.
     pub const ALL: [Self; Self::COUNT] =
         [Self::Read, Self::Write, Self::Flush, Self::Trim, Self::WriteZeroes];
 
-    /// Index into arrays by kind.
+    /// Index of the kind in arrays with an element per kind.
     #[inline]
     pub const fn index(self) -> usize {
         self as usize
@@ -40,7 +40,8 @@ impl OpKind {
         }
     }
 
-    /// Whether the operation changes the content of the target, so that a guard must have allowed it.
+    /// Returns whether the operation changes the content of the target, so that it needs the
+    /// guard's permission.
     pub const fn changes_content(self) -> bool {
         matches!(self, Self::Write | Self::Trim | Self::WriteZeroes)
     }
@@ -53,14 +54,14 @@ pub struct Op {
     pub offset_bytes: u64,
     /// Length in bytes. 0 for a flush.
     pub len_bytes: u32,
-    /// Kind of operation.
+    /// Read, write, flush, trim or write zeroes.
     pub kind: OpKind,
     /// Force unit access: the write is durable when it is acknowledged.
     pub fua: bool,
 }
 
 impl Op {
-    /// The flush operation.
+    /// A flush, which has neither offset nor length.
     pub const FLUSH: Self = Self { offset_bytes: 0, len_bytes: 0, kind: OpKind::Flush, fua: false };
 
     /// Encodes the operation in two words: the offset; and the length, with the kind from bit 32 and FUA in bit 40.

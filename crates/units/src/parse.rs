@@ -29,7 +29,8 @@ fn split_number(text: &str) -> (&str, &str) {
     (&text[..end], text[end..].trim_start())
 }
 
-/// `number × factor` in exact integer arithmetic; up to 9 digits after the point.
+/// Returns `number × factor`, in exact integer arithmetic; `None` if it overflows or has more than
+/// 9 decimals.
 fn scaled(number: &str, factor: u64) -> Option<u64> {
     let clean: String = number.chars().filter(|&c| c != '_').collect();
     let (whole, fraction) = clean.split_once('.').unwrap_or((&clean, ""));
@@ -74,7 +75,7 @@ pub fn parse_size(text: &str) -> Result<u64, ParseUnitError> {
     }
 }
 
-/// The longest duration, in whole days: 64 bits of nanoseconds.
+/// Longest duration that 64 bits of nanoseconds can hold, in whole days.
 const DURATION_DAYS_MAX: u64 = u64::MAX / 86_400_000_000_000;
 
 /// Parses a duration into nanoseconds: `5s`, `500ms`, `10us`, `100ns`, `2m`, `1h`, `1d`, `1m30s`. A bare number
@@ -108,7 +109,7 @@ pub fn parse_duration_ns(text: &str) -> Result<u64, ParseUnitError> {
             let is_long = |n: f64| n * factor as f64 >= u64::MAX as f64;
             let is_too_long = part.is_some() || number.replace('_', "").parse().is_ok_and(is_long);
             return err(if is_too_long {
-                format!("`{text}` is too long: the longest is {DURATION_DAYS_MAX}d")
+                format!("`{text}` is too long: the longest duration is {DURATION_DAYS_MAX}d")
             } else {
                 format!("`{text}` is not a duration: {help}")
             });
@@ -134,7 +135,7 @@ pub fn parse_rate_iops(text: &str) -> Result<f64, ParseUnitError> {
     match number.replace('_', "").parse::<f64>() {
         Ok(n) if (n * factor).is_finite() && n * factor > 0.0 => Ok(n * factor),
         _ => err(format!(
-            "`{text}` is not a rate: write operations a second above 0, such as `500`, `50k/s` or `1.5M/s`"
+            "`{text}` is not a rate: give operations per second, above 0, such as `500`, `50k/s` or `1.5M/s`"
         )),
     }
 }
@@ -159,7 +160,7 @@ pub fn parse_bandwidth_bytes_per_s(text: &str) -> Result<f64, ParseUnitError> {
     match number.replace('_', "").parse::<f64>() {
         Ok(n) if (n * factor).is_finite() && n * factor > 0.0 => Ok(n * factor),
         _ => err(format!(
-            "`{text}` is not a bandwidth: write bytes a second above 0 with B/s, kB/s, MB/s, GB/s (powers of 1000), KiB/s, MiB/s or GiB/s (powers of 1024), such as `405 MB/s`"
+            "`{text}` is not a bandwidth: give bytes per second, above 0, with B/s, kB/s, MB/s, GB/s (powers of 1000), KiB/s, MiB/s or GiB/s (powers of 1024), such as `405 MB/s`"
         )),
     }
 }
@@ -213,7 +214,7 @@ mod tests {
         }
         for text in ["1000000d", "213504d", "213503d1000h", "99999999999999999999999s"] {
             let said = parse_duration_ns(text).unwrap_err().to_string();
-            assert!(said.contains("too long: the longest is 213503d"), "{said}");
+            assert!(said.contains("too long: the longest duration is 213503d"), "{said}");
         }
         assert!(parse_duration_ns("213503d").is_ok());
     }

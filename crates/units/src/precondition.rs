@@ -12,11 +12,11 @@ pub enum Precondition {
     Workload,
     /// Fresh out of the box, or after a secure erase.
     Fresh,
-    /// Written once, in order.
+    /// Written once, in address order.
     Sequential,
     /// Written at random until steady state.
     Random {
-        /// Block size of the writes; None takes the cell's own.
+        /// Block size of the writes; `None`: that of the cell's workload.
         block_bytes: Option<u32>,
     },
     /// As the previous cell left it.
@@ -36,10 +36,10 @@ pub struct PreconditionError {
 const BLOCK_STEP_BYTES: u32 = 512;
 
 impl Precondition {
-    /// Words for preconditions in the name of a target.
+    /// Allowed words in the name of a target.
     const IN_NAMES: &[&str] = &["auto", "fresh", "sequential", "random"];
 
-    /// Word for the precondition in the name of a target.
+    /// The word that stands for the precondition, as in the name of a target.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Workload => "auto",
@@ -77,12 +77,14 @@ impl Precondition {
             return word.map_or_else(|| refused(format!("`{text}` is not a state."), help), Ok);
         };
         match parse_size(block).map(u32::try_from) {
-            Err(e) => refused("the block of its state can't be read.".to_owned(), &format!("{e}.")),
+            Err(e) => {
+                refused("the block size in its state can't be read.".to_owned(), &format!("{e}."))
+            }
             Ok(Ok(bytes)) if bytes > 0 && bytes.is_multiple_of(BLOCK_STEP_BYTES) => {
                 Ok(Self::Random { block_bytes: Some(bytes) })
             }
             Ok(_) => refused(
-                format!("`{block}` is not a block that a device can be written in."),
+                format!("`{block}` is not a block size that a device accepts."),
                 "write a multiple of 512 bytes under 4GiB, such as 16KiB.",
             ),
         }

@@ -29,14 +29,15 @@ const fn fnv1a(name: &str) -> u64 {
     hash
 }
 
-/// A 64-bit key for `(seed, name, number)`; for consumers that need a key rather than a stream.
+/// Derives a 64-bit key from `(seed, name, number)`, for consumers that need a key rather than a
+/// stream.
 pub const fn key(seed: u64, name: &str, number: u64) -> u64 {
     splitmix64(splitmix64(splitmix64(seed) ^ fnv1a(name)) ^ number)
 }
 
-/// Fills `bytes` with words that `key` determines, incompressible to any compressor. A rest of less than 8 bytes is
-/// left as it is. The generator is wyrand: a word does not depend on its predecessor, so several are computed at
-/// once.
+/// Fills `bytes` with words that `key` determines and that no compressor can shrink. A remainder of
+/// less than 8 bytes stays unchanged. The generator is wyrand: no word depends on its predecessor,
+/// so several are computed at once.
 #[inline]
 pub fn random_words(bytes: &mut [u8], key: u64) {
     let mut state = key;
@@ -47,7 +48,7 @@ pub fn random_words(bytes: &mut [u8], key: u64) {
     }
 }
 
-/// The random stream `name` number `number` of a run's `seed`.
+/// Creates the random stream that is identified by a run's `seed`, a name and a number.
 pub fn stream(seed: u64, name: &str, number: u64) -> Generator {
     let mut state = key(seed, name, number);
     let mut bytes = [0_u8; 32];

@@ -73,7 +73,7 @@ pub fn quoted(text: &str, chars: usize) -> String {
     out
 }
 
-/// Quotes a word where a shell needs that.
+/// Puts a word into single quotes if a shell would otherwise interpret some of its characters.
 pub fn for_shell(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+~?".contains(c);
     if !word.is_empty() && word.chars().all(plain) && !word.starts_with('~') {

@@ -1,6 +1,7 @@
-//! Values of units on a path, if content is kept: those in the write cache take precedence over those on the devices.
-//! If the owner of the machine has the bytes, the cache of a volume counts as a part, like a device in non-volatile
-//! memory: a name stands for the bytes of a unit only while an operation is in progress.
+//! Content of a path's units, if the machine keeps content: the write cache takes precedence over
+//! the devices. If the owner of the machine stores the bytes, it has a store for each volume's
+//! cache, as for a device with non-volatile memory; an identifier stands for a unit's bytes only
+//! while an operation is in progress.
 
 use super::{AdapterPath, pair, units};
 use crate::adapters::Cache;
@@ -11,7 +12,7 @@ use crate::request::{Origin, Request};
 use iodyno_units::OpKind;
 use std::ops::Range;
 
-/// Whether an operation covers all of a unit.
+/// Returns whether an operation covers all of a unit.
 fn is_whole(request: &Request, unit: u64) -> bool {
     let (from, to) = (request.at, request.at + u64::from(request.len));
     unit * UNIT_BYTES >= from && (unit + 1) * UNIT_BYTES <= to
@@ -86,7 +87,7 @@ impl AdapterPath {
         }
     }
 
-    /// Returns a read from the cache.
+    /// Fills the result of a read from the cache.
     pub(super) fn return_held(&self, core: &mut Core, slot: u32) {
         if !keeps_content(core) {
             return;
@@ -98,8 +99,8 @@ impl AdapterPath {
         }
     }
 
-    /// Remembers what the cache holds of the units of a read that must go to the devices. A destage may change the
-    /// devices before they return their data.
+    /// Saves the cached values of a read's units before the read goes to the devices: a destage may
+    /// change the devices before they answer.
     pub(super) fn remember_held(&mut self, core: &mut Core, slot: u32) {
         if !keeps_content(core) {
             return;
@@ -113,15 +114,15 @@ impl AdapterPath {
         self.held.insert(slot, held);
     }
 
-    /// Frees what was remembered for a read.
+    /// Frees the values saved for a read.
     pub(super) fn forget_held(&mut self, core: &mut Core, slot: u32) {
         for (_, value) in self.held.remove(&slot).unwrap_or_default() {
             core.free(value);
         }
     }
 
-    /// Returns a read from the devices, except for units that were in the cache when it began. (Later writes may be
-    /// ordered after it.)
+    /// Fills the result of a read from the devices' answer, except for units that were in the cache
+    /// when the read began. (Later writes may be ordered after it.)
     pub(super) fn return_read(&mut self, core: &mut Core, slot: u32, child: u32) {
         if !keeps_content(core) {
             self.keep_returned(core, slot, &[]);
@@ -138,7 +139,8 @@ impl AdapterPath {
         free_all(core, returned);
     }
 
-    /// Caches what a host has read, if the cache keeps reads and the units were not written meanwhile.
+    /// Caches the units that a host has read, if the cache keeps reads and none of them was written
+    /// during the read.
     fn keep_returned(&self, core: &mut Core, slot: u32, returned: &[u64]) {
         let (request, number) = (&core.slab[slot], self.number);
         let (first, since) = (request.at / UNIT_BYTES, request.next);
@@ -184,7 +186,8 @@ impl AdapterPath {
         self.forget(core);
     }
 
-    /// A name for the old bytes of a partially written unit, from the cache or from the fill read for the write.
+    /// The value of a unit before a partial write to it, from the cache or from the fill read for
+    /// the write.
     fn rest_of(&self, core: &mut Core, slot: u32, unit: u64) -> u64 {
         let number = self.number;
         if self.cache(core).is_some_and(|cache| cache.holds(number, unit..unit + 1)) {
@@ -194,7 +197,7 @@ impl AdapterPath {
         filled.map_or(0, |fill| core.copy(fill.value))
     }
 
-    /// Frees what was read for a write.
+    /// Frees the units that were read for a partial write.
     pub(super) fn forget_fills(&mut self, core: &mut Core, slot: u32) {
         for fill in self.fills.remove(&slot).unwrap_or_default() {
             core.free(fill.value);
@@ -227,7 +230,7 @@ impl AdapterPath {
         }
     }
 
-    /// Drops clean units from the cache that a write bypasses.
+    /// Drops clean units that a write to the devices, past the cache, has made stale.
     pub(super) fn pass_by(&self, core: &mut Core, units: Range<u64>) {
         let number = self.number;
         if let Some(cache) = self.cache(core) {
@@ -276,8 +279,9 @@ impl AdapterPath {
         free_all(core, values);
     }
 
-    /// The value that a read of a unit would return; `below` supplies that of the array or device. `None` if the unit
-    /// has not been written since content storage was turned on, or is lost.
+    /// The value that a read of a unit would return; `below` returns the value on the array or
+    /// device. `None` if the unit has not been written since content storage was turned on, or is
+    /// lost.
     pub(crate) fn unit_value(
         &self,
         unit: u64,
@@ -297,8 +301,8 @@ impl AdapterPath {
     }
 }
 
-/// Reports units that a group's cache has dropped. (Must precede new content for the cache, which may be for the same
-/// unit.)
+/// Reports units that a group's cache has dropped. Must be called before the cache takes new
+/// content, which may be for the same unit.
 pub(super) fn forget(core: &mut Core, group: usize) {
     if !keeps_content(core) {
         return;
@@ -319,7 +323,7 @@ pub(super) fn forget(core: &mut Core, group: usize) {
     }
 }
 
-/// Takes the values of a request.
+/// Removes and returns the values of a request's units.
 fn take(core: &mut Core, slot: u32) -> Vec<u64> {
     core.values.as_mut().and_then(|values| values.take(slot)).unwrap_or_default()
 }
@@ -331,7 +335,7 @@ pub(super) fn free_all(core: &mut Core, values: Vec<u64>) {
     }
 }
 
-/// The value of a unit of a path in the cache.
+/// The value of a unit of a path that is in the cache.
 fn held_value(core: &mut Core, (part, path): (PartId, u32), unit: u64) -> u64 {
     if core.names_values() {
         return core.fetch(part, unit, None);
@@ -354,7 +358,8 @@ pub(super) fn give_destaged(core: &mut Core, path: (PartId, u32), slot: u32, chi
     give_child(core, path.1, child, values);
 }
 
-/// Gives a child whole units to write. A device receives them as separate writes with new tokens.
+/// Gives a child request the values of the whole units that it writes. A device receives them as
+/// separate writes with new tokens.
 fn give_child(core: &mut Core, path: u32, child: u32, mut values: Vec<u64>) {
     if core.names_values() && pair(core).paths[path as usize].is_device {
         let (part, first) = (core.slab[child].part, core.slab[child].at / UNIT_BYTES);

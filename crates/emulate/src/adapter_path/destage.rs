@@ -72,15 +72,15 @@ pub(super) fn wake(core: &mut Core, group: usize) {
     }
 }
 
-/// Starts destages of a group's cache, as many as its fill requires. They force unit access: devices must not keep the
-/// data in volatile memory.
+/// Starts the destages that the fill of a group's cache requires. They are forced (FUA): devices
+/// must not keep the data in volatile memory.
 pub(super) fn destage(core: &mut Core, group: usize) {
     while let Some((path, units, token)) = pair(core).next_destage(group) {
         begin(core, path, units, token);
     }
 }
 
-/// Starts a destage.
+/// Starts the destage of some units of a path.
 fn begin(core: &mut Core, path: u32, units: Range<u64>, token: u64) {
     let part = pair(core).paths[path as usize].part;
     let op = Op {

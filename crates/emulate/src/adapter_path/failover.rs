@@ -9,14 +9,15 @@ use crate::part_id::PartId;
 use crate::request::{Request, State};
 use std::collections::BTreeSet;
 
-/// The adapters that have a host's operation, stored in fields of its request.
+/// The adapters that handle a host's operation; kept in fields of its request that a path does not
+/// use otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Holder {
-    /// The adapter to which the host sent the operation, which holds a command for it.
+    /// The adapter to which the host sent the operation, and among whose commands it counts.
     pub(super) at: usize,
     /// The adapter that serves the path.
     server: usize,
-    /// Number of earlier losses of each of the two.
+    /// How often `at` and `server` had been lost when the operation began.
     losses: [u16; 2],
 }
 
@@ -65,7 +66,7 @@ pub(crate) fn apply_fault(core: &mut Core, fault: AdapterFault) {
     wake_all(core);
 }
 
-/// Optimizes a path on another adapter from now on.
+/// Changes the adapter on which a path is optimized; `None`: the primary.
 fn change_access(core: &mut Core, path: u32, on: Option<u32>) {
     let (now_ns, part) = (core.now, pair(core).paths[path as usize].part);
     let requests = (0..core.slab.len() as u32).map(|slot| &core.slab[slot]);
@@ -107,7 +108,8 @@ fn wake_all(core: &mut Core) {
     }
 }
 
-/// Loses an adapter. Its operations begin again; those that wait for a device do so when the device has finished.
+/// Removes an adapter. Its operations begin again; those that wait for a device do so when the
+/// device has finished.
 fn lose(core: &mut Core, adapter: usize) {
     if pair(core).adapters[adapter].is_lost() {
         return;
@@ -174,7 +176,8 @@ fn begin_again(core: &mut Core, slot: u32) {
 }
 
 impl AdapterPath {
-    /// Restarts an operation if one of its adapters was lost meanwhile. Returns whether it did.
+    /// Restarts an operation if one of its adapters was lost since it began. Returns whether it
+    /// did.
     pub(super) fn begins_again(&mut self, core: &mut Core, slot: u32) -> bool {
         let had = Holder::of(&core.slab[slot]);
         let now = Holder::now(pair(core), had.at, had.server);

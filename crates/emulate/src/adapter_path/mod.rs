@@ -38,7 +38,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use usage::{Phase, Phases};
 
-/// A path through adapters, as a part.
+/// The path of a volume through RAID adapters, as a part of the volume's tree.
 #[derive(Clone, Debug)]
 pub(crate) struct AdapterPath {
     part: PartId,
@@ -46,10 +46,10 @@ pub(crate) struct AdapterPath {
     capacity_bytes: u64,
     is_raid6: bool,
     phases: Phases,
-    /// Values that the cache held of a read's units when it began, with the units' numbers, by slot; if content is
-    /// kept.
+    /// By slot of a read: the numbers and values of its units that were in the cache when it began.
+    /// Empty unless content is kept.
     held: BTreeMap<u32, Vec<(u64, u64)>>,
-    /// Fills read for partial writes, by slot.
+    /// By slot of a partial write: the units read for it (fills).
     fills: BTreeMap<u32, Vec<Fill>>,
 }
 
@@ -107,7 +107,7 @@ impl AdapterPath {
             State::Processed => self.processed(core, slot),
             State::Transferred => self.received(core, slot),
             State::Done => self.done(core, slot),
-            state => unreachable!("a path has no event in {state:?}"),
+            state => unreachable!("unexpected event of an adapter path in state {state:?}"),
         }
     }
 
@@ -296,7 +296,8 @@ impl AdapterPath {
         self.pass_on(core, slot);
     }
 
-    /// A partially written unit that is neither in the cache nor filled; `None` if there is none.
+    /// A partially written unit that is neither in the cache nor read by a fill; `None` if there is
+    /// none.
     fn lacks(&self, core: &mut Core, slot: u32) -> Option<u64> {
         let request = &core.slab[slot];
         let (from, to) = (request.at, request.at + u64::from(request.len));
@@ -413,8 +414,8 @@ impl AdapterPath {
         &mut pair(core).adapters[at]
     }
 
-    /// The time at which an operation's data, which pass the slot until `end_ns`, have also crossed the link between
-    /// the adapters. Equals `end_ns` unless an adapter forwards the data.
+    /// The time at which an operation's data, which passes the PCIe slot until `end_ns`, has also
+    /// crossed the link between the adapters. Equals `end_ns` unless an adapter forwards the data.
     fn forwarded_ns(&self, core: &mut Core, slot: u32, len: u32, end_ns: u64) -> u64 {
         let (now_ns, at) = (core.now, Holder::of(&core.slab[slot]).at);
         let is_read = core.slab[slot].kind == OpKind::Read;
@@ -446,7 +447,7 @@ impl AdapterPath {
     }
 }
 
-/// Releases a command of an adapter, to the next waiting operation if there is one.
+/// Ends a command of an adapter, and gives its slot to the next waiting operation if there is one.
 fn end_command(core: &mut Core, at: usize) {
     let pair = core.adapters.as_mut().expect("a path leads through adapters");
     let adapter = &mut pair.adapters[at];
@@ -456,7 +457,7 @@ fn end_command(core: &mut Core, at: usize) {
     }
 }
 
-/// Answers the host's driver, at `end_ns` plus the latency.
+/// Answers the host's driver; it sees the answer at `end_ns` plus the latency.
 fn answer(core: &mut Core, slot: u32, end_ns: u64) {
     let latency_ns = pair(core).latency_ns;
     let end_ns = core.notified_ns(end_ns + latency_ns, slot);

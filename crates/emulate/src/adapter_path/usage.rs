@@ -5,16 +5,16 @@ use crate::core::Core;
 use crate::usage::{self, Of, Resource};
 use iodyno_units::OpKind;
 
-/// What an operation waits for in each phase.
+/// The phases of an operation, by what it waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// A free command of the adapter.
+    /// A free command slot of the adapter.
     Commands,
-    /// The adapter's processor.
+    /// Work of the adapter's processor.
     Processor,
     /// A write's data, and space for it in the cache.
     FromHost,
-    /// The array and its devices.
+    /// The end of the operation on the array or device.
     Devices,
     /// Transfer of a read's data, mirroring of a write, and the latency to the driver.
     Answer,

@@ -16,33 +16,33 @@ use crate::fault::AdapterFault;
 use crate::ranges::Ranges;
 use crate::server::PerByte;
 
-/// The adapter that changes access states, and on which paths without an access state are optimized. (While it is lost,
-/// its partner serves them and states can't be changed.)
+/// The primary adapter: only it can change access states, and paths without an access state are
+/// optimized on it. (While it is lost, its partner serves them and states can't be changed.)
 pub(super) const PRIMARY: usize = 0;
 
-/// The state of one RAID adapter.
+/// Whether one RAID adapter works, and the volumes on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdapterState {
-    /// Whether it is lost.
+    /// Whether the adapter is lost.
     pub lost: bool,
-    /// Whether the battery of its cache has failed.
+    /// Whether the battery of the adapter's cache has failed.
     pub battery_failed: bool,
-    /// Numbers of the volumes that it serves.
+    /// Numbers of the volumes that the adapter serves now.
     pub volumes: Vec<u32>,
-    /// Numbers of the volumes that are optimized on it.
+    /// Numbers of the volumes that are optimized on the adapter.
     pub optimized: Vec<u32>,
 }
 
-/// The state of a system's RAID adapters.
+/// Whether a system's RAID adapters and their links work, and the state of their caches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdaptersState {
     /// State of each adapter.
     pub adapters: Vec<AdapterState>,
     /// For each link between the adapters, whether it is down.
     pub links_down: Vec<bool>,
-    /// Whether they have a write cache.
+    /// Whether the adapters have a write cache.
     pub has_cache: bool,
-    /// Whether writes are acknowledged in the cache.
+    /// Whether writes are acknowledged once they are in the cache.
     pub is_caching: bool,
     /// Whether writes are mirrored to both caches.
     pub is_mirrored: bool,
@@ -52,7 +52,7 @@ pub struct AdaptersState {
     pub refused_bytes: u64,
     /// Volumes that no adapter can serve.
     pub volumes_down: Vec<u32>,
-    /// Volumes whose access state is cleared.
+    /// Volumes without an access state: they are optimized on the primary.
     pub cleared: Vec<u32>,
 }
 
@@ -79,9 +79,7 @@ impl AdaptersState {
     /// Why an adapter can't change access states now; `None` if it can.
     pub fn access_is_fixed(&self, from: u32) -> Option<String> {
         if self.adapters.len() < 2 {
-            return Some(
-                "a single adapter serves all volumes: volumes have no access state".to_owned(),
-            );
+            return Some("with a single adapter, volumes have no access state".to_owned());
         }
         if let Some(lost) = self.adapters.iter().position(|adapter| adapter.lost) {
             return Some(format!(
@@ -101,7 +99,7 @@ impl AdaptersState {
 }
 
 impl Pair {
-    /// The present state.
+    /// State of the adapters, their links and their caches now.
     pub(crate) fn state(&self) -> AdaptersState {
         let served = |adapter: Option<usize>| {
             let numbers = 0..self.paths.len() as u32;

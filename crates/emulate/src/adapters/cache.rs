@@ -15,11 +15,11 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Range;
 use units::Units;
 
-/// A unit of a path, as one number.
+/// Address of a unit: the numbers of its path and of the unit, packed into one integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Place(u64);
 
-/// Bits of the unit number in a place: 2^48 units are 1 EiB.
+/// Bits of a `Place` that hold the unit's number; the others hold the path. 2^48 units are 1 EiB.
 const UNIT_BITS: u32 = 48;
 
 impl Place {
@@ -28,7 +28,7 @@ impl Place {
         Self(u64::from(path) << UNIT_BITS | unit)
     }
 
-    /// The preceding unit.
+    /// Address of the preceding unit.
     fn before(self) -> Self {
         Self(self.0.wrapping_sub(1))
     }
@@ -74,7 +74,7 @@ enum Held {
     Dirty(u64),
     /// Being destaged.
     Destaging,
-    /// Being destaged, and dirty again because it was written meanwhile.
+    /// Being destaged, and dirty again because it was written during the destage.
     Again,
     /// Clean; the sequence number of the last use.
     Clean(u64),
@@ -87,38 +87,42 @@ enum Held {
 pub(crate) struct Cache {
     units_max: u64,
     held: Units,
-    /// Dirty units by age; an entry is void if its number differs from the unit's.
+    /// Dirty units, oldest first, each with the sequence number of its write. An entry is void if
+    /// the unit now has another number.
     dirty: VecDeque<(Place, u64)>,
     clean: VecDeque<(Place, u64)>,
-    /// Dirty units from before the machine started, without places.
+    /// Number of dirty units from before the machine started, whose addresses are not drawn yet.
     unplaced: u64,
-    /// Units that are dirty or being destaged, refused ones excluded.
+    /// Number of units that are dirty or being destaged, without refused ones.
     dirty_units: u64,
-    /// Units taken by destages in progress.
+    /// Number of units taken by destages in progress.
     open_units: u64,
     clean_units: u64,
-    /// Units that became dirty since the start; units that hosts read or that reads brought in.
+    /// Number of units that became dirty since the start.
     dirtied_units: u64,
+    /// Number of units since the start that hosts read from the cache or that reads brought in.
     used_units: u64,
     /// Units that the devices refused. They don't count against the space of other units.
     refused: BTreeSet<Place>,
     sequence: u64,
-    /// By hash of a place: number of the last write to such a place, or of the end of its destage. Wraps around.
+    /// For each hash of an address: sequence number of the last write, or end of a destage, at such
+    /// an address. Wraps around.
     written: Vec<u32>,
     /// Values of the units, if content is kept.
     values: Option<HashMap<Place, u64, BuildHasherDefault<PlaceHasher>>>,
-    /// Dropped places, for the owner of their bytes, if content is kept.
+    /// Addresses dropped from the cache, to be reported to the owner of their bytes; if content is
+    /// kept.
     forgotten: Vec<Place>,
 }
 
 /// Prefetch distance in entries: long enough for memory to answer, short enough that the answer is not yet evicted.
 const AHEAD: usize = 8;
 
-/// Number of hash values of places. If two places share a hash, a write to one keeps a read of the other out of the
-/// cache.
+/// Number of hash values of addresses. If two addresses share a hash, a write to one keeps a read
+/// of the other out of the cache.
 const WRITTEN: usize = 1 << 16;
 
-/// The index of a place among [`WRITTEN`].
+/// Hash of an address, below [`WRITTEN`].
 fn written_at(place: Place) -> usize {
     (place.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 48) as usize
 }
@@ -147,18 +151,19 @@ impl Cache {
         }
     }
 
-    /// Takes the places dropped since the last call, if content is kept. (Some may be in the cache again.)
+    /// Takes the addresses dropped since the last call, if content is kept. (Some may be in the
+    /// cache again.)
     pub(crate) fn take_forgotten(&mut self) -> Vec<Place> {
         std::mem::take(&mut self.forgotten)
     }
 
-    /// Drops a place.
+    /// Drops a unit from the cache.
     fn forget(&mut self, place: Place) {
         self.held.remove(place);
         self.forgets(place);
     }
 
-    /// Records that a place was dropped.
+    /// Records that a unit was dropped.
     fn forgets(&mut self, place: Place) {
         if let Some(values) = &mut self.values {
             values.remove(&place);
@@ -171,8 +176,8 @@ impl Cache {
         self.sequence as u32
     }
 
-    /// Whether one of these units may have been written, here or on the devices, since write number `since`. Data
-    /// read at that time may then be old.
+    /// Whether any of `units` may have been written, here or on the devices, since write number
+    /// `since`. Data read at that time may then be old.
     pub(crate) fn is_written_since(&self, path: u32, mut units: Range<u64>, since: u32) -> bool {
         units.any(|unit| {
             let at = self.written[written_at(Place::new(path, unit))];
@@ -193,7 +198,7 @@ impl Cache {
         }
     }
 
-    /// Loses all content. Returns the places of the dirty units, in order.
+    /// Loses all content. Returns the addresses of the dirty units, in ascending order.
     pub(crate) fn lose(&mut self) -> Vec<Place> {
         let is_dirty = |held: &Held| !matches!(held, Held::Clean(_));
         let dirty = self.held.iter().filter(|(_, held)| is_dirty(held)).map(|(place, _)| place);
@@ -211,7 +216,8 @@ impl Cache {
         lost
     }
 
-    /// Starts with a number of dirty units without places.
+    /// Makes the cache start with `unplaced` dirty units, whose addresses are drawn when they are
+    /// destaged.
     pub(crate) fn begin_with(&mut self, unplaced: u64) {
         (self.unplaced, self.dirty_units) = (unplaced, unplaced);
     }
@@ -250,7 +256,8 @@ impl Cache {
         self.dirtied_units
     }
 
-    /// Units held, capacity in units, and units that hosts read from the cache or reads brought in since the start.
+    /// Returns three numbers of units: those held, the capacity, and those since the start that
+    /// hosts read from the cache or that reads brought in.
     pub(crate) fn reading(&self) -> (u64, u64, u64) {
         let held_units = (self.dirty_units + self.clean_units).min(self.units_max);
         (held_units, self.units_max, self.used_units)
@@ -307,7 +314,8 @@ impl Cache {
         units.all(|unit| self.held.get(Place::new(path, unit)).is_some())
     }
 
-    /// Records a host's use of units that are clean or dirty.
+    /// Records that a host read these units: clean ones become the most recently used, and missing
+    /// ones are added as clean.
     pub(crate) fn used(&mut self, path: u32, units: Range<u64>) {
         self.used_units += units.end - units.start;
         for unit in units {
@@ -328,8 +336,9 @@ impl Cache {
         self.evict();
     }
 
-    /// Takes the oldest dirty unit and its dirty neighbours for a destage: the longest run around it within
-    /// `within(unit)`. `None` if no unit with a place is dirty.
+    /// Takes the oldest dirty unit and its dirty neighbours for a destage: the longest run around
+    /// the unit within the range that `within` returns. `None` if no dirty unit has a known
+    /// address.
     pub(crate) fn take(
         &mut self,
         within: impl Fn(Place) -> Range<u64>,
@@ -363,12 +372,13 @@ impl Cache {
         Some((path, from..to))
     }
 
-    /// Whether units from before the machine started are left that no destage has taken.
+    /// Whether some units from before the machine started have not been taken by a destage yet.
     pub(crate) fn has_unplaced(&self) -> bool {
         self.unplaced > 0
     }
 
-    /// Takes up to `units` of them for a destage. Returns the number taken.
+    /// Takes up to `units` units from before the machine started for a destage. Returns the number
+    /// taken.
     pub(crate) fn take_unplaced(&mut self, units: u64) -> u64 {
         let taken = units.min(self.unplaced);
         self.unplaced -= taken;
@@ -376,7 +386,7 @@ impl Cache {
         taken
     }
 
-    /// Records that a destage of `units` of them has ended.
+    /// Records the end of a destage of `units` units from before the machine started.
     pub(crate) fn destaged_unplaced(&mut self, units: u64) {
         self.dirty_units -= units;
         self.open_units -= units;
@@ -460,14 +470,14 @@ impl Cache {
         }
     }
 
-    /// Checks the counters against the units.
+    /// Checks the counters against the units in the table.
     pub(crate) fn check(&self) -> Result<(), String> {
         let clean =
             self.held.iter().filter(|(_, held)| matches!(held, Held::Clean(_))).count() as u64;
         let placed = self.held.len() as u64 - clean;
         if clean != self.clean_units || placed > self.unwritten_units() {
             return Err(format!(
-                "the cache counts {} dirty and {} clean units, and holds {placed} and {clean}",
+                "the cache counts {} dirty and {} clean units, but holds {placed} and {clean}",
                 self.dirty_units, self.clean_units
             ));
         }

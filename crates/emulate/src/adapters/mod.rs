@@ -29,47 +29,50 @@ pub(crate) const UNPLACED: u64 = 1;
 /// Token of a destage that retries refused data.
 pub(crate) const RETRIED: u64 = 2;
 
-/// One adapter.
+/// State of one RAID adapter: its processor, parity engine, links and commands.
 #[derive(Clone, Debug)]
 pub(crate) struct Adapter {
     pub(crate) processor: Server,
-    /// The processor's work on mirrored writes of the partner, one after the other.
+    /// The processor's work on writes that the partner mirrors to this adapter, one after the
+    /// other.
     pub(crate) mirrored: Server,
     pub(crate) parity: Server,
     pub(crate) to_host: Server,
     pub(crate) from_host: Server,
-    /// The link over which it mirrors its writes to the partner.
+    /// The link over which the adapter mirrors its writes to the partner.
     pub(crate) mirror: Server,
-    /// Number of host commands in use, and the operations that wait for one.
+    /// Number of host commands in use.
     pub(crate) commands: u32,
+    /// Operations that wait for a free command.
     pub(crate) waiting: List,
     is_lost: bool,
     /// Whether its cache would lose its content in a power failure.
     battery_failed: bool,
-    /// Number of times that it was lost. A command from before the last loss no longer exists.
+    /// Number of times that the adapter was lost. A command from before the last loss no longer
+    /// exists.
     pub(crate) losses: u32,
 }
 
-/// The paths that are optimized on one adapter, with their half of the write cache. In a pair both adapters hold its
-/// content, and either can serve the paths.
+/// The paths that are optimized on one adapter, with their half of the write cache. In a pair both
+/// adapters hold the content of the cache, and either can serve the paths.
 #[derive(Clone, Debug)]
 pub(crate) struct PathGroup {
     pub(crate) cache: Option<Cache>,
     /// Destages in progress.
     pub(crate) destages: u32,
-    /// Destages in progress whose data the cache has lost meanwhile.
+    /// Destages in progress whose data the cache has lost since they began.
     pub(crate) void_destages: u32,
     /// Writes that wait for space in the cache, or for a destage.
     pub(crate) full: List,
-    /// Numbers of its paths.
+    /// Numbers of the group's paths.
     pub(crate) paths: Vec<u32>,
-    /// By adapter, whether it holds the content of the cache.
+    /// For each adapter, whether it holds the content of the cache.
     holds: [bool; 2],
     /// Whether some adapter can serve the paths.
     pub(crate) is_up: bool,
 }
 
-/// The shared state of a path.
+/// State of a path that all adapters know.
 #[derive(Clone, Debug)]
 pub(crate) struct PathUnits {
     /// Size of the volume in units.
@@ -78,22 +81,26 @@ pub(crate) struct PathUnits {
     pub(crate) stripe_units: u64,
     /// Preconditioning of the volume.
     pub(crate) before: Preconditioned,
-    /// The next unit to destage of a volume that was preconditioned by sequential writes.
+    /// The next unit to destage, if the volume was preconditioned by sequential writes.
     pub(crate) next: u64,
-    /// The path's part, and the array or device behind it.
+    /// The path itself, as a part.
     pub(crate) part: PartId,
+    /// The array or device behind the path.
     pub(crate) child: PartId,
     /// Whether the child is a device. (An array sends operations to devices itself.)
     pub(crate) is_device: bool,
-    /// The adapter on which the path is optimized, which is also its group's number; and the adapter that serves it.
+    /// The adapter on which the path is optimized; also the number of its group.
     pub(crate) optimized: usize,
+    /// The adapter that serves the path now.
     pub(crate) server: usize,
-    /// Whether its access state is cleared, so that it is on the primary.
+    /// Whether the path's access state is cleared, so that it is optimized on the primary.
     is_cleared: bool,
     /// End of a failover, until which the path is not served.
     pub(crate) ready_ns: u64,
-    /// Destages of the path in progress, and those whose data the cache has lost meanwhile: either none or all.
+    /// Destages of the path in progress.
     pub(crate) destages: u32,
+    /// Destages of the path in progress whose data the cache has lost since they began: either none
+    /// or all.
     pub(crate) void_destages: u32,
     /// Whether the host sends the next operation to the other adapter, if hosts use both.
     to_other: bool,
@@ -136,9 +143,9 @@ pub(crate) struct Pair {
     pub(crate) costs: Costs,
     pub(crate) latency_ns: u64,
     pub(crate) commands_max: u32,
-    /// Dirty units of one adapter's cache at which it begins to destage, and the further units over which the rate
-    /// rises.
+    /// Dirty units of one adapter's cache at which it begins to destage.
     pub(crate) destage_units: u64,
+    /// Further dirty units, over which the rate of destages rises to its maximum.
     pub(crate) ramp_units: u64,
     pub(crate) destages_max: u32,
     pub(crate) keeps_reads: bool,
@@ -296,7 +303,8 @@ impl Pair {
         }
     }
 
-    /// Stores the content of the caches from now on. They begin empty, because earlier content has no places.
+    /// Makes the caches store content from now on. They begin empty: earlier dirty units have no
+    /// known addresses.
     pub(crate) fn keep_content(&mut self) {
         self.keeps_content = true;
         self.groups
@@ -305,8 +313,9 @@ impl Pair {
             .for_each(Cache::keep_values);
     }
 
-    /// The time at which an operation sent now to a device, on behalf of a path, reaches it. (For reads as well, the
-    /// drawer's ports are occupied at that time: bandwidth is granted with the command.)
+    /// Returns the time at which an operation that is sent now, on behalf of a path, reaches a
+    /// device. (A read occupies the drawer's port at that time too: bandwidth is granted with the
+    /// command.)
     pub(crate) fn device(&mut self, now_ns: u64, path: u32, device: PartId, op: &Op) -> u64 {
         let at = self.serves(path);
         let sent_ns = self.adapters[at].processor.take(now_ns, self.costs.device);
@@ -316,7 +325,8 @@ impl Pair {
         sent_ns.max(carried_ns)
     }
 
-    /// The time at which the parity of `bytes` of a stripe's data is computed.
+    /// Returns the time at which the parity engine has computed the parity of `bytes` of a stripe's
+    /// data.
     pub(crate) fn parity(&mut self, now_ns: u64, path: u32, bytes: u32, with_q: bool) -> u64 {
         let at = self.serves(path);
         let q = if with_q { self.costs.gf.ticks(bytes) } else { 0 };
@@ -371,7 +381,7 @@ impl Pair {
         self.paths.iter_mut().for_each(|path| path.refuses = false);
     }
 
-    /// Checks the caches.
+    /// Checks the counters of all caches.
     pub(crate) fn check(&self) -> Result<(), String> {
         self.groups.iter().filter_map(|group| group.cache.as_ref()).try_for_each(Cache::check)
     }
@@ -461,12 +471,12 @@ impl Pair {
 }
 
 impl Adapter {
-    /// Whether it is lost.
+    /// Whether the adapter is lost.
     pub(crate) fn is_lost(&self) -> bool {
         self.is_lost
     }
 
-    /// Drops all work in progress.
+    /// Drops all work in progress of the adapter.
     fn reset(&mut self, now_ns: u64) {
         for server in [
             &mut self.processor,

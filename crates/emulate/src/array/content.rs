@@ -15,16 +15,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 impl Array {
-    /// Keeps the record of rows from now on. (The members store the content.)
+    /// Starts to record the rows that a power cut may leave inconsistent. (The members store the
+    /// content.)
     pub(crate) fn keep_content(&mut self) {
         if self.layout.strip_sectors().is_multiple_of(UNIT_SECTORS) {
             self.record.get_or_insert_default();
         }
     }
 
-    /// Leaves the bytes to the owner. A journal remains only if it is in the memory of adapters.
+    /// Leaves the bytes to the owner of the machine. A journal remains only if it is in the memory
+    /// of adapters.
     pub(crate) fn follow_content(&mut self) {
-        assert!(self.record.is_some(), "strips are of whole units of 4 KiB");
+        assert!(self.record.is_some(), "strips must be whole units of 4 KiB");
         self.journal &= self.path.is_some();
     }
 
@@ -80,7 +82,8 @@ impl Array {
         }
     }
 
-    /// Gives the part that reads the array new names, which outlast the piece.
+    /// Gives the part that reads the array new identifiers for the data, because those of the piece
+    /// are freed with it.
     fn name_returned(&self, core: &mut Core, number: usize, parent: u32) {
         let piece = &self.pieces[number];
         let of_host = parent == NIL || matches!(core.slab[parent].origin, Origin::Host { .. });
@@ -98,7 +101,8 @@ impl Array {
         }
     }
 
-    /// The units of the array that a piece of an operation touches, the first unit of its stripe, and the touched rows.
+    /// The units of the array that a piece touches, the first unit of its stripe, and the rows that
+    /// it touches.
     fn touched(&self, number: usize) -> (Range<u64>, u64, BTreeSet<u64>) {
         let piece = &self.pieces[number];
         let strip_units = self.layout.strip_sectors() / UNIT_SECTORS;
@@ -143,7 +147,7 @@ impl Array {
         self.pieces[number].rows = found;
     }
 
-    /// Computes what a write gives to members.
+    /// Computes the values that a write sends to members.
     fn compute_write(&mut self, core: &mut Core, number: usize, parent: u32) {
         let (touched, first, rows) = self.touched(number);
         let strip_units = self.layout.strip_sectors() / UNIT_SECTORS;
@@ -180,8 +184,9 @@ impl Array {
         self.pieces[number].rows = found;
     }
 
-    /// Computes what a write gives to members of a row of which it covers parts of units, if the members are not
-    /// devices. Their values are valid only for the sectors that were read, and so are all values derived from them.
+    /// Computes the values that a write sends to members, for a row of which it covers only parts
+    /// of units, if the members are arrays. Members' values are valid only for the sectors that
+    /// were read, and so are all values derived from them.
     fn write_sectors(&self, core: &mut Core, number: usize, parent: u32, unit: u64) -> Row {
         let (piece, strips) = (&self.pieces[number], self.layout.data_strips());
         let strip_units = self.layout.strip_sectors() / UNIT_SECTORS;
@@ -244,7 +249,7 @@ impl Array {
         row
     }
 
-    /// The present values of a row on its members.
+    /// Returns the values of a row that its members hold now.
     fn fetch_row(&self, core: &mut Core, number: usize, unit: u64) -> Row {
         let piece = &self.pieces[number];
         let offsets = unit * UNIT_SECTORS..(unit + 1) * UNIT_SECTORS;
@@ -261,7 +266,7 @@ impl Array {
         row
     }
 
-    /// Gives a member's write the values for an access of a piece.
+    /// Gives a member's write the values that a piece has computed for it.
     pub(super) fn give_values(&mut self, core: &mut Core, slot: u32, child: u32, access: &Access) {
         let names = core.names_values();
         let kind = core.slab[child].kind;
@@ -324,7 +329,7 @@ impl Array {
         self.pieces[number].given.append(&mut made);
     }
 
-    /// Frees the names of a piece that ends, or begins again.
+    /// Frees the identifiers of a piece that ends or is planned again.
     pub(super) fn free_names(&mut self, core: &mut Core, number: usize) {
         if !core.names_values() {
             return;
@@ -343,8 +348,9 @@ impl Array {
         }
     }
 
-    /// The value of a unit, computed from the members' present content (`held`). `None` if the unit was never written
-    /// or is lost. While a piece writes the unit's rows, the value may be neither old nor new.
+    /// The value of a unit, computed from the content that members have now, by `held`. `None` if
+    /// the unit was never written or is lost. While a piece writes the unit's rows, the value may
+    /// be neither old nor new.
     pub(crate) fn unit_value(
         &self,
         unit: u64,
@@ -376,7 +382,7 @@ impl Array {
     }
 }
 
-/// The name that another part, rather than a host, has given for a unit of its write.
+/// The identifier of a unit's bytes in a write of another part; `None` in a write of a host.
 fn given_name(core: &Core, slot: u32, unit: u64) -> Option<u64> {
     core.values.as_ref()?.of(slot, unit - core.slab[slot].at / UNIT_BYTES)
 }
@@ -413,7 +419,8 @@ fn new_value(core: &mut Core, parent: u32, unit: u64, old: Option<u64>) -> u64 {
     name
 }
 
-/// A name for the bytes that an operation writes to a unit, valid only for the range that it covers.
+/// An identifier for the bytes that an operation writes to a unit, valid only for the range that
+/// the operation covers.
 fn bytes_of_write(core: &mut Core, parent: u32, unit: u64) -> u64 {
     if let Some(name) = given_name(core, parent, unit) {
         return name;

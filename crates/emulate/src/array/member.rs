@@ -79,7 +79,7 @@ impl Array {
         is_write && is_operation && !stripe.survives(self.missing)
     }
 
-    /// Processes the failure of a part that is no longer a member.
+    /// Processes a failed operation on a device that a spare has replaced: a read is planned again.
     fn former_fails(&mut self, core: &Core, slot: u32) -> bool {
         if core.slab[slot].internal {
             let piece = &mut self.pieces[core.slab[slot].at as usize];
@@ -88,8 +88,8 @@ impl Array {
         false
     }
 
-    /// Marks a member as missing that does not answer or lacks a write. Returns whether the array is redundant, without
-    /// which nothing is marked.
+    /// Marks a member as missing, because it does not answer or has missed a write. Does nothing
+    /// without redundancy. Returns whether the array is redundant.
     fn lacks(&mut self, member: usize) -> bool {
         if self.is_redundant() {
             self.missing = self.missing.with(member);
@@ -105,17 +105,18 @@ impl Array {
         self.layout.is_redundant()
     }
 
-    /// Whether it is a branch of another array, and lacks too many members to be rebuilt by itself.
+    /// Whether the array is a branch of another array, and lacks too many members to be rebuilt by
+    /// itself.
     pub(super) fn is_broken_branch(&self) -> bool {
         self.is_branch && !self.layout.survives(self.missing)
     }
 
-    /// Number of its path through adapters, if it has one.
+    /// Number of the array's path through adapters, if it has one.
     pub(crate) fn path(&self) -> Option<u32> {
         self.path
     }
 
-    /// The parts that are its members now.
+    /// The parts that are members of the array now.
     pub(crate) fn members(&self) -> &[PartId] {
         &self.members
     }
@@ -155,7 +156,7 @@ impl Array {
         self.tend(core);
     }
 
-    /// Members that are not even written.
+    /// Missing members that are not being rebuilt, so that they get no writes.
     pub(super) fn absent(&self) -> MemberSet {
         let rebuilt = self.rebuild.as_ref();
         rebuilt.map_or(self.missing, |rebuild| self.missing.without(rebuild.member))

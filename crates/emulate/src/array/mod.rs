@@ -50,21 +50,22 @@ pub use usage::{ArrayCounts, ArrayHealth, ArrayState};
 /// Sectors per content unit.
 const UNIT_SECTORS: u64 = UNIT_BYTES / SECTOR_BYTES;
 
-/// What a piece waits for in each phase.
+/// The phases of a piece, by what it waits for. A piece is the part of an operation within one
+/// stripe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
-    /// Locks on its rows, while another piece changes them.
+    /// Waits for locks on its rows, which another piece is changing.
     #[default]
     Stripe,
-    /// Reads from members.
+    /// Waits for reads from members.
     Reads,
-    /// The array's processor.
+    /// Waits for the array's processor, which computes parity.
     Parity,
-    /// Writes to members.
+    /// Waits for writes to members.
     Writes,
 }
 
-/// The purpose of a piece.
+/// What a piece does: a part of an operation, or maintenance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Purpose {
     /// A part of a host's or another part's operation.
@@ -72,7 +73,7 @@ enum Purpose {
     Operation,
     /// Makes parity and copies consistent with the data after a power cut.
     Resync,
-    /// Writes the content of a replaced member.
+    /// Writes the content of a missing member to the device that replaces it.
     Rebuild,
     /// Makes a rebuilt member's writes durable.
     Settle,
@@ -87,37 +88,41 @@ struct Piece {
     stripe: u64,
     /// Sectors within the stripe's data; if the array restores rows, sectors within a strip.
     range: Range<u64>,
-    /// Rows being restored now, as sectors within a strip; and the end of all rows to restore.
+    /// Rows that are being restored now, as sectors within a strip.
     offsets: Range<u64>,
+    /// End of all rows to restore, as a sector within a strip.
     limit: u64,
-    /// `mends`: whether the piece of an operation is restoring its rows one by one before it continues, because more
-    /// members have unreadable sectors than the rest can recover, though perhaps not in the same row. `mended`:
-    /// whether it has done so.
+    /// Whether the piece, a part of an operation, restores its rows one by one before it continues,
+    /// because more members have unreadable sectors than the others can recover, though perhaps not
+    /// in the same row.
     mends: bool,
+    /// Whether the piece has already restored its rows one by one.
     mended: bool,
     phase: Phase,
     since_ns: u64,
     reads: Vec<Access>,
     writes: Vec<Access>,
-    /// Whether the processor must compute what it writes or returns.
+    /// Whether the processor must compute what the piece writes or returns.
     computes: bool,
     /// The copy to read, on levels with copies.
     copy: usize,
-    /// Whether it holds a lock on its rows, and the first of them.
+    /// Whether the piece holds a lock on its rows.
     locks: bool,
+    /// The first locked row.
     first_row: u64,
-    /// Members with unreadable sectors, whose data it recovers and rewrites.
+    /// Members with unreadable sectors, whose data the piece recovers and rewrites.
     unreadable: MemberSet,
     /// Whether a read has failed, so that the piece must be planned again.
     again: bool,
-    /// Whether the rows can't be recovered.
+    /// Whether the rows of the piece can't be recovered.
     lost: bool,
     /// Values that members returned, by member and the member's unit.
     got: BTreeMap<(usize, u64), u64>,
     /// Values of the rows after the piece, by unit within a strip.
     rows: BTreeMap<u64, Row>,
-    /// Names that the piece has created, and those under which it has passed a host's data to members.
+    /// Identifiers of bytes that the piece has created.
     names: Range<u64>,
+    /// Identifiers under which the piece has passed a host's data to members.
     given: Vec<u64>,
 }
 
@@ -153,7 +158,7 @@ impl Piece {
     }
 }
 
-/// An array as a part.
+/// An array, as a part of a volume's tree.
 #[derive(Clone, Debug)]
 pub(crate) struct Array {
     part: PartId,
@@ -163,7 +168,7 @@ pub(crate) struct Array {
     ignores_trims: bool,
     is_branch: bool,
     spares: Vec<PartId>,
-    /// Former members that were replaced by a spare, with their position.
+    /// Former members that were replaced by a spare, with the position that they had.
     former: Vec<(PartId, usize)>,
     /// Members that are lost, have missed a write, or are not yet rebuilt.
     missing: MemberSet,
@@ -183,7 +188,7 @@ pub(crate) struct Array {
     locks: Locks,
     /// The copy that the next read uses, on levels with copies.
     copy: usize,
-    /// Number of its path through adapters, whose processors serve it then.
+    /// Number of the array's path through adapters, whose processors then do the array's work.
     path: Option<u32>,
     processor: Server,
     stripe_ticks: u64,
@@ -245,11 +250,11 @@ impl Array {
                 let failed = request.failed;
                 core.complete(slot, failed.then_some(IoError::Io));
             }
-            (state, _) => unreachable!("an array has no event in {state:?}"),
+            (state, _) => unreachable!("unexpected event of an array in state {state:?}"),
         }
     }
 
-    /// Accepts a request from outside.
+    /// Accepts an operation of a host or of another part.
     fn issued(&mut self, core: &mut Core, slot: u32) {
         let request = &mut core.slab[slot];
         let (at, end) = (request.at, request.at + u64::from(request.len));
@@ -297,7 +302,7 @@ impl Array {
         self.flush_ended(core, slot, false);
     }
 
-    /// Counts down the members of a flush, and its preparation.
+    /// Counts down what a flush waits for: each member's flush, and the sending of all of them.
     fn flush_ended(&mut self, core: &mut Core, slot: u32, failed: bool) {
         let request = &core.slab[slot];
         if request.pending == 1 {
@@ -353,7 +358,7 @@ impl Array {
             if phase == Phase::Stripe {
                 piece.since_ns = core.now;
             }
-            // Rows that a read recovers or rewrites must not change meanwhile. Copies agree
+            // Rows that a read recovers or rewrites must not change during this. Copies agree
             // only after a resync, which also replays the journal.
             let is_settled = piece.purpose == Purpose::Settle;
             let must_lock = !is_settled
@@ -379,7 +384,7 @@ impl Array {
         self.plan(core, slot);
     }
 
-    /// Plans a piece with the present members, and starts its reads.
+    /// Plans the reads and writes of a piece with the present members, and starts the reads.
     fn plan(&mut self, core: &mut Core, slot: u32) {
         let (kind, number) = (core.slab[slot].kind, core.slab[slot].at as usize);
         self.free_names(core, number);
@@ -459,7 +464,7 @@ impl Array {
         let piece = &mut self.pieces[number];
         self.phases.end(&mut piece.since_ns, core, slot, Phase::Parity);
         piece.phase = Phase::Writes;
-        // Units that were lost meanwhile were overwritten by zeroes.
+        // Units lost during the operation were overwritten by zeroes.
         let is_read = kind == OpKind::Read && !piece.mends;
         if is_read && self.has_lost(number) {
             self.end(core, slot, true);
@@ -533,7 +538,7 @@ fn units_of(layout: &Layout, stripe: u64, range: &Range<u64>) -> Range<u64> {
     start / UNIT_SECTORS..end.div_ceil(UNIT_SECTORS)
 }
 
-/// Counts down the pieces of an operation, and the splitting.
+/// Counts down what an operation waits for: each of its pieces, and the splitting into pieces.
 fn piece_ended(core: &mut Core, slot: u32, failed: bool) {
     let request = &mut core.slab[slot];
     request.failed |= failed;

@@ -13,7 +13,7 @@ impl Array {
         !self.bad.is_empty() && self.bad.first_in(units()).is_some()
     }
 
-    /// Plans a piece of an operation.
+    /// Plans the reads and writes of a piece of an operation. Fails if the data is lost.
     pub(super) fn plan_operation(&mut self, number: usize, kind: OpKind) -> Result<(), ()> {
         let piece = &self.pieces[number];
         let (stripe, range, unreadable) = (piece.stripe, piece.range.clone(), piece.unreadable);
@@ -73,7 +73,8 @@ impl Array {
         Ok(())
     }
 
-    /// The range of offsets within strips that a range of a stripe's data covers.
+    /// The range of offsets within a strip that a range of a stripe's data touches: the whole strip
+    /// if the range touches several.
     pub(super) fn offsets(&self, range: &Range<u64>) -> Range<u64> {
         let strip = self.layout.strip_sectors();
         let is_one = range.start / strip == (range.end - 1) / strip;

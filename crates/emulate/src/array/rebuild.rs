@@ -26,8 +26,9 @@ pub(super) struct Rebuild {
     pub durable: u64,
     /// The piece that is restoring the next sectors.
     pub piece: Option<usize>,
-    /// End of the piece, and the time at which the next one begins.
+    /// End of the sectors that the piece in progress restores.
     next: u64,
+    /// Earliest time at which the next piece begins.
     next_ns: u64,
     timer: u32,
 }
@@ -48,7 +49,7 @@ impl Rebuild {
 /// A scrub in progress.
 #[derive(Clone, Debug)]
 pub(super) struct Scrub {
-    /// The next row, in the order of rows.
+    /// The next row to check: stripe times strip size, plus the sector within the strip.
     at: u64,
     piece: Option<usize>,
     next_ns: u64,
@@ -116,7 +117,8 @@ impl Array {
         (bytes * 1e9 / self.rebuild_bytes_per_s) as u64
     }
 
-    /// Rows of a strip to restore at once, from an offset on: with parity, all.
+    /// Rows of a strip to restore at once, from `offset` on: all of them with parity, else up to
+    /// [`CHUNK_SECTORS`].
     fn chunk(&self, offset: u64) -> std::ops::Range<u64> {
         let strip = self.layout.strip_sectors();
         offset..if self.has_parity() { strip } else { strip.min(offset + CHUNK_SECTORS) }
@@ -140,7 +142,7 @@ impl Array {
         }
     }
 
-    /// Processes the end of an internal piece.
+    /// Processes the end of a piece of a resync, rebuild or scrub.
     pub(super) fn restored(&mut self, core: &mut Core, number: usize, failed: bool) {
         let purpose = self.pieces[number].purpose;
         match (&mut self.rebuild, &mut self.scrub) {

@@ -16,14 +16,15 @@ use iodyno_units::OpKind;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// A row in the record.
+/// A row that a power cut may leave inconsistent.
 #[derive(Clone, Debug, Default)]
 struct Dirty {
-    /// Whether a piece is writing it.
+    /// Whether a piece is writing the row.
     is_written: bool,
-    /// Sequence number of its last write.
+    /// Sequence number of the row's last write.
     sequence: u64,
-    /// Whether its write is forced, and it was not in the record before.
+    /// Whether the present write is forced, and the row has no earlier write that is not durable
+    /// (other than the one that a resync repairs).
     is_forced: bool,
     /// Written values, if there is a journal.
     journal: Vec<(Role, u64)>,
@@ -34,11 +35,11 @@ struct Dirty {
 struct Flush {
     slot: u32,
     sequence: u64,
-    /// Number of the rebuild in progress, and its cursor.
+    /// Number of the rebuild in progress when the flush began, and its cursor.
     rebuilt: Option<(u64, u64)>,
 }
 
-/// The record of an array.
+/// The rows of an array that a power cut may leave inconsistent.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Record {
     /// Rows by number: stripe times units per strip, plus the unit.
@@ -73,7 +74,7 @@ impl Array {
         self.pieces[number].writes.iter().flat_map(units_in).collect()
     }
 
-    /// Adds the rows of a piece that is about to write them.
+    /// Records the rows that a piece is about to write.
     pub(super) fn record_writes(&mut self, core: &mut Core, slot: u32) {
         let (request, number) = (core.slab[slot], core.slab[slot].at as usize);
         let piece = &self.pieces[number];
@@ -190,7 +191,7 @@ impl Array {
         rows.map_or(&[], |dirty| &dirty.journal[..])
     }
 
-    /// Records the begin of a flush.
+    /// Records the start of a flush.
     pub(super) fn flush_begins(&mut self, slot: u32) {
         let rebuilt = self.rebuild.as_ref().map(|rebuild| (rebuild.number, rebuild.cursor));
         if let Some(record) = &mut self.record {
@@ -199,7 +200,7 @@ impl Array {
         }
     }
 
-    /// Removes the rows that a flush has made durable.
+    /// Removes the rows that a flush has made durable from the record.
     pub(super) fn is_flushed(&mut self, core: &mut Core, slot: u32, failed: bool) {
         let Some(record) = &mut self.record else { return };
         let Some(at) = record.flushes.iter().position(|flush| flush.slot == slot) else { return };
@@ -229,7 +230,8 @@ impl Array {
         }
     }
 
-    /// Processes a power failure.
+    /// Processes a power failure: flushes in progress are gone, and units that were rewritten, but
+    /// not durably, are lost again.
     pub(super) fn record_power_off(&mut self) {
         let Some(record) = &mut self.record else { return };
         record.flushes.clear();
@@ -240,8 +242,8 @@ impl Array {
         }
     }
 
-    /// The runs of rows to resync when the power returns, as stripes and sectors within a strip. No flush removes
-    /// them from the record before.
+    /// Returns the runs of rows to resync when the power returns, as stripes and sectors within a
+    /// strip. No flush removes them from the record before they are resynced.
     pub(super) fn begin_resync(&mut self) -> Vec<(u64, Range<u64>)> {
         let (units, mut runs) = (self.strip_units(), Vec::<(u64, Range<u64>)>::new());
         let Some(record) = &mut self.record else { return runs };

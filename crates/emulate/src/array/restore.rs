@@ -21,8 +21,8 @@ impl Array {
         data.chain(parities).collect()
     }
 
-    /// Adds reads of all data of rows except on the members `without`, and of as much parity as the recovery needs. If
-    /// `all`, reads all parity and all copies, otherwise one copy.
+    /// Plans reads of all data of rows, except on the members `without`, and of as much parity as
+    /// the recovery needs. If `all`, reads all parity and all copies, otherwise one copy.
     pub(super) fn read_rows(
         &mut self,
         number: usize,
@@ -200,8 +200,8 @@ impl Array {
         true
     }
 
-    /// Lets the piece of an operation restore its rows one by one first, if it can't be served because several
-    /// members have unreadable sectors. Happens only once per piece.
+    /// Makes the piece of an operation restore its rows one by one first, if it can't be served
+    /// because several members have unreadable sectors. Happens only once per piece.
     pub(super) fn begins_to_mend(&mut self, number: usize) -> bool {
         let piece = &self.pieces[number];
         if piece.purpose != Purpose::Operation || piece.unreadable.is_empty() || piece.mended {

@@ -10,7 +10,7 @@ pub(super) type Sums<'a> = dyn FnMut(&[(u8, u64)]) -> u64 + 'a;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Row {
     values: Vec<Option<u64>>,
-    /// Exponent of 2 by which each data strip is weighted in Q.
+    /// For each data strip, the exponent of the power of 2 by which it is multiplied in Q.
     exponents: Vec<usize>,
     parities: usize,
 }
@@ -51,7 +51,7 @@ impl Row {
         if parity == Role::Q { gf::power_of_2(self.exponents[strip]) } else { 1 }
     }
 
-    /// The terms of P or Q for the known data.
+    /// The known data strips as terms of P or Q: factor and value of each.
     fn terms(&self, parity: Role) -> Vec<(u8, u64)> {
         let known = self.values[..self.exponents.len()].iter().enumerate();
         known.filter_map(|(strip, value)| Some((self.factor(parity, strip), (*value)?))).collect()
@@ -113,8 +113,8 @@ impl Row {
         self.is_whole() && (wrong(Role::P) || wrong(Role::Q))
     }
 
-    /// The row after a write of `new`; `self` has the values read before. Parity that can't be derived becomes
-    /// unknown.
+    /// Returns the row after a write of the values in `new`; `self` has the values that were read
+    /// before the write. Parity that can't be derived becomes unknown.
     pub(super) fn written(mut self, new: &[Option<u64>], sums: &mut Sums<'_>) -> Self {
         let is_known =
             |(strip, value): (usize, &Option<u64>)| value.is_some() || self.values[strip].is_some();

@@ -24,16 +24,16 @@ pub struct ArrayCounts {
     pub contradictions: u64,
 }
 
-/// The state of an array.
+/// State of an array: its members, and the repairs in progress.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ArrayState {
-    /// The parts that are its members now.
+    /// The parts that are members of the array now.
     pub members: Vec<PartId>,
     /// Members that are missing or not yet rebuilt.
     pub missing: MemberSet,
-    /// The member being rebuilt, and the fraction that is done.
+    /// The member being rebuilt, and the rebuilt fraction of it (0 to 1); `None` without a rebuild.
     pub rebuilt: Option<(usize, f64)>,
-    /// Runs of rows being resynced after a power cut.
+    /// Number of runs of rows that are being resynced after a power cut.
     pub resyncs: u32,
     /// Whether a scrub is in progress.
     pub scrubs: bool,
@@ -67,7 +67,8 @@ impl Phases {
     }
 }
 
-/// Knowledge about the members that must be stored with them, because a new machine could not derive it.
+/// What must be stored about an array's members, because a new machine could not derive it from
+/// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArrayHealth {
     /// Members that are missing or not yet rebuilt.
@@ -84,7 +85,7 @@ impl Array {
         ArrayHealth { missing: self.missing, lost }
     }
 
-    /// The present state.
+    /// State of the array now.
     pub(crate) fn state(&self) -> ArrayState {
         ArrayState {
             members: self.members.clone(),

@@ -28,8 +28,8 @@ impl Bay {
 /// Power draw of one device in W; `None` if unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Power {
-    /// Ready, without I/O.
+    /// While the device is ready, without I/O.
     pub idle_w: Option<f64>,
-    /// Under load.
+    /// While the device is under load.
     pub active_w: Option<f64>,
 }

@@ -12,14 +12,14 @@ use crate::spec::{
     Translation, Variation,
 };
 
-/// A device, and the descriptive data of its file.
+/// A device, with the descriptive data of its file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DescribedDevice {
-    /// The device.
+    /// Parameters of the device, as the machine needs them.
     pub device: Device,
     /// One-line description.
     pub summary: String,
-    /// Name of the catalog system that holds the device if none is named.
+    /// Name of the catalog's system in which the device is placed if the user names none.
     pub default_host: String,
     /// Kind of bay or slot, if the file states it.
     pub bay: Option<Bay>,

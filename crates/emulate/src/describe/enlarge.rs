@@ -7,7 +7,7 @@ use crate::flash::shape;
 use crate::spec::{Device, Flash, Kind};
 use iodyno_units::human;
 
-/// Upper bound of a capacity in device files.
+/// Maximum capacity of a memory device, as in device files.
 const MEMORY_BYTES_MAX: u64 = 1 << 50;
 
 impl Device {
@@ -38,13 +38,16 @@ impl Device {
             }
         };
         Err(format!(
-            "{} can have at most {} ({most_bytes} bytes): {}; name a larger device, or describe one (docs/formats/device.md)",
+            "{} can have at most {} ({most_bytes} bytes): {}; use a larger device, or describe one (docs/formats/device.md)",
             self.name,
             human::size(most_bytes),
             match self.kind {
                 Kind::Disk(_) => "a disk can't have more tracks".to_owned(),
                 Kind::Memory(_) => "a memory device can't be larger".to_owned(),
-                Kind::Flash(_) => format!("the flash keeps {} % for writes", SPARE_MIN * 100.0),
+                Kind::Flash(_) => format!(
+                    "at least {} % of the flash must stay spare for writes",
+                    SPARE_MIN * 100.0
+                ),
             }
         ))
     }

@@ -9,16 +9,16 @@ use iodyno_units::human;
 use crate::content_event::UNIT_BYTES;
 use crate::spec::{Attach, Device, Host, Kind, MemoryKind, MemoryMode};
 
-/// Least spare space as a fraction of the writable space. With less, write amplification exceeds 50
-/// and depends more on the model than on a device.
+/// Minimum spare space as a fraction of the writable space. With less, write amplification exceeds
+/// 50 and depends more on the model than on a device.
 pub(super) const SPARE_MIN: f64 = 0.01;
-/// Least number of blocks per plane: open ones, free ones, and some to choose from.
+/// Minimum number of blocks per plane: open ones, free ones, and some to choose from.
 const BLOCKS_PER_PLANE_MIN: u64 = 16;
-/// Least number of blocks per plane beyond the capacity: those open or kept free, and one spare.
+/// Minimum number of blocks per plane beyond the capacity: those open or kept free, and one spare.
 pub(super) const SPARE_BLOCKS_MIN: u64 = 6;
 /// Upper bound of a program in bytes, and so of the copies gathered for one program.
 const PROGRAM_BYTES_MAX: u64 = 32 * UNIT_BYTES;
-/// Most devices in a system.
+/// Maximum number of devices in a system.
 pub(super) const VOLUMES_MAX: usize = 1024;
 
 /// A named rule. `check` returns `None` if the rule holds or one of its values is missing.
@@ -128,7 +128,7 @@ pub(super) const FLASH: &[Rule] = &[
                 return None;
             }
             let message = format!(
-                "the raw space, {}, is not larger than the capacity, {}",
+                "the raw space, {}, must be larger than the capacity, {}",
                 human::size(raw),
                 human::size(capacity)
             );
@@ -189,7 +189,7 @@ pub(super) const FLASH: &[Rule] = &[
             if fast <= slow {
                 return None;
             }
-            let message = "programming a fast page takes longer than programming a slow page";
+            let message = "a fast page must not take longer to program than a slow page";
             let help = "for NAND with only one kind of page, write the same time for both";
             Some(fault("nand.program_fast", message.to_owned(), help.to_owned()))
         },
@@ -218,7 +218,7 @@ pub(super) const FLASH: &[Rule] = &[
                 return None;
             }
             let message = format!(
-                "a stripe of {stripe} data pages and 1 parity page does not fit {planes} planes"
+                "a stripe of {stripe} data pages and 1 parity page needs more than {planes} planes"
             );
             Some(fault(
                 "nand.parity_stripe",
@@ -234,7 +234,11 @@ pub(super) const FLASH: &[Rule] = &[
             if slc < raw {
                 return None;
             }
-            Some(fault("slc.size", "the cache is larger than the raw space".to_owned(), None))
+            Some(fault(
+                "slc.size",
+                "the SLC cache must be smaller than the raw space".to_owned(),
+                None,
+            ))
         },
     },
     Rule {
@@ -246,7 +250,7 @@ pub(super) const FLASH: &[Rule] = &[
                 return None;
             }
             let message = format!(
-                "the buffer is smaller than one program operation, {} (a page on each plane of a die)",
+                "the buffer must hold at least one program operation, {} (a page on each plane of a die)",
                 human::size(program)
             );
             Some(fault("buffer.size", message, None))
@@ -260,7 +264,7 @@ pub(super) const FLASH: &[Rule] = &[
             if alone <= crowded {
                 return None;
             }
-            let message = "a driver thread on a crowded socket polls more often than a thread with its own core";
+            let message = "a driver thread on a crowded socket must not poll more often than a thread with its own core";
             Some(fault("memory_channel.poll_crowded", message.to_owned(), None))
         },
     },
@@ -273,7 +277,7 @@ fn by_thread(v: &Record, path: &str) -> Option<Fault> {
     if v.whole(path)? == 0 {
         return None;
     }
-    let message = "on a memory channel the driver thread handles commands, not the controller";
+    let message = "on a memory channel the driver thread handles commands, so the controller must not take time for them";
     let help = "write `\"0ns\"`, and give the thread's time as `memory_channel.command`";
     Some(fault(path, message.to_owned(), help.to_owned()))
 }
@@ -307,7 +311,7 @@ pub(super) const DISK: &[Rule] = &[
             if v.real("platters.inner")? <= v.real("platters.outer")? {
                 return None;
             }
-            let message = "the innermost zone is faster than the outermost zone, although the outermost tracks are longer";
+            let message = "the innermost zone must not be faster than the outermost zone, whose tracks are longer";
             Some(fault("platters.inner", message.to_owned(), None))
         },
     },
@@ -319,14 +323,14 @@ pub(super) const DISK: &[Rule] = &[
             let most = v.whole("seek.full_stroke")?;
             let Some(rise) = most.checked_sub(least) else {
                 let message =
-                    "a seek over all tracks takes less time than a seek to the next track";
+                    "a seek over all tracks must not take less time than a seek to the next track";
                 return Some(fault("seek.full_stroke", message.to_owned(), None));
             };
             let (low, high) = (least + rise.div_ceil(3), least + rise * 11 / 15);
             if (low..=high).contains(&average) {
                 return None;
             }
-            let message = "no seek curve that rises with distance has this average";
+            let message = "this average is impossible for a seek curve that rises with distance";
             let help = format!(
                 "for seeks from {} to {} the average must be {} to {}",
                 human::time_ns(least as f64),
@@ -364,7 +368,7 @@ pub(super) const SYSTEM: &[Rule] = &[
                 return None;
             }
             let message = format!(
-                "a socket's memory has {}, but its {channels} channels together have {}",
+                "a socket's memory can't have {}: its {channels} channels together have {}",
                 human::throughput(socket),
                 human::throughput(most)
             );
@@ -488,7 +492,7 @@ pub(super) const FLASH_DIMMS: &[Population] = &[
             let first = dimms.first()?;
             let other = dimms.iter().find(|d| d.capacity_bytes() != first.capacity_bytes())?;
             Some(format!(
-                "all flash DIMMs of a server must have the same capacity, unlike `{}` and `{}`",
+                "all flash DIMMs of a server must have the same capacity, but `{}` and `{}` differ",
                 first.name, other.name
             ))
         },

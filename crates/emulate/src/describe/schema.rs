@@ -13,11 +13,11 @@ use crate::flash::LANES_MAX;
 const fn parameter(path: &'static str, value: ValueType) -> Key {
     Key::required(path, value).sourced()
 }
-/// A required table, only for devices of these families; for none, of a system.
+/// A required table of the files of these device families; without families, of system files.
 const fn required(of: Families, path: &'static str, keys: &'static [Key]) -> Key {
     Key::required(path, ValueType::Table(keys)).only(of)
 }
-/// An optional table, only for devices of these families.
+/// An optional table of the files of these device families; without families, of system files.
 const fn optional(of: Families, path: &'static str, keys: &'static [Key]) -> Key {
     Key::optional(path, ValueType::Table(keys)).only(of)
 }
@@ -62,7 +62,7 @@ const DISK: Families = &["disk"];
 /// Memory as a block device.
 const MEMORY: Families = &["memory"];
 
-/// A device of any family.
+/// The tables and keys of device files of all families.
 pub(super) const DEVICE: &[Key] = &[
     Key::optional("schema", ValueType::Header),
     Key::optional("kind", ValueType::Header),
@@ -272,7 +272,7 @@ macro_rules! slot {
     };
 }
 
-/// A system file.
+/// The tables and keys of system files.
 pub(super) const SYSTEM: &[Key] = &[
     Key::optional("schema", ValueType::Header),
     Key::optional("kind", ValueType::Header),

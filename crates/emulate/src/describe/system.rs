@@ -13,12 +13,12 @@ use crate::spec::{
     Processor, Slot, Slots,
 };
 
-/// A server, and the descriptive data of its file.
+/// A server, with the descriptive data of its file.
 #[derive(Clone, Debug)]
 pub struct DescribedSystem {
     /// Name in the catalog.
     pub name: String,
-    /// The server.
+    /// The server, without its devices.
     pub host: Host,
     /// RAID adapters, if the server has any.
     pub adapters: Option<Adapters>,
@@ -62,9 +62,9 @@ impl DescribedSystem {
     }
 }
 
-/// Rule name of errors that name a base and quote nothing else.
+/// Rule name of errors whose message names a base and quotes nothing else of a file.
 const ABOUT_BASE: &str = "base";
-/// Most nested bases. More indicate a cycle.
+/// Maximum depth of nested bases. More indicate a cycle.
 const BASES_MAX: u32 = 4;
 
 /// Converts a system file; `name` is its name in the catalog. Missing values come from the first of its `base` files
@@ -100,7 +100,7 @@ fn on_bases(
             // Leaves out the message, which may quote a file that another user named.
             let start = errors[0].span.start.min(text.len());
             let line = text.as_bytes()[..start].split(|&byte| byte == b'\n').count();
-            format!("`{base}` is not valid in line {line}; check that file alone to see the error")
+            format!("`{base}` has an error in line {line}; check that file alone to see it")
         })
     };
     let own = Reader::default().file(text, Some(Kind::System), schema::SYSTEM).unwrap_or_default();
@@ -196,7 +196,7 @@ fn check_whole(record: &Record, reader: &mut Reader) {
         Some(slot) if !has(slot) => {
             missing(
                 "slot",
-                format!("table [{slot}] is missing: it describes the adapters' performance in such a slot"),
+                format!("table [{slot}] is missing: it describes the adapters' performance in a slot of that generation"),
             );
         }
         Some(_) => {}

@@ -1,28 +1,29 @@
-//! The volatile write buffer: space for written data, and the acknowledged writes that are not yet on the
-//! medium ("dirty").
+//! The volatile write buffer: space for written data, and the acknowledged writes that are not yet
+//! on the medium ("dirty").
 //!
 //! A newer write over a dirty range replaces it (absorption). It also inherits the older write's
-//! obligation: a flush that waits for the older write must wait for the newer one, since only the newer
-//! data can still be made durable. The range to destage next is chosen by access time among
-//! the oldest `window` ranges. They are kept in address order, so the search starts
-//! at the heads and ends where the seek alone takes longer than the best access found.
+//! obligation: a flush that waits for the older write must wait for the newer one, since only the
+//! newer data can still be made durable. The range to destage next is chosen by access time among
+//! the oldest `window` ranges. These are kept in address order, so the search starts at the
+//! position of the heads and ends where the seek alone takes longer than the best access found.
 
 use super::journal::WriteRange;
 use super::layout::{Layout, Place, Track};
 use iodyno_units::rng::{Generator, below};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Least number of dirty ranges that represent the workload.
+/// Minimum number of dirty ranges from which [`Buffer::fill`] can draw similar ones.
 const LIKE_MIN: usize = 64;
 
-/// A dirty range.
+/// A range of acknowledged data that is not on the medium yet; its start is the key under which it
+/// is stored.
 #[derive(Clone, Copy, Debug)]
 struct Dirty {
     len: u64,
     id: u32,
-    /// Sequence number of its acknowledgement.
+    /// Sequence number of the write's acknowledgement.
     seq: u64,
-    /// Oldest acknowledgement that depends on this range.
+    /// Sequence number of the oldest acknowledged write that is durable only once this range is.
     since: u64,
 }
 
@@ -37,7 +38,7 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    /// The range, for the disk's owner.
+    /// The range in the form that the disk's owner receives.
     pub(super) fn range(&self) -> WriteRange {
         WriteRange { id: self.id, offset_bytes: self.start, len_bytes: self.len }
     }
@@ -51,13 +52,15 @@ pub(super) struct Buffer {
     /// Bytes of dirty ranges that no destage has taken.
     dirty_bytes: u64,
     dirty: BTreeMap<u64, Dirty>,
-    /// The dirty ranges to choose from, by address.
+    /// The dirty ranges among which the next one to destage is chosen, by address.
     window: BTreeMap<u64, Place>,
     window_max: usize,
-    /// The other dirty ranges, oldest first. An entry is void if its number differs from the range's.
+    /// The other dirty ranges, oldest first, each with its sequence number. An entry is void if the
+    /// range now has another number.
     backlog: VecDeque<(u64, u64)>,
     next_seq: u64,
-    /// Number of ranges that each acknowledgement depends on.
+    /// By sequence number of an acknowledged write: how many ranges must be written before it is
+    /// durable.
     obligations: BTreeMap<u64, u32>,
     moving: Option<Extent>,
 }
@@ -103,7 +106,7 @@ impl Buffer {
         self.dirty_bytes * self.window.len() as u64 / (self.dirty.len() as u64).max(1)
     }
 
-    /// Whether it is more than three quarters full.
+    /// Whether the buffer is more than three quarters full.
     pub(super) fn is_nearly_full(&self) -> bool {
         self.used > self.capacity / 4 * 3
     }
@@ -196,8 +199,9 @@ impl Buffer {
         absorbed
     }
 
-    /// Adds dirty ranges until this fraction of the buffer is used, with lengths drawn from the present ranges, at
-    /// random places between the first and the last of them. No-op with fewer than [`LIKE_MIN`] ranges.
+    /// Adds dirty ranges until this fraction of the buffer is used. Their lengths are drawn from
+    /// those of the present ranges, and their addresses at random between the first and the last of
+    /// them. No-op with fewer than [`LIKE_MIN`] ranges.
     pub(super) fn fill(&mut self, share: f64, random: &mut Generator, layout: &Layout) {
         let Some((&first, (&last, _))) =
             self.dirty.first_key_value().map(|(first, _)| first).zip(self.dirty.last_key_value())
@@ -242,8 +246,9 @@ impl Buffer {
         reached >= end && end > start
     }
 
-    /// Takes the range to destage next, by access time. With `before`, only ranges that a flush
-    /// up to that number waits for. The range becomes the one being written.
+    /// Takes the range to destage next, by access time. With `before`, considers only ranges on
+    /// which a flush of all acknowledgements before that number depends. The range then counts as
+    /// being written.
     pub(super) fn take(
         &mut self,
         now_ns: u64,

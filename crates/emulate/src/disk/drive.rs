@@ -23,7 +23,7 @@ use std::collections::VecDeque;
 /// The time of an event that is not scheduled.
 pub(super) const NEVER: u64 = u64::MAX;
 
-/// Result of a power cut.
+/// What a power cut did to the writes and the operations in progress.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PowerCut {
     /// Acknowledged writes that are not on the medium, in ranges that don't overlap. Such a range
@@ -36,7 +36,7 @@ pub struct PowerCut {
     pub dropped: Vec<u32>,
 }
 
-/// An operation in the disk.
+/// An operation that was submitted to the disk and has not completed.
 #[derive(Clone, Debug)]
 pub(super) struct Request {
     pub(super) id: u32,
@@ -47,7 +47,7 @@ pub(super) struct Request {
     pub(super) since_ns: u64,
     pub(super) phases: Phases,
     pub(super) place: Place,
-    /// Number of acknowledged writes when the buffer accepted this one.
+    /// Number of acknowledged writes when the buffer accepted this write.
     pub(super) seq: u64,
     live: bool,
 }
@@ -63,7 +63,8 @@ impl Request {
         u64::from(self.op.len_bytes)
     }
 
-    /// Space used in the buffer. Zeroes use none, because they are generated while they are written.
+    /// Space that the operation uses in the buffer. Writes of zeroes use none: zeroes are generated
+    /// while they are written.
     pub(super) fn buffer_bytes(&self) -> u64 {
         if self.op.kind == OpKind::Write { self.len() } else { 0 }
     }
@@ -97,7 +98,7 @@ pub struct Disk {
     pub(super) flash: NandCache,
     heads: Heads,
     pub(super) medium_until: u64,
-    /// Time at which the link may begin to send the read at the heads, and the slot of that read.
+    /// For the read that the heads execute: when the link may begin to send its data, and its slot.
     pub(super) link_ready: (u64, u32),
     pub(super) head: Track,
     /// Whether the last access was for the foreground.
@@ -197,12 +198,12 @@ impl Disk {
         self.phases[kind.index()]
     }
 
-    /// Keeps a journal from now on.
+    /// Starts to record the steps of written data in a journal.
     pub fn keep_journal(&mut self) {
         self.journal.get_or_insert_default();
     }
 
-    /// Takes the steps since the last call; empty if no journal is kept.
+    /// Takes the steps recorded since the last call; empty if no journal is kept.
     pub fn take_journal(&mut self) -> Vec<Step> {
         self.journal.as_mut().map(std::mem::take).unwrap_or_default()
     }
@@ -366,7 +367,8 @@ impl Disk {
         !self.space_wait.is_empty() || !self.flushes.is_empty() || self.buffer.is_nearly_full()
     }
 
-    /// Flushes wait for writes acknowledged before this number; `None` without flushes.
+    /// Acknowledged writes before this number must be durable before the pending flushes end;
+    /// `None` without flushes.
     pub(super) fn flush_before(&self) -> Option<u64> {
         self.flushes.iter().map(|&(_, seq)| seq).max()
     }
@@ -399,7 +401,7 @@ impl Disk {
         }
     }
 
-    /// Serves a read, after the controller, from the nearest level that has it.
+    /// Serves a read that the controller has processed, from the fastest level that has the data.
     fn read(&mut self, now_ns: u64, slot: u32) {
         let request = &self.requests[slot as usize];
         let (start, end, len) = (request.op.offset_bytes, request.end(), request.len());

@@ -16,20 +16,20 @@ pub struct WriteRange {
 pub enum Step {
     /// A write is acknowledged from the buffer.
     Accepted {
-        /// The submitter's id.
+        /// Id that the submitter gave the write.
         id: u32,
         /// Sequence number of the acknowledgement.
         seq: u64,
     },
     /// The heads begin to write a range of the buffer to the medium.
     Taken(WriteRange),
-    /// The range last taken has reached the medium.
+    /// The range of the latest [`Self::Taken`] has reached the medium.
     Landed,
     /// A write that was not acknowledged from the buffer has reached the medium.
     Written {
-        /// The submitter's id.
+        /// Id that the submitter gave the write.
         id: u32,
-        /// The write supersedes those acknowledged before this number.
+        /// Acknowledgements before this number are superseded where the write overlaps them.
         seq: u64,
     },
 }

@@ -11,14 +11,14 @@ use super::spec::DiskSpec;
 /// Angle units in a revolution: the number of ns in a minute.
 const REVOLUTION: u64 = 60_000_000_000;
 
-/// A track.
+/// A track: one surface of one cylinder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Track {
     pub(super) cylinder: u32,
     pub(super) head: u32,
 }
 
-/// The place of a byte.
+/// Position of a byte on the platters.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Place {
     pub(super) track: Track,
@@ -26,20 +26,20 @@ pub(super) struct Place {
     offset: u64,
     /// Bytes that the track holds.
     track_bytes: u64,
-    /// Angle of the byte, in units.
+    /// Angle of the byte, in units of which [`REVOLUTION`] are a turn.
     angle: u64,
 }
 
-/// Durations of the phases of an access, from the time for which it was planned.
+/// Durations of the phases of an access that begins at the planned time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Access {
     /// Seek, head change and settling.
     pub(super) seek_ns: u64,
     /// Rotational wait.
     pub(super) rotation_ns: u64,
-    /// From the first to the last byte, switches included.
+    /// Time from the first to the last byte, switches between tracks included.
     pub(super) transfer_ns: u64,
-    /// The track at which the head ends.
+    /// Track on which the heads end.
     pub(super) end: Track,
 }
 
@@ -56,7 +56,7 @@ struct Zone {
     track_bytes: u64,
 }
 
-/// The recorded surface of a disk.
+/// Geometry and motion of a disk: where each byte is, and when it passes the head.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
     zones: Vec<Zone>,
@@ -68,7 +68,7 @@ pub(super) struct Layout {
     head_switch_ns: u64,
     cylinder_switch_ns: u64,
     write_settle_ns: u64,
-    /// Skew from one cylinder to the next, in units.
+    /// Skew from one cylinder to the next, in units of angle.
     cylinder_skew: u64,
     curve: SeekCurve,
 }
@@ -120,7 +120,7 @@ impl Layout {
         (skew + offset * REVOLUTION / track_bytes) % REVOLUTION
     }
 
-    /// The place of a byte.
+    /// Returns the position of a byte on the platters.
     pub(super) fn place(&self, byte: u64) -> Place {
         let zone = self.zones.partition_point(|z| z.first_byte <= byte) - 1;
         let Zone { first_byte, track_bytes } = self.zones[zone];
@@ -143,7 +143,7 @@ impl Layout {
         ((now_ns % REVOLUTION) * self.rpm + self.phase) % REVOLUTION
     }
 
-    /// Time to switch to the next track in order.
+    /// Time to switch to the next track in address order.
     fn switch_ns(&self, track: Track) -> u64 {
         if u64::from(track.head) + 1 == self.heads {
             self.cylinder_switch_ns
@@ -152,7 +152,7 @@ impl Layout {
         }
     }
 
-    /// The next track in order.
+    /// The next track in address order.
     fn next(&self, track: Track) -> Track {
         if u64::from(track.head) + 1 == self.heads {
             Track { cylinder: track.cylinder + 1, head: 0 }
@@ -161,8 +161,9 @@ impl Layout {
         }
     }
 
-    /// Lower bound of the time to a cylinder, over all surfaces and angles, which ends a search. For the
-    /// neighbouring cylinder it is 0, since a switch may be faster than a seek.
+    /// Lower bound of the time to reach a cylinder, on any surface and at any angle. A search ends
+    /// where it exceeds the best access. For the neighbouring cylinder it is 0, since a switch may
+    /// be faster than a seek.
     pub(super) fn least_ns(&self, from: Track, cylinder: u32) -> u64 {
         match from.cylinder.abs_diff(cylinder) {
             0 | 1 => 0,
@@ -186,14 +187,15 @@ impl Layout {
         seek + if write { self.write_settle_ns } else { 0 }
     }
 
-    /// Seek (ns) and rotational wait (units) from a track to a place, at a time.
+    /// Returns the seek time (ns) and the rotational wait (units of angle) from a track to a
+    /// position, beginning at `now_ns`.
     fn position(&self, now_ns: u64, from: Track, to: &Place, write: bool) -> (u64, u64) {
         let seek_ns = self.move_ns(from, to.track, write);
         let angle = self.angle_at(now_ns + seek_ns);
         (seek_ns, (to.angle + REVOLUTION - angle) % REVOLUTION)
     }
 
-    /// Seek plus rotational wait in ns, which schedulers compare.
+    /// Seek plus rotational wait in ns, by which schedulers compare requests.
     #[inline]
     pub(super) fn positioning_ns(&self, now_ns: u64, from: Track, to: &Place, write: bool) -> u64 {
         let (seek_ns, wait) = self.position(now_ns, from, to, write);

@@ -9,7 +9,7 @@ pub(super) struct Segment {
     used: u64,
 }
 
-/// The segments of a disk.
+/// The read-ahead segments of a disk.
 #[derive(Clone, Debug)]
 pub(super) struct Segments {
     list: Vec<Segment>,
@@ -74,7 +74,7 @@ impl Segments {
         }
     }
 
-    /// Drops everything.
+    /// Empties all segments.
     pub(super) fn clear(&mut self) {
         self.list.fill(Segment::default());
     }

@@ -35,7 +35,8 @@ pub struct DiskSpec {
     /// Sequential rate in the outermost zone as data sheets print it ("sustained"), including head and
     /// cylinder switches. The media rate under the head is accordingly higher.
     pub outer_bytes_per_s: f64,
-    /// Sequential rate in the innermost zone, likewise. Zones between are interpolated linearly.
+    /// Sequential rate in the innermost zone, including switches. Zones between are interpolated
+    /// linearly.
     pub inner_bytes_per_s: f64,
     /// Seek to the neighbouring cylinder for reading, including settling.
     pub track_to_track_ns: u64,
@@ -68,12 +69,12 @@ pub struct DiskSpec {
     /// Distance of read-ahead from the last request of a sequence, and capacity of a
     /// segment; 0: no read-ahead, nothing kept.
     pub read_ahead_bytes: u64,
-    /// Number of segments, and so of concurrent sequences, 1 to 1 024.
+    /// Number of read-ahead segments, and so of sequences that can be read at once, 1 to 1 024.
     pub read_segments: u32,
     /// NAND size of a hybrid disk, for blocks of 4 KiB that were read from the medium at least twice; 0: none.
     /// Its content survives a power cut. At most 1 TiB.
     pub flash_bytes: u64,
-    /// Time of a read from that NAND.
+    /// Time of a read from a hybrid disk's NAND.
     pub flash_read_ns: u64,
 }
 
@@ -158,8 +159,8 @@ impl DiskSpec {
             return Err((
                 "average_seek_ns",
                 format!(
-                    "{} does not fit between track_to_track_ns {least} and full_stroke_ns {most}: \
-                     the seek curve rises with distance for {low} to {high}",
+                    "{} is not possible between track_to_track_ns {least} and full_stroke_ns {most}: \
+                     only for {low} to {high} does the seek curve rise with distance",
                     self.average_seek_ns
                 ),
             ));

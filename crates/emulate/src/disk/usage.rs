@@ -22,7 +22,7 @@ pub struct Usage {
     pub medium_writes: u64,
     /// Writes acknowledged from the buffer.
     pub cached_writes: u64,
-    /// Bytes of these writes.
+    /// Bytes of the writes acknowledged from the buffer.
     pub cached_bytes: u64,
     /// Ranges destaged from the buffer to the medium.
     pub destages: u64,
@@ -54,17 +54,17 @@ pub struct Phases {
     /// Waits: in the host for a slot in the disk's queue, for the controller, for space in the
     /// buffer, for the heads; of a flush, for the writes before it.
     pub queue_ns: u64,
-    /// Controller time.
+    /// Processing of the command by the controller.
     pub command_ns: u64,
-    /// Seek, head switch and settling.
+    /// Time to move the heads: seek, head switch and settling.
     pub seek_ns: u64,
-    /// Rotational wait.
+    /// Wait until the first byte has rotated under the head.
     pub rotation_ns: u64,
     /// Transfer between medium and buffer; for a read that read-ahead served, the wait for its data.
     pub transfer_ns: u64,
     /// Link transfer and the wait for it; for a read from the medium, only the part after the medium transfer.
     pub link_ns: u64,
-    /// Acknowledgement from the buffer, or read of the NAND.
+    /// Time of the acknowledgement from the buffer, or of the read from a hybrid disk's NAND.
     pub cache_ns: u64,
 }
 

@@ -13,25 +13,30 @@ use crate::request::State;
 use crate::server::passed_ns;
 use iodyno_units::rng::below;
 
-/// Units of copies that may be read ahead of their programs, per concurrent program.
+/// Number of programs whose copies may be read ahead, per concurrent program.
 const COPIES_AHEAD: u32 = 2;
 /// No collection begins with more free blocks than this: one more than in steady state, so
 /// that one victim is followed by the next without a pause.
 const PAUSE_ABOVE: u32 = FREE_BLOCKS;
-/// Smoothing of the pace: each victim changes it by one part in this.
+/// Smoothing of the pace: each new victim changes the pace by 1 in this many parts of the
+/// difference.
 const PACE_OVER: i64 = 8;
-/// The pace is raised when there are this many fewer free blocks than in steady state.
+/// The pace is raised while at least this many fewer blocks are free than in steady state.
 const BEHIND_BELOW: u32 = 2;
-/// The average number of writes per flash page is taken over the writes of this fraction of the device's space.
+/// Averaging period of the number of writes per flash page: writes of this fraction of the device's
+/// space.
 const PARTS_OVER: f64 = 0.6;
-/// Change of the average that makes a new evaluation necessary.
+/// Change of the average number of writes per flash page after which values derived from it are
+/// computed again.
 const PARTS_STEP: f64 = 0.01;
-/// Upper bound of the copies per host page, whatever a victim needs.
+/// Upper bound of the copies per page that the host writes, whatever a victim needs.
 const RATIO_MAX: i64 = 64;
-/// The same bound for a victim that gains little and was chosen for its low wear.
+/// Upper bound of the copies per page that the host writes, for a victim that gains little and was
+/// chosen for its low wear.
 const RATIO_MAX_FOR_WEAR: i64 = 2;
 
-/// Average number of writes of which a flash page holds data, for consecutive writes of `units` units each.
+/// Average number of writes that share a flash page of `per_page` units, for consecutive writes of
+/// `units` units each.
 pub(super) fn parts(units: u64, per_page: u32) -> f64 {
     // The page size is a power of two.
     let common = 1 << units.trailing_zeros().min(per_page.trailing_zeros());
@@ -39,7 +44,7 @@ pub(super) fn parts(units: u64, per_page: u32) -> f64 {
 }
 
 impl FlashDevice {
-    /// Earns copies for pages that the host has written.
+    /// Adds the copies that garbage collection owes for `units` pages that the host has written.
     pub(super) fn earn(&mut self, units: u32) {
         if !self.collecting && self.ftl.free_blocks() > PAUSE_ABOVE {
             return;
@@ -70,7 +75,7 @@ impl FlashDevice {
         self.copy_credit += pace * i64::from(units);
     }
 
-    /// Continues copying when no block is free for the host, regardless of earned credits.
+    /// Continues copying when no block is free for the host, even if no copies are owed.
     pub(super) fn hurry(&mut self, core: &mut Core) {
         if !self.owes_copies() && self.copies_reading == 0 && self.copies_ready.is_empty() {
             self.collecting = self.ftl.victim().is_some();
@@ -81,12 +86,13 @@ impl FlashDevice {
         }
     }
 
-    /// Whether earned copies have not begun, for which hosts must wait.
+    /// Whether garbage collection owes copies that have not begun; the host's programs wait for
+    /// them.
     pub(super) fn owes_copies(&self) -> bool {
         self.copy_credit >= ONE * i64::from(self.program_units)
     }
 
-    /// Begins the earned copies, as far as reads may run ahead of programs.
+    /// Begins the copies that are owed, as far as reads may run ahead of programs.
     pub(super) fn collect(&mut self, core: &mut Core) {
         let ahead_max = COPIES_AHEAD.saturating_mul(self.programs_max).min(1 << 12);
         while self.owes_copies() && self.copies_reading < ahead_max {
@@ -95,7 +101,7 @@ impl FlashDevice {
         }
     }
 
-    /// Begins one unit of copies with its reads.
+    /// Begins the copies of one program with their reads.
     fn begin_copies(&mut self, core: &mut Core) {
         let number = self.new_batch();
         let slot = self.new_internal(core, number);
@@ -145,9 +151,10 @@ impl FlashDevice {
         self.part_read(core, slot);
     }
 
-    /// Exact form: reads the flash page of a page to copy. Copies come in the order of their slots, and a flash page
-    /// is read once: the read also brings the pages that the next unit of copies takes from it, and that unit does
-    /// not wait for it. (No data is lost by that: the source is erased only when all its copies are committed.)
+    /// If every page is in the map: reads the flash page of a page to copy. Copies come in the
+    /// order of their slots, and a flash page is read once: the read also brings the pages that the
+    /// next program's copies take from it, and these do not wait for it. (No data is lost by that:
+    /// the source is erased only when all its copies are committed.)
     fn read_source(&mut self, core: &mut Core, slot: u32, source: u32) {
         let page = source / self.units_per_page;
         if self.copied_from == page {
@@ -160,7 +167,8 @@ impl FlashDevice {
         self.copy_sense(core, slot, u64::from(die), 1 + more as u32);
     }
 
-    /// Empties the single-level cells while the device is idle: reads them, and programs at full density.
+    /// Empties the SLC cache while the device is idle: reads its data, and programs it at full
+    /// density.
     pub(super) fn fold(&mut self, core: &mut Core) {
         let at_once = (self.programs_max / 4).max(1);
         while self.drain.is_empty()
@@ -213,7 +221,7 @@ impl FlashDevice {
         senses
     }
 
-    /// Updates the average of writes per flash page for a host write of `units` units.
+    /// Updates the average number of writes per flash page for a host write of `units` units.
     #[inline(always)]
     pub(super) fn note_parts(&mut self, units: u64) {
         // Most writes are as long as the previous one, which leaves the average unchanged.
@@ -272,8 +280,8 @@ impl FlashDevice {
         self.take_erased();
     }
 
-    /// Adds the erases of pages outside the map (pages of the map itself, and single-level cells), which in the long
-    /// run equal their programs.
+    /// Adds the erases of pages that are not in the translation layer's map (the map's own pages,
+    /// and the SLC cache), which in the long run equal their programs.
     pub(super) fn owe_erase_of_program(&mut self) {
         self.owe_erases(f64::from(self.program_units) / self.pages_per_erase as f64);
     }
@@ -284,7 +292,7 @@ impl FlashDevice {
         self.erase_credit -= libm::floor(self.erase_credit);
     }
 
-    /// Processes the end of a page read for a unit of copies or a stripe.
+    /// Processes the end of a page read for copies, or for the stripe of an unreadable page.
     pub(super) fn copy_read(&mut self, core: &mut Core, slot: u32) {
         let parent = core.slab[slot].parent;
         core.slab.remove(slot);
@@ -295,15 +303,17 @@ impl FlashDevice {
         }
     }
 
-    /// Counts down the reads of a unit of copies. After the last, it may be programmed and another unit may begin.
+    /// Counts down the reads for the copies of one program. After the last, the program and further
+    /// copies may begin.
     fn copies_read(&mut self, core: &mut Core, parent: u32) {
         if self.part_read(core, parent) {
             self.pump(core);
         }
     }
 
-    /// Counts down a unit's reads, or their beginning. Returns whether the unit may be programmed now: after the last
-    /// read, unless the controller has yet to process the unit.
+    /// Counts down what the copies of one program wait for: each read, and the start of all reads.
+    /// Returns whether the program may begin now: after the last read, unless the controller must
+    /// process the copies first.
     #[inline(always)]
     fn part_read(&mut self, core: &mut Core, parent: u32) -> bool {
         let request = &mut core.slab[parent];
@@ -323,10 +333,10 @@ impl FlashDevice {
         true
     }
 
-    /// Starts to process the first unit of copies that were read. The controller alternates between the host's
-    /// commands and units of copies, so that a unit waits no longer for commands than commands wait for a unit.
-    /// (Commands already accepted keep their times, and later ones wait for the unit: in sum, no time is lost or used
-    /// twice.)
+    /// Starts to process the copies of the first program whose reads have ended. The controller
+    /// alternates between the host's commands and such copies, so that these wait no longer for
+    /// commands than commands wait for them. (Commands already accepted keep their times, and later
+    /// ones wait for the copies: in sum, no time is lost or used twice.)
     fn process_copies(&mut self, core: &mut Core) {
         if let Some(slot) = self.unprocessed.first()
             && let HostInterface::Link { processor, copy_ticks, .. } = &mut self.front
@@ -338,7 +348,7 @@ impl FlashDevice {
         }
     }
 
-    /// Continues a unit of copies that the controller has processed.
+    /// Continues the copies of one program, which the controller has processed.
     pub(super) fn copies_processed(&mut self, core: &mut Core, slot: u32) {
         self.unprocessed.pop(&core.slab);
         core.slab[slot].state = State::Waiting;
@@ -347,7 +357,7 @@ impl FlashDevice {
         self.pump(core);
     }
 
-    /// Makes a unit of copies ready for its program.
+    /// Queues copies for their program, after their reads.
     fn is_ready(&mut self, core: &mut Core, parent: u32) {
         let request = &core.slab[parent];
         self.copies_reading -= 1;

@@ -1,6 +1,6 @@
 //! Constructs a flash device from its specification, in its preconditioned state.
 //!
-//! The modules beside this one hold the behaviour.
+//! The other modules of `flash` hold the behaviour.
 
 use super::collect::parts;
 use super::sensing::{Sensing, share_of_u64};
@@ -16,9 +16,10 @@ use crate::spec::{self, Attach, Kind, PlacedDevice, Preconditioned, System, Writ
 use iodyno_units::rng;
 use std::collections::VecDeque;
 
-/// Maximum number of pages that the represented form keeps for one machine, all its devices together.
+/// Maximum number of pages in the maps of all devices of one machine together, if only a sample of
+/// pages is mapped.
 const REPRESENTED_PAGES_MAX: u64 = 1 << 20;
-/// Minimum number of represented pages of one device, for a sufficient number of blocks.
+/// Minimum number of mapped pages of one device, so that it has enough blocks.
 const REPRESENTED_PAGES_MIN: u64 = 3 << 17;
 
 /// Parameters of a constructed translation layer: equal devices start in equal states.
@@ -26,7 +27,7 @@ const REPRESENTED_PAGES_MIN: u64 = 3 << 17;
 struct Made {
     shape: Shape,
     state: ftl::State,
-    /// Pages that were written before.
+    /// Number of pages that preconditioning has written.
     written: u64,
 }
 
@@ -35,7 +36,7 @@ pub(crate) struct Population {
     /// Number of flash devices.
     devices: u64,
     seed: u64,
-    /// ns a byte of the memory channel.
+    /// Time per byte on the memory channel, ns.
     channel_ns_per_byte: f64,
     remote_factor: f64,
     driver_write_ns: u64,
@@ -99,7 +100,7 @@ impl Population {
         ftl
     }
 
-    /// One in this number of logical pages of a device goes through the map.
+    /// Returns k, where one in k logical pages of a device goes through the map.
     fn represent(&self, logical_pages: u64) -> u32 {
         self.represent.unwrap_or_else(|| {
             let share = (REPRESENTED_PAGES_MAX / self.devices.max(1)).max(REPRESENTED_PAGES_MIN);

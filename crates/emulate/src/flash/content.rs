@@ -2,10 +2,11 @@
 //! A value is in the buffer until its program ends, then in flash. After a power cut, buffer and flash
 //! each keep the values that they protect.
 //!
-//! In the exact form, flash holds values by slot: a program stores them in its slots, a copy
-//! moves the value read from its source, an erase removes those of a whole block, and a unit is read
-//! where the map says. So a wrong map, or a block erased too soon, shows as wrong content. In the
-//! represented form most units have no slot, and values are held by unit number.
+//! If every page is in the map, flash holds values by slot: a program stores them in its slots, a
+//! copy moves the value read from its source, an erase removes those of a whole block, and a unit
+//! is read where the map says. So a wrong map, or a block erased too soon, shows as wrong content.
+//! If only a sample of pages is in the map, most units have no slot, and values are held by unit
+//! number.
 
 use super::FlashDevice;
 use crate::content_event::ContentEvent;
@@ -25,18 +26,19 @@ pub(super) struct Stored {
 /// Values in flash.
 #[derive(Clone, Debug)]
 enum Cells {
-    /// By slot. Values from before content was kept are absent.
+    /// By slot, if every page is in the map. Values from before content was kept are absent.
     Placed(BTreeMap<u32, Stored>),
-    /// By unit.
+    /// By unit, if only a sample of pages is in the map.
     Unplaced(BTreeMap<u64, Stored>),
 }
 
-/// The values of a device.
+/// The values in the buffer and in the flash of a device.
 #[derive(Clone, Debug)]
 pub(super) struct Content {
     cells: Cells,
     buffer: BTreeMap<u64, Stored>,
-    /// In step with the units that wait to be programmed; `None` for those accepted before content was kept.
+    /// Values of the units that wait to be programmed, in the same order; `None` for those accepted
+    /// before content was kept.
     waiting: VecDeque<Option<Stored>>,
     sequence: u64,
 }
@@ -63,8 +65,8 @@ impl Content {
         self.waiting.pop_front().flatten()
     }
 
-    /// Stores a programmed value, in the exact form in `slot`. Returns whether it is the newest value in flash (in the
-    /// exact form always true, because the map decides).
+    /// Stores a programmed value, in `slot` if values are held by slot. Returns whether it is the
+    /// newest value in flash (always true with a slot, because the map decides).
     fn programmed(&mut self, stored: Stored, slot: Option<u32>) -> bool {
         let Stored { unit, sequence, .. } = stored;
         if self.buffer.get(&unit).is_some_and(|b| b.sequence == sequence) {
@@ -75,7 +77,7 @@ impl Content {
                 cells.insert(slot, stored);
                 true
             }
-            (Cells::Placed(_), None) => unreachable!("every unit has a slot in the exact form"),
+            (Cells::Placed(_), None) => unreachable!("values are held by slot, so each has one"),
             // Programs may end in another order than they began: keep the newest.
             (Cells::Unplaced(cells), _) => {
                 let newest = cells.entry(unit).or_insert(stored);
@@ -115,8 +117,9 @@ impl Content {
         }
     }
 
-    /// Removes the values of trimmed units from flash (in the exact form the map does). Returns the units with values
-    /// in the buffer, which are newer than the trim, in order.
+    /// Removes the values of trimmed units from flash, if they are held by unit; otherwise the map
+    /// does. Returns the units with values in the buffer, which are newer than the trim, in
+    /// ascending order.
     pub(super) fn trim(&mut self, units: &Range<u64>) -> Vec<u64> {
         if let Cells::Unplaced(cells) = &mut self.cells {
             let held: Vec<u64> = cells.range(units.clone()).map(|(&unit, _)| unit).collect();
@@ -171,7 +174,8 @@ impl FlashDevice {
         stored.map(|s| s.value)
     }
 
-    /// Stores a host's unit that was programmed (in the exact form into `slot`), after the update of the map.
+    /// Stores a host's unit that was programmed, in `slot` if values are held by slot, after the
+    /// update of the map.
     pub(super) fn land(&mut self, core: &mut Core, stored: Stored, slot: Option<u32>) {
         let Some(content) = &mut self.content else { return };
         let newest = content.programmed(stored, slot);

@@ -8,7 +8,7 @@ use crate::request::{NIL, Request, State, Work};
 use iodyno_units::rng::splitmix64;
 use std::ops::Range;
 
-/// Most lanes of a controller.
+/// Maximum number of lanes of a controller.
 pub(crate) const LANES_MAX: usize = 8;
 
 /// Units of a lane per frame: SATA's frames carry up to 8 KiB of data.
@@ -19,11 +19,11 @@ const FRAME_UNITS: u64 = 2;
 struct OpenPage {
     read: u32,
     units: u32,
-    /// Frame of its first unit.
+    /// Number of the frame that holds the read's first unit.
     frame: u64,
 }
 
-/// Open page reads by lane.
+/// The open page read of each lane.
 struct OpenPages([OpenPage; LANES_MAX]);
 
 impl Default for OpenPages {
@@ -83,8 +83,8 @@ impl FlashDevice {
         child_ended(core, slot);
     }
 
-    /// Splits a range that was written in order, whose units adjoin in the pages of successive dies. Returns
-    /// the number of unwritten bytes.
+    /// Splits a range that was written sequentially, whose units adjoin in the pages of successive
+    /// dies. Returns the number of unwritten bytes.
     fn fork_in_order(&mut self, core: &mut Core, slot: u32, mut units: Range<u64>) -> u32 {
         let (per_page, dies) = (u64::from(self.units_per_page), self.dies.len() as u64);
         let full = self.ftl.is_full();
@@ -110,8 +110,8 @@ impl FlashDevice {
         unwritten
     }
 
-    /// Splits a range that was written out of order. Units that were written together share pages, by lane.
-    /// Returns the number of unwritten bytes.
+    /// Splits a range that was not written sequentially. Units that were written together share
+    /// pages, by lane. Returns the number of unwritten bytes.
     fn fork_scattered(
         &mut self,
         core: &mut Core,
@@ -193,7 +193,7 @@ impl FlashDevice {
         Some(self.scattered_die(unit))
     }
 
-    /// The die of a unit that was written out of order.
+    /// The die of a unit that was not written sequentially.
     #[inline(always)]
     fn scattered_die(&self, unit: u64) -> u16 {
         if self.represent == 1
@@ -213,7 +213,7 @@ impl FlashDevice {
     }
 }
 
-/// Links two page reads of one frame: the token of each is the other's number plus 1.
+/// Links two page reads of one frame: the token of each becomes the slot of the other plus 1.
 fn send_together(core: &mut Core, first: u32, second: u32) {
     core.slab[first].token = u64::from(second) + 1;
     core.slab[second].token = u64::from(first) + 1;

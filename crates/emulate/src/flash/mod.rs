@@ -63,21 +63,25 @@ struct Die {
 
 const _: () = assert!(size_of::<Die>() == DIE_BYTES);
 
-/// The rest of a die's state.
+/// The part of a die's state that page reads seldom need.
 #[derive(Clone, Copy, Debug)]
 struct Slow {
     /// Waiting programs and erases, if reads have priority.
     others: List,
     /// Number of programs so far; fast and slow pages alternate.
     programs: u32,
-    /// The program or erase in progress or suspended; the time at which it begins, after a program's data has crossed
-    /// the channel; and the time at which it ends.
+    /// The program or erase in progress or suspended.
     running: u32,
+    /// Time at which the running program or erase begins; for a program, once its data has crossed
+    /// the channel.
     begins_ns: u64,
+    /// Time at which the running program or erase ends.
     ends_ns: u64,
-    /// For a suspended operation: its remaining time, its kind, and whether its event occurred in the meantime.
+    /// Remaining time of a suspended operation.
     left_ns: u64,
+    /// Kind of a suspended operation.
     was: Doing,
+    /// Whether the end event of a suspended operation occurred during the suspension.
     event_spent: bool,
 }
 
@@ -99,8 +103,9 @@ enum HostInterface {
         thread: usize,
         /// Page reads whose data waits for a poll.
         ready: List,
-        /// The polling request, and whether its event is pending.
+        /// The request whose events are the thread's polls.
         poll: u32,
+        /// Whether a poll is scheduled.
         polling: bool,
         command_ticks: u64,
         read_copy: PerByte,
@@ -135,7 +140,7 @@ enum HostInterface {
 /// A program in flight, with its pages.
 #[derive(Clone, Debug, Default)]
 struct Batch {
-    /// Units written by the host, whether represented or not.
+    /// Units written by the host, whether they are in the map or not.
     units: Vec<u64>,
     /// Values of the host's units, or those read for each copy, if content is kept.
     stored: Vec<Option<content::Stored>>,
@@ -143,11 +148,11 @@ struct Batch {
     copies: Vec<(ftl::PageCopy, u32)>,
     /// Slots programmed without data, because too few units were waiting.
     filler: Vec<u32>,
-    /// Sequence number of its first unit, in the order of entry into the buffer.
+    /// Sequence number of the program's first unit, in the order of entry into the buffer.
     first: u64,
     /// Whether the map was already updated (an injected bug).
     committed: bool,
-    /// Whether it folds data from single-level cells.
+    /// Whether the program moves data from the SLC cache to cells of full density.
     folds: bool,
     /// Program time, ns; 0: determined by the die's next page.
     program_ns: u64,
@@ -170,7 +175,7 @@ struct Phases {
     writes: u64,
 }
 
-/// A flash device as a part.
+/// A flash device, as a part of a volume's tree.
 #[derive(Clone, Debug)]
 pub(crate) struct FlashDevice {
     part: PartId,
@@ -182,7 +187,7 @@ pub(crate) struct FlashDevice {
     contexts: Gauge,
     context_waiting: List,
     lanes: u32,
-    /// Whether the pages of a frame leave their lane together and hold their contexts until then. (Each lane may have
+    /// Whether the pages of a frame leave their lane together and hold their read contexts until then. (Each lane may have
     /// one frame that lacks a context. With more contexts than lanes, others proceed and free some.)
     sends_frames: bool,
     split: u64,
@@ -205,8 +210,10 @@ pub(crate) struct FlashDevice {
     buffer_waiting: List,
     accept_ns: u64,
     drain: VecDeque<u64>,
-    /// Number of units that entered and left the buffer since the start, for flushes to compare.
+    /// Number of units that entered the buffer since the start; flushes compare it with
+    /// `units_out`.
     units_in: u64,
+    /// Number of units that left the buffer since the start.
     units_out: u64,
     flushes: VecDeque<(u64, u32)>,
     // Programs.
@@ -216,7 +223,7 @@ pub(crate) struct FlashDevice {
     next_die: u32,
     batches: Vec<Batch>,
     batches_free: Vec<u32>,
-    /// Units of copies that were read; the controller is processing the first of them.
+    /// Copies that were read, by program; the controller is processing the first of them.
     unprocessed: List,
     copies_ready: List,
     copies_reading: u32,
@@ -226,36 +233,38 @@ pub(crate) struct FlashDevice {
     slc_folding_units: u64,
     slc_units: u64,
     slc_program_ns: u64,
-    /// Units that were written before or since the start, counting overwrites; at most the device's capacity.
+    /// Number of units written, before and since the start, counting overwrites; at most the
+    /// device's capacity.
     stored_units: u64,
     logical_units: u64,
     // Garbage collection; credits are in 1/65536 page.
     ftl: Ftl,
     represent: u32,
-    /// Exact form: die of each program unit of slots. If it is empty, or holds `UNPLACED`, units are on the
-    /// dies round-robin.
+    /// If every page is in the map: die of each group of slots that a program fills. If the list is
+    /// empty, or holds `UNPLACED`, groups are on the dies round-robin.
     unit_dies: Vec<u16>,
     copy_credit: i64,
-    /// Copies per page that the host writes, in credits; and whether the present victim has
-    /// been averaged in.
+    /// Copies per page that the host writes, in credits (see [`ONE`]).
     pace: i64,
+    /// Whether `pace` already includes the need of the present victim.
     paced: bool,
     copy_phase: u32,
     filler_phase: u32,
     sense_credit: u32,
-    /// Represented form: average number of writes whose data one flash page holds. A page has
-    /// that many parts, each valid or invalid as a whole. 0: nothing was written yet.
+    /// If only a sample of pages is in the map: average number of writes whose data one flash page
+    /// holds. A page has that many parts, each valid or invalid as a whole. 0: nothing was written
+    /// yet.
     parts: f64,
-    /// Length in units of a write that does not change this average.
+    /// Length in units of the writes that no longer change `parts`; 0: none.
     parts_of: u64,
     /// Flash pages to read per copied page, cached with its arguments: (valid pages of the victim,
     /// 0 without a victim; parts per flash page; result).
     senses_a_unit: (u32, f64, f64),
-    /// Copies that no read has brought yet, in units.
+    /// Copies for which no flash page has been read yet, in units.
     copy_units: u32,
-    /// Die of the last such read. Data programmed round-robin is read round-robin.
+    /// Die of the last read for copies. Data programmed round-robin is read round-robin.
     copy_die: u32,
-    /// Exact form: the flash page last read for copies of the present victim.
+    /// If every page is in the map: the flash page last read for copies of the present victim.
     copied_from: u32,
     map_credit: i64,
     map_per_page: i64,
@@ -280,9 +289,9 @@ pub(crate) struct FlashDevice {
     pub(crate) counts: Counts,
 }
 
-/// Marks a unit of slots whose die no program has recorded.
+/// Marks a group of slots whose die no program has recorded.
 const UNPLACED: u16 = u16::MAX;
-/// One page, in credits.
+/// One page, in credits of garbage collection.
 pub(crate) const ONE: i64 = 1 << 16;
 
 impl FlashDevice {
@@ -301,12 +310,12 @@ impl FlashDevice {
             State::Processed => self.copies_processed(core, slot),
             State::Poll => self.poll(core, slot),
             state @ (State::Free | State::Wake | State::Waiting | State::Forwarded) => {
-                unreachable!("a flash device has no event in {state:?}")
+                unreachable!("unexpected event of a flash device in state {state:?}")
             }
         }
     }
 
-    /// Accepts a request from outside.
+    /// Accepts a request of a host or of another part.
     #[inline(always)]
     fn issued(&mut self, core: &mut Core, slot: u32) {
         let request = &mut core.slab[slot];
@@ -428,7 +437,7 @@ impl FlashDevice {
         }
     }
 
-    /// The die that holds a slot of the exact form.
+    /// The die that holds a slot, if every page is in the map.
     fn die_of_slot(&self, slot: u32) -> u16 {
         let unit = slot / self.program_units;
         match self.unit_dies.get(unit as usize) {
@@ -437,7 +446,7 @@ impl FlashDevice {
         }
     }
 
-    /// Addresses of the state that most of its events use.
+    /// Addresses of the state that most events of the device use.
     pub(crate) fn hot(&self) -> Hot {
         let front = Address::of(&self.front);
         let dies = self.dies.first().map_or(front, Address::of);

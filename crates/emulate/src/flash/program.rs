@@ -8,7 +8,7 @@ use crate::prefetch::Address;
 use crate::request::{State, Work};
 
 impl FlashDevice {
-    /// Starts all work that can start: earned copies, programs, erases.
+    /// Starts all work that can start: copies that are owed, programs, erases.
     pub(super) fn pump(&mut self, core: &mut Core) {
         self.collect(core);
         while self.programs.used() < self.programs_max {
@@ -84,7 +84,7 @@ impl FlashDevice {
         Some(number)
     }
 
-    /// Fills units of a program without data. As with data, one unit in k is in the map.
+    /// Leaves units of a program without data. As with data, one unit in k is in the map.
     #[cold]
     fn fill_up(&mut self, batch: &mut Batch, units: u32) {
         self.counts.filler_pages += u64::from(units);
@@ -107,7 +107,7 @@ impl FlashDevice {
         )
     }
 
-    /// Creates an internal request for a batch.
+    /// Creates the internal request of a program or erase.
     pub(super) fn new_internal(&mut self, core: &mut Core, batch: usize) -> u32 {
         let slot = core.add(self.part);
         let request = &mut core.slab[slot];

@@ -9,7 +9,7 @@ use iodyno_units::rng::below;
 /// Token of a page that waits for the other page of its frame.
 const ARRIVED: u64 = u64::MAX;
 
-/// Copies one page by the driver thread. Returns the end of the copy.
+/// Makes the driver thread copy one page. Returns the end of the copy.
 #[inline(always)]
 fn copy_out(core: &mut Core, thread: usize, cost: PerByte, slot: u32) -> u64 {
     let ticks = cost.ticks(core.slab[slot].len);
@@ -145,7 +145,8 @@ impl FlashDevice {
         }
     }
 
-    /// Sends a page together with the other page of its frame, if that has arrived. (Until then it holds its context.)
+    /// Sends a page together with the other page of its frame, once both have arrived. (The first
+    /// keeps its read context until then.)
     #[inline(never)]
     fn out_of_frame(&mut self, core: &mut Core, slot: u32) {
         let other = (core.slab[slot].token - 1) as u32;
@@ -218,7 +219,7 @@ impl FlashDevice {
         child_ended(core, parent);
     }
 
-    /// Polls at the due time of the driver thread.
+    /// Processes a scheduled poll of the driver thread.
     pub(super) fn poll(&mut self, core: &mut Core, slot: u32) {
         if let HostInterface::Channel { polling, .. } = &mut self.front {
             *polling = false;
@@ -227,7 +228,7 @@ impl FlashDevice {
         self.take_ready(core);
     }
 
-    /// Copies ready pages by the driver thread, and frees their contexts.
+    /// Makes the driver thread copy all ready pages, and frees their read contexts.
     #[inline(always)]
     pub(super) fn take_ready(&mut self, core: &mut Core) {
         loop {
@@ -267,7 +268,7 @@ impl FlashDevice {
     }
 }
 
-/// Counts down a read's pages, or the splitting.
+/// Counts down what a read waits for: each of its pages, and the splitting into pages.
 #[inline(always)]
 pub(super) fn child_ended(core: &mut Core, parent: u32) {
     let request = &mut core.slab[parent];

@@ -17,8 +17,8 @@ pub(super) struct Damage {
     units: Ranges,
     /// Damaged blocks as (die, block of the die).
     blocks: BTreeSet<(u16, u64)>,
-    /// Units of a damaged block that were since rewritten elsewhere. (The represented form
-    /// always finds a unit in the same block.)
+    /// Units of a damaged block that were since rewritten elsewhere. (Needed because a unit keeps
+    /// its block if only a sample of pages is in the map.)
     elsewhere: BTreeSet<u64>,
 }
 
@@ -85,8 +85,8 @@ impl FlashDevice {
         self.block_of(unit).is_some_and(|block| damage.blocks.contains(&block))
     }
 
-    /// The erase block that holds a unit. In the represented form a hash assigns each unit a fixed
-    /// block among all blocks of the die.
+    /// The erase block that holds a unit. If only a sample of pages is in the map, a hash assigns
+    /// each unit a fixed block among all blocks of the die.
     fn block_of(&self, unit: u64) -> Option<(u16, u64)> {
         let die = self.place(unit)?;
         let per_die = self.raw_units / self.pages_per_erase / self.dies.len() as u64;

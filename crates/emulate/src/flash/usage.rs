@@ -87,12 +87,12 @@ impl FlashDevice {
         let known = (self.drain.len() + programming) as u64;
         if held != known || self.units_in - self.units_out != held {
             return Err(format!(
-                "buffer holds {held} pages; {known} wait or are programmed; {} went in, {} out",
+                "the buffer counts {held} pages, but {known} wait or are being programmed; {} entered it, {} left",
                 self.units_in, self.units_out
             ));
         }
         if self.contexts.used() > self.contexts_max || self.programs.used() > self.programs_max {
-            return Err("more programs or copies at once than allowed".to_owned());
+            return Err("more reads or programs in progress than allowed".to_owned());
         }
         self.check_content()?;
         self.ftl.check()

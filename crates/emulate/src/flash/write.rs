@@ -107,15 +107,15 @@ impl FlashDevice {
         }
     }
 
-    /// Completes a flush when the present content of the buffer has been programmed.
+    /// Completes a flush when all units that are in the buffer now have been programmed.
     fn wait_for_programs(&mut self, core: &mut Core, slot: u32) {
         core.slab[slot].state = State::Waiting;
         self.flushes.push_back((self.units_in, slot));
         self.pump(core);
     }
 
-    /// All units before this number, in the order of entry into the buffer, are programmed.
-    /// (Counting would not suffice, because programs end in any order.)
+    /// Returns a number below which all units, numbered in the order of entry into the buffer, are
+    /// programmed. (Counting would not suffice, because programs end in any order.)
     fn durable_before(&self) -> u64 {
         if self.injected_bug == InjectedBug::CountingFlush {
             return self.units_out;
@@ -143,7 +143,7 @@ impl FlashDevice {
         }
     }
 
-    /// Trims after all earlier writes have left the buffer.
+    /// Trims once all earlier writes have left the buffer.
     pub(super) fn trim(&mut self, core: &mut Core, slot: u32) {
         if self.units_out < self.units_in {
             self.wait_for_programs(core, slot);

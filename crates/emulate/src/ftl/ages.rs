@@ -9,9 +9,8 @@
 //! blocks, greedy collection profits from random variation: by 3 % at 256 pages
 //! and a spare of .07. Pages that were written r at a time are also overwritten together, as if blocks had r
 //! times fewer pages.
-//! times fewer pages.
 
-/// The parameters of the distribution.
+/// The parameters that determine how many valid pages blocks have.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ages {
     pub(super) sealed: u32,
@@ -23,7 +22,8 @@ pub(super) struct Ages {
 }
 
 impl Ages {
-    /// Valid pages of the sealed blocks, youngest first. `total` is their sum, at most the number of slots.
+    /// Number of valid pages of each sealed block, youngest first. `total` is their sum, at most
+    /// the number of slots.
     pub(super) fn valid(&self, total: u32) -> Vec<u32> {
         let step = f64::from(self.per_block) / (self.write_amplification() * self.data());
         let mut valid: Vec<u32> = (0..self.sealed)
@@ -49,7 +49,8 @@ impl Ages {
         f64::from(self.pages.max(1))
     }
 
-    /// The W for which all blocks are younger than a victim, by bisection; 1 if blocks without valid pages remain.
+    /// The write amplification for which all blocks are younger than a victim, by bisection; 1 if
+    /// blocks without valid pages remain.
     fn write_amplification(&self) -> f64 {
         let full = f64::from(self.per_block);
         let slots = full * f64::from(self.sealed + 1);
@@ -113,7 +114,7 @@ mod tests {
         }
     }
 
-    /// Every input terminates.
+    /// The search for a state terminates for every input.
     #[test]
     fn nearly_empty_and_nearly_full_devices_have_a_state() {
         let ages = Ages { sealed: 20, per_block: 8, pages: 0, run: 1 };

@@ -24,22 +24,22 @@ pub enum Stream {
 }
 
 /// Garbage collection should run while fewer blocks than this are free. At the right pace, one
-/// fewer is free in steady state, in which a constructed state starts.
+/// block fewer is free in steady state. Constructed states start so.
 pub const FREE_BLOCKS: u32 = 4;
 /// Blocks that are not sealed in steady state: the free ones and the open one of each stream.
 pub(super) const UNSEALED_BLOCKS: u32 = FREE_BLOCKS - 1 + 2;
-/// Blocks' worth of slots without data in steady state: the free blocks and half of each open one. Collection can't
-/// use them as spare.
+/// Number of blocks that the slots without data in steady state would fill: the free blocks and
+/// half of each open one. Garbage collection can't use them as spare.
 pub(super) const EMPTY_BLOCKS: u32 = FREE_BLOCKS - 1 + 1;
-/// Free blocks reserved for copies, without which a collection could not end.
+/// Free blocks reserved for copies, without which a garbage collection could not end.
 const FREE_FOR_COPIES: usize = 1;
 
-/// A block is collected for low wear if it was erased this many times fewer than the most worn
-/// block, ...
+/// A block may be collected for its low wear if it was erased this many times fewer than the most
+/// worn block.
 const WEAR_SPREAD: u32 = 64;
-/// ... in one of this many collections, ...
+/// One in this many collections chooses a block for its low wear, if there is one.
 const WEAR_EVERY: u32 = 8;
-/// ... which examines this many blocks.
+/// Number of blocks that the search for a block of low wear examines.
 const WEAR_LOOKS: u32 = 64;
 
 pub(super) const NONE: u32 = u32::MAX;
@@ -97,7 +97,7 @@ pub(super) struct Blocks {
     /// Full but unsealed blocks of the host's stream, oldest first.
     closing: VecDeque<u32>,
     opened: u64,
-    /// First sealed block by number of valid pages.
+    /// First sealed block for each number of valid pages.
     heads: Vec<u32>,
     /// Lower bound of the valid pages of any sealed block.
     fewest: u32,
@@ -357,7 +357,7 @@ impl Blocks {
         self.free.push_back(index);
     }
 
-    /// Seals a block with `valid` valid slots in arbitrary places, as if written by copies. For the
+    /// Seals a block with `valid` valid slots, whichever they are, as if written by copies. For the
     /// construction of a state, beginning with the oldest block.
     pub(super) fn preset_sealed(&mut self, valid: u32) -> u32 {
         let index = self.preset_open(Stream::Copy, self.pages_per_block);
@@ -368,7 +368,7 @@ impl Blocks {
 
     /// Opens a block with `valid` slots programmed and valid.
     pub(super) fn preset_open(&mut self, stream: Stream, valid: u32) -> u32 {
-        self.open(stream).expect("a constructed state leaves blocks free");
+        self.open(stream).expect("a constructed state must leave blocks free");
         let cursor = &mut self.cursors[stream as usize];
         cursor.next += valid;
         self.list[cursor.block as usize].valid = valid;
@@ -386,10 +386,10 @@ impl Blocks {
         if self.free.iter().any(|&index| self.list[index as usize].state != State::Free)
             || self.free.len() != count(State::Free)
         {
-            return Err("the free list is not that of the free blocks".to_owned());
+            return Err("the free list differs from the set of free blocks".to_owned());
         }
         if self.closing.iter().any(|&index| self.list[index as usize].state != State::Closing) {
-            return Err("a block that waits to be sealed is not closing".to_owned());
+            return Err("a block that waits to be sealed is not in the state `Closing`".to_owned());
         }
         let mut listed = 0;
         for (valid, &head) in self.heads.iter().enumerate() {
@@ -402,14 +402,16 @@ impl Blocks {
                     || block.previous != previous
                     || block.valid < self.fewest
                 {
-                    return Err(format!("block {index} is listed with {valid} valid: {block:?}"));
+                    return Err(format!(
+                        "block {index} is in the list for {valid} valid pages: {block:?}"
+                    ));
                 }
                 listed += 1;
                 (previous, index) = (index, block.next);
             }
         }
         if listed != count(State::Sealed) {
-            return Err(format!("{listed} sealed blocks are listed of {}", count(State::Sealed)));
+            return Err(format!("{listed} of {} sealed blocks are listed", count(State::Sealed)));
         }
         let in_flight =
             |block: &&Block| block.state == State::Free && block.valid + block.in_flight > 0;

@@ -3,13 +3,14 @@
 use super::{Ftl, Page, PageCopy};
 
 impl Ftl {
-    /// Same as [`Ftl::commit`], but ignores newer commits.
+    /// Same as [`Ftl::commit`], but takes effect even if a newer program was committed before.
     pub(crate) fn commit_last(&mut self, page: Page, slot: u32) {
         self.unmap(page.0);
         self.commit(page, slot);
     }
 
-    /// Same as [`Ftl::commit_copy`], but ignores that the page was overwritten or trimmed meanwhile.
+    /// Same as [`Ftl::commit_copy`], but ignores that the page was overwritten or trimmed during
+    /// the copy.
     pub(crate) fn commit_stale(&mut self, copy: PageCopy, slot: u32) {
         let page = copy.page.0;
         if self.map[page as usize] != copy.source {

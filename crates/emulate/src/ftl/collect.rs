@@ -11,20 +11,21 @@ use super::{Ftl, Page};
 /// The block being collected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Victim {
-    /// Valid pages when it was chosen, which is the most copies that it needs.
+    /// Number of valid pages when the block was chosen: the maximum number of copies.
     pub valid: u32,
-    /// All pages of the block.
+    /// Number of pages of the block, valid or not.
     pub pages_per_block: u32,
-    /// Whether it was chosen for low wear rather than the space to gain, which may be none; if so, collect it slowly.
+    /// Whether the block was chosen for low wear rather than for the space to gain, which may be
+    /// none. Such a block should be collected slowly.
     pub for_wear: bool,
 }
 
 /// A valid page of the victim, to be copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageCopy {
-    /// The page.
+    /// The page of the map to copy.
     pub page: Page,
-    /// The slot to read it from.
+    /// The slot from which to read the page.
     pub source: u32,
 }
 
@@ -32,11 +33,13 @@ pub struct PageCopy {
 pub(super) struct Collection {
     pub(super) block: u32,
     victim: Victim,
-    /// First unchecked slot, and end of the block.
+    /// First slot of the block that was not checked yet.
     next: u32,
+    /// One past the last slot of the block.
     end: u32,
-    /// Slots found valid and not yet handed out, as a bitmap: bit i of `found` is slot `window` + i.
+    /// First slot of the window that was checked last.
     window: u32,
+    /// Slots of the window found valid and not yet handed out: bit i is slot `window` + i.
     found: u64,
     /// Number of copies handed out and not yet committed.
     pub(super) in_flight: u32,
@@ -105,8 +108,8 @@ impl Ftl {
         }
     }
 
-    /// Commits a copy that was programmed into `slot`, of the copies' stream. Returns whether the map
-    /// changed; it does not if the page was overwritten or trimmed meanwhile.
+    /// Commits a copy that was programmed into `slot`, of the copies' stream. Returns whether the
+    /// map changed; it does not if the page was overwritten or trimmed during the copy.
     pub fn commit_copy(&mut self, copy: PageCopy, slot: u32) -> bool {
         self.counters.copied_pages += 1;
         let Page(page) = copy.page;
@@ -142,8 +145,8 @@ impl Ftl {
         }
     }
 
-    /// Retires an exhausted victim (`next_copy` returned `None`). It is erased as soon as the copies in
-    /// flight are committed; another block may be chosen meanwhile.
+    /// Retires an exhausted victim (`next_copy` returned `None`). It is erased as soon as the
+    /// copies in flight are committed; the next victim may be chosen before that.
     pub fn retire_victim(&mut self) {
         let Some(collection) = self.collection.take() else { return };
         if collection.in_flight == 0 {

@@ -19,30 +19,31 @@ use super::{Counters, Ftl, Shape};
 /// Preconditioned state of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Nothing: all blocks are erased.
+    /// Nothing was written: all blocks are erased.
     Fresh,
-    /// Every page was written once, in order.
+    /// Every page was written once, in address order.
     Sequential,
-    /// Aligned writes of `pages_per_write` pages were made at random places, until write
+    /// Aligned writes of `pages_per_write` pages were made at random addresses, until write
     /// amplification was constant.
     Random {
-        /// Pages of a write, at least 1. The state is less exact when a block holds few of them.
+        /// Pages per write, at least 1. The state is less exact if a block holds only a few writes.
         pages_per_write: u32,
     },
-    /// Writes as in [`Self::Random`], to the pages from `first_lpn` up to but not including `end_lpn`. All others
-    /// were written once before, in order; their blocks have no invalid page and are never collected.
+    /// Writes as in [`Self::Random`], to the pages from `first_lpn` up to but not including
+    /// `end_lpn`. All others were written once before, in address order; their blocks have no
+    /// invalid page and are never collected.
     RandomWithin {
-        /// Pages of a write, at least 1.
+        /// Pages per write, at least 1.
         pages_per_write: u32,
         /// The first page that was written at random.
         first_lpn: u64,
-        /// The first page after these.
+        /// The first page after those that were written at random.
         end_lpn: u64,
     },
 }
 
 impl State {
-    /// The pages of `written` that were written at random, and the pages of a write.
+    /// The pages of `written` that were written at random, and the number of pages per write.
     fn rewritten(self, written: &Range<u64>) -> Option<(Range<u64>, u32)> {
         match self {
             Self::Fresh | Self::Sequential => None,
@@ -56,8 +57,8 @@ impl State {
 }
 
 impl Ftl {
-    /// A device in `state`, of which only the pages of `written_lpns` were ever written. `seed` and
-    /// the device's `number` determine all random choices.
+    /// Creates a device in `state`, of which only the pages of `written_lpns` were ever written.
+    /// `seed` and the device's `number` determine all random choices.
     ///
     /// # Panics
     /// If `shape.check()` refuses.
@@ -110,8 +111,8 @@ impl Ftl {
         self.owner.share();
     }
 
-    /// A device in the same state, with random choices of its own `number` from now on. Costs a copy of the parts
-    /// that [`Self::share`] does not share.
+    /// Creates a device in the same state, which makes its random choices by its own `number` from
+    /// now on. Costs a copy of the parts that [`Self::share`] does not share.
     #[must_use]
     pub fn twin(&self, seed: u64, number: u64) -> Self {
         let mut twin = self.clone();
@@ -131,9 +132,9 @@ impl Ftl {
 
     /// Builds the map from the slots' owners.
     ///
-    /// Neighbouring slots belong far apart in the map, which in the exact form of a large device is
-    /// larger than any cache. So slots are taken in batches, and the slots of a batch that belong into one part of
-    /// the map are written together.
+    /// Neighbouring slots belong far apart in the map, which is larger than any cache if every page
+    /// of a large device is in it. So slots are taken in batches, and the slots of a batch that
+    /// belong into one part of the map are written together.
     fn map_owners(&mut self) {
         const BATCH: usize = 1 << 20;
         const PART_LOG2: u32 = 20;
@@ -294,7 +295,7 @@ fn in_order(sample: &Sample, written: &Range<u64>, rank: impl Fn(u64) -> u64) ->
     ranked.into_iter().map(|(_, page)| page).collect()
 }
 
-/// The order in which aligned writes of `length` pages were made, each place once.
+/// The order in which aligned writes of `length` pages were made, each address once.
 #[derive(Clone, Debug)]
 struct WriteOrder {
     length: u64,
@@ -313,7 +314,7 @@ impl WriteOrder {
         self.places.apply(lpn / self.length) * self.length + lpn % self.length
     }
 
-    /// The pages of the range in this order.
+    /// The pages of a range, in the order in which they were written.
     fn pages<'a>(&'a self, written: &'a Range<u64>) -> impl Iterator<Item = u32> + 'a {
         (0..self.count).flat_map(move |rank| {
             let first = self.places.inverse(rank) * self.length;

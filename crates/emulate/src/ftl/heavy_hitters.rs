@@ -5,13 +5,13 @@
 //! amplification is a quarter. So heavy hitters are sampled in time instead: k of them
 //! share one page of the map, to which one in k of their writes is applied. That page has the
 //! share of writes that they have together, is rewritten as often as each of them, and takes the
-//! space of k pages: all three as in the exact form.
+//! space of k pages: all three as if every page were in the map.
 //!
 //! With a separate page for each hitter and one in k of its writes, its share of the
 //! writes would be right too. But the page would be rewritten k times too seldom for the size of the map, and
 //! data that should be dead when its block is collected would be copied.
 //!
-//! They are found by counters in sets of eight, as by Misra and Gries (1982), but fed by a sample
+//! Heavy hitters are found by counters in sets of eight, as by Misra and Gries (1982), but fed by a sample
 //! of the misses. A page's counter rises with each of its writes. One in 16 of the writes
 //! without an entry lowers a counter of their set, or replaces the entry if the counter is
 //! 0. So a counter keeps rising exactly if its page has more than 1 / (16 × 8) of the set's
@@ -21,16 +21,16 @@
 use crate::prefetch::Address;
 use iodyno_units::rng::{Generator, below};
 
-/// One miss in this many lowers a counter.
+/// One in this many writes of pages without an entry, on average, lowers a counter.
 const MISSES: u32 = 16;
 const WAYS: usize = 8;
 /// Count at which a page becomes a heavy hitter, which it remains until the count is 0.
 const PROMOTED_AT: u8 = 32;
-/// Upper bound of the count, so that a page that has cooled down is detected soon.
+/// Upper bound of a counter, so that a page that has cooled down is detected soon.
 const COUNT_MAX: u8 = 64;
-/// Most heavy hitters, ...
+/// Maximum number of heavy hitters.
 const HITTERS_MAX: u64 = 2048;
-/// ... and logical pages per heavy hitter, at least, so that uniform load does not count as heavy.
+/// Minimum number of logical pages per heavy hitter, so that uniform load does not count as heavy.
 const PAGES_PER_HITTER: u64 = 512;
 
 const EMPTY: u32 = u32::MAX;
@@ -53,7 +53,7 @@ pub(super) enum Write {
     Cold,
     /// A heavy hitter: apply the write to the page of this group.
     Apply(u16),
-    /// A heavy hitter, but the write is not in the sample in time.
+    /// A heavy hitter, but the write is not one of the sample that is applied to the map.
     Skip,
 }
 
@@ -63,13 +63,15 @@ pub(super) struct HeavyHitters {
     set_bits: u32,
     represent: u32,
     rng: Generator,
-    /// Misses until the next one that lowers a counter, and writes of heavy hitters until the next
-    /// one that is applied. Drawn at random each time, so that no periodic workload aligns with them.
+    /// Writes of pages without an entry until the next one that lowers a counter. Drawn at random
+    /// each time, so that no periodic workload aligns with it.
     misses_left: u32,
+    /// Writes of heavy hitters until the next one that is applied to the map. Drawn like
+    /// `misses_left`.
     writes_left: u32,
     groups: u32,
-    /// Groups with free places, listed once per place. The hottest pages are found first and
-    /// groups are filled one after the other, so pages of similar heat share a group.
+    /// Groups that can take more heavy hitters, listed once for each. The hottest pages are found
+    /// first and groups are filled one after the other, so pages of similar heat share a group.
     free_places: Vec<u16>,
 }
 
@@ -180,7 +182,10 @@ impl HeavyHitters {
         }
         match sizes.iter().rposition(|&size| size != self.represent) {
             Some(group) if group + 1 < sizes.len() || sizes[group] > self.represent => {
-                Err(format!("group {group} of heavy hitters is for {} of them", sizes[group]))
+                Err(format!(
+                    "group {group} of heavy hitters has {} members and free places",
+                    sizes[group]
+                ))
             }
             _ => Ok(()),
         }

@@ -12,7 +12,7 @@ impl Ftl {
     /// valid pages as the map assigns to it, and every slot is valid, in flight, free or dead.
     ///
     /// # Errors
-    /// The first violated invariant, and its place.
+    /// The first violated invariant, and where it is violated.
     pub fn check(&self) -> Result<(), String> {
         self.blocks.check()?;
         let blocks = self.blocks.list();
@@ -31,7 +31,9 @@ impl Ftl {
         for (index, block) in blocks.iter().enumerate() {
             if block.valid != valid[index] {
                 let mapped = valid[index];
-                return Err(format!("block {index} has {mapped} pages of the map: {block:?}"));
+                return Err(format!(
+                    "block {index} counts its valid pages wrong; the map has {mapped} in it: {block:?}"
+                ));
             }
             if block.valid + block.in_flight > self.blocks.pages_per_block() {
                 return Err(format!("block {index} has more pages than slots: {block:?}"));
@@ -40,7 +42,7 @@ impl Ftl {
         self.sample.as_ref().map_or(Ok(()), |sample| sample.check())
     }
 
-    /// A hash of the place of every page and the state of every block.
+    /// A hash of the slot of every page and the state of every block.
     pub fn digest(&self) -> u64 {
         let blocks = self.blocks.list().iter().flat_map(|block| {
             let tags = u64::from(block.stream as u8) << 8 | u64::from(block.state as u8);

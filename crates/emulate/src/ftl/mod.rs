@@ -14,7 +14,7 @@
 //!   ([`Ftl::retire_victim`]), and erased when all its copies are committed.
 //!
 //! A large device is represented by a sample of its pages, one in k (`represent`): a host write outside
-//! the sample does not change the map, and a copy counts k times. k = 1 is the exact form of the same code.
+//! the sample does not change the map, and a copy counts k times. If k = 1, the same code is exact.
 //!
 //! | file | what it holds |
 //! |---|---|
@@ -65,7 +65,7 @@ pub use collect::{PageCopy, Victim};
 pub use construct::State;
 pub use shape::Shape;
 
-/// A page of the map. In the exact form it is the logical page's number.
+/// A page of the map. If every page is in the map (k = 1), it is the logical page's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Page(u32);
 
@@ -139,7 +139,7 @@ pub struct Ftl {
     /// validity is stored only in the map, and an overwrite touches no second table.
     owner: Table,
     blocks: Blocks,
-    /// The sample of represented pages; `None` in the exact form.
+    /// The sample of represented pages; `None` if every page is in the map.
     sample: Option<Box<Sample>>,
     sequentiality: Sequentiality,
     collection: Option<Collection>,
@@ -241,8 +241,8 @@ impl Ftl {
         self.blocks.programmed(block, true);
     }
 
-    /// Ends a program of `slot`, of the host's stream, without data to keep: it was filler,
-    /// its page was trimmed meanwhile, or power was cut.
+    /// Ends a program of `slot`, of the host's stream, without data to keep: it was filler, its
+    /// page was trimmed during the program, or power was cut.
     pub fn discard(&mut self, slot: u32) {
         self.counters.host_pages += 1;
         self.blocks.programmed(self.blocks.of(slot), false);
@@ -267,7 +267,7 @@ impl Ftl {
         }
     }
 
-    /// Whether most of the 1 MiB around `lpn` was last written in order.
+    /// Whether most of the 1 MiB around `lpn` was last written sequentially.
     #[inline]
     pub fn sequential(&self, lpn: u64) -> bool {
         self.sequentiality.sequential(lpn)
@@ -279,7 +279,7 @@ impl Ftl {
         (page != NONE && self.map[page as usize] == slot).then_some(Page(page))
     }
 
-    /// Records erased blocks from now on.
+    /// Starts to record erased blocks, for [`Self::take_erased`].
     pub fn record_erased(&mut self) {
         self.erased.get_or_insert_default();
     }
@@ -301,12 +301,12 @@ impl Ftl {
         &self.shape
     }
 
-    /// Pages per block of the map: slot s is at place s mod this number of its block.
+    /// Pages per block of the map: slot s has index s mod this number in its block.
     pub fn pages_per_block(&self) -> u32 {
         self.blocks.pages_per_block()
     }
 
-    /// Number of pages of the map; in the exact form, of logical pages.
+    /// Number of pages of the map; if every page is in the map, of logical pages.
     pub fn pages(&self) -> u32 {
         self.map.len() as u32
     }
@@ -316,7 +316,7 @@ impl Ftl {
         self.owner.len() as u32
     }
 
-    /// Number of erases of the whole device that one erase of the map represents, which is the ratio of
+    /// Number of erases of the whole device that one erase of the map represents: the ratio of
     /// their numbers of blocks.
     pub fn erase_weight(&self) -> f64 {
         let blocks = self.shape.raw_pages / u64::from(self.shape.pages_per_block);

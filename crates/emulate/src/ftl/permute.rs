@@ -17,7 +17,7 @@ pub struct Permutation {
     hash: u64,
 }
 
-/// A bijection of b bits that depends on `high`.
+/// A bijection of the lower bits of a number that depends on its upper bits, `high`.
 #[derive(Clone, Copy, Debug)]
 struct Round {
     before: u64,
@@ -75,7 +75,7 @@ impl Permutation {
         Self { count, low_bits, highs: count.div_ceil(1 << low_bits), rounds, hash: odd() }
     }
 
-    /// The amount by which `high` is shifted.
+    /// The amount by which `high` is shifted, for a given `low`.
     #[inline]
     fn shift(&self, low: u64) -> u64 {
         ((low.wrapping_mul(self.hash) >> 32) * self.highs) >> 32
@@ -149,7 +149,7 @@ mod tests {
         }
     }
 
-    /// Of any run and any stride of addresses, as many have images below the limit as in a random
+    /// Of any run or stride of addresses, as many have images below the limit as of a random
     /// choice: the sum of squared deviations over many such sets is chi squared.
     #[test]
     fn runs_and_strides_are_sampled_like_at_random() {

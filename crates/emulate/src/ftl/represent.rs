@@ -3,7 +3,7 @@
 //! A keyed bijection permutes the address space. The pages whose image is among the first n /
 //! k are represented, and the image is the page's number in the map. So runs, strides and hot
 //! regions of any workload are sampled evenly. Heavy hitters are represented separately
-//! (`heavy_hitters.rs`). The exact form, k = 1, needs none of this: a page is its own number.
+//! (`heavy_hitters.rs`). If k = 1, none of this is needed: a page is its own number.
 
 use std::ops::Range;
 
@@ -42,13 +42,13 @@ impl Sample {
         }
     }
 
-    /// Replaces the random stream by that of the device with this number.
+    /// Replaces the random stream with that of device `number`.
     pub(super) fn redraw(&mut self, seed: u64, number: u64) {
         self.hot.redraw(stream(seed, "ftl heavy hitters", number));
     }
 
-    /// The page that represents `lpn` in the sample of pages. A heavy hitter may have one as well,
-    /// which no longer changes since the page became a heavy hitter.
+    /// The page that represents `lpn` in the sample of pages. A heavy hitter may have such a page
+    /// too, but it no longer changes.
     #[inline]
     pub(super) fn page(&self, lpn: u64) -> Option<u32> {
         let image = self.permutation.apply(lpn);
@@ -69,7 +69,7 @@ impl Sample {
         self.all().filter(|(lpn, _)| lpns.contains(lpn)).map(|(_, page)| page).collect()
     }
 
-    /// Number of pages of the map.
+    /// Number of pages of the map, those of heavy hitters included.
     pub(super) fn mapped(&self) -> u32 {
         self.pages + self.hot.groups()
     }

@@ -26,13 +26,13 @@ pub(super) fn end_of(lpn: u64) -> u64 {
 
 #[derive(Clone, Debug)]
 pub(super) struct Sequentiality {
-    /// Shared with twins until written.
+    /// Score of each chunk; shared with twins until written.
     scores: Arc<Vec<u8>>,
     /// Number of sequential chunks. If zero, no look-up is needed.
     in_order: usize,
-    /// Number of chunks below the highest score. If zero, a write out of order changes nothing, as with
-    /// every write to a device that was written at random. The look-up, which would miss the cache, is then
-    /// skipped.
+    /// Number of chunks below the highest score. If zero, a non-sequential write changes nothing,
+    /// as with every write to a device that was written at random. The look-up, which would miss
+    /// the cache, is then skipped.
     mendable: usize,
     /// The page after the latest write of each stream, by a hash of its chunk.
     ends: [u64; 1 << STREAMS_LOG2],

@@ -20,11 +20,11 @@ pub struct Shape {
     pub raw_pages: u64,
     /// Pages per block, at least 2.
     pub pages_per_block: u32,
-    /// k: one page in k is represented, 1 to 2²⁰. 1 is the exact form, the reference.
+    /// k: one page in k is in the map, 1 to 2²⁰. With 1 the model is exact: the reference.
     pub represent: u32,
 }
 
-/// The scaled size, as held in memory.
+/// Size of the map after scaling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Scaled {
     pub(super) pages: u32,
@@ -32,15 +32,17 @@ pub(super) struct Scaled {
     pub(super) blocks: u32,
 }
 
-/// Fewest pages per block. With fewer, greedy collection deviates measurably from the closed form for large blocks.
+/// Minimum number of pages per block to which blocks are scaled down. With fewer, greedy collection
+/// deviates measurably from the closed form for large blocks.
 const PAGES_PER_BLOCK_MIN: u32 = 256;
 
-/// Upper bounds (the first is 4 PiB) below which the tags in the table of heavy
-/// hitters are long enough.
+/// Maximum number of logical pages (4 PiB), for which the tags in the table of heavy hitters are
+/// still long enough.
 const LOGICAL_PAGES_MAX: u64 = 1 << 40;
+/// Maximum of k, where one page in k is in the map.
 const REPRESENT_MAX: u32 = 1 << 20;
 
-/// Fewest represented pages. With fewer, a represented device gives only noise.
+/// Minimum number of pages in the map. With fewer, results are only noise.
 const REPRESENTED_MIN: u64 = 4096;
 
 impl Shape {
@@ -59,8 +61,8 @@ impl Shape {
         u32::try_from(ratio.next_power_of_two()).unwrap_or(u32::MAX)
     }
 
-    /// The fraction of the slots that holds no data, excluding slots that are not programmed in steady
-    /// state: the spare factor for `oracle::write_amplification_uniform`.
+    /// The fraction of the slots that holds no data, without the slots that are not programmed in
+    /// steady state: the spare factor for `oracle::write_amplification_uniform`.
     pub fn spare_usable(&self) -> f64 {
         let blocks = (self.raw_pages / u64::from(self.pages_per_block.max(1)))
             .saturating_sub(u64::from(EMPTY_BLOCKS));
@@ -77,7 +79,7 @@ impl Shape {
             return Err(format!("pages_per_block is {pages_per_block}; it must be at least 2"));
         }
         if represent == 0 || represent > REPRESENT_MAX {
-            return Err(format!("represent is {represent}; it must be 1 (the exact form) to 2^20"));
+            return Err(format!("represent is {represent}; it must be 1 (exact) to 2^20"));
         }
         let per_block = u64::from(pages_per_block);
         let unsealed = u64::from(UNSEALED_BLOCKS);
@@ -175,10 +177,7 @@ mod tests {
         for (shape, says) in [
             (Shape { logical_pages: 0, ..SHAPE }, "logical_pages is 0; it must be 1 to 2^40"),
             (Shape { pages_per_block: 1, ..SHAPE }, "pages_per_block is 1; it must be at least 2"),
-            (
-                Shape { represent: 0, ..SHAPE },
-                "represent is 0; it must be 1 (the exact form) to 2^20",
-            ),
+            (Shape { represent: 0, ..SHAPE }, "represent is 0; it must be 1 (exact) to 2^20"),
             (Shape { raw_pages: 98_000_000, ..SHAPE }, "need at least 98566144; raise raw_pages"),
             (Shape { represent: 40_000, ..SHAPE }, "so it can be at most 23841"),
             (Shape { logical_pages: 1 << 33, raw_pages: 1 << 34, ..SHAPE }, "raise represent to 8"),

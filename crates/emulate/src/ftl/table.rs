@@ -14,7 +14,7 @@ type Part = [u32; PART];
 pub(super) enum Table {
     /// Owned by one device.
     Whole(Vec<u32>),
-    /// Copy-on-write parts, and the number of entries in all. The last part may have unused entries.
+    /// Copy-on-write parts, and the total number of entries. The last part may have unused entries.
     Parts(Vec<Arc<Part>>, usize),
 }
 

@@ -8,10 +8,10 @@ use crate::disk::WriteRange;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The values of a disk's units, by place.
+/// The values of a disk's units: in the buffer, in transfer to the medium (`moving`), or on it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Content {
-    /// By unit: the value, and the number of its acknowledgement.
+    /// For each unit in the buffer: its value, and the sequence number of its acknowledgement.
     buffer: BTreeMap<u64, (u64, u64)>,
     moving: BTreeMap<u64, u64>,
     medium: BTreeMap<u64, u64>,
@@ -54,8 +54,9 @@ impl Content {
         self.medium.append(&mut self.moving);
     }
 
-    /// Records that a unit of a write that bypassed the buffer has reached the medium, and replaces everything
-    /// acknowledged before number `seq`. `None` stands for zeroes. Returns whether the buffer holds a newer version.
+    /// Records that a unit of a write that bypassed the buffer has reached the medium, and
+    /// supersedes what was acknowledged before number `seq`. `None` stands for zeroes. Returns
+    /// whether the buffer holds a newer version.
     pub(super) fn written(&mut self, unit: u64, value: Option<u64>, seq: u64) -> bool {
         if self.buffer.get(&unit).is_some_and(|b| b.1 < seq) {
             self.buffer.remove(&unit);

@@ -26,7 +26,7 @@ impl Machine {
     fn check_device(&self, fault: &Fault) {
         let devices = self.system.devices().count();
         let known = fault.part().is_none_or(|part| part.index() < devices);
-        assert!(known, "{fault:?}: there are {devices} devices");
+        assert!(known, "{fault:?}: no such device, there are {devices}");
         if let Fault::Adapters(fault) = fault {
             let known = self.adapters().is_some_and(|adapters| adapters.has(*fault));
             assert!(known, "{fault:?}: there is no such adapter");

@@ -86,8 +86,8 @@ impl Machine {
         }
     }
 
-    /// Ends all requests of an array: those from outside fail, its own are dropped, and their children continue
-    /// unheeded.
+    /// Ends all requests of an array: those of hosts and of other parts fail, its own are dropped.
+    /// Their requests to members continue, but nothing waits for them.
     fn end_requests(&mut self, part: PartId) {
         if !matches!(self.parts[part.index()], Part::Array(_)) {
             return;

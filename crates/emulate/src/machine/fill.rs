@@ -5,9 +5,10 @@ use crate::store::Store;
 use iodyno_units::rng;
 
 impl Machine {
-    /// Fills the write caches of disks up to a share of their size, with writes of the same lengths as those they
-    /// hold, at uniformly random places of the same range. Constructs the state that minutes of uniformly random
-    /// writes would lead to. No effect if content is kept, or on a cache with few writes.
+    /// Fills the write caches of disks up to a share of their size, with writes of the same lengths
+    /// as those in the cache, at uniformly random addresses of the same range. Constructs the state
+    /// that minutes of uniformly random writes would lead to. No effect if content is kept, or on a
+    /// cache with few writes.
     pub fn fill_write_caches(&mut self, share: f64) {
         let seed = rng::key(self.seed, "fill", self.events);
         for (number, part) in (0..).zip(&mut self.parts) {
@@ -15,7 +16,8 @@ impl Machine {
         }
     }
 
-    /// The fill of every kind of store, summed over the machine. Omits kinds without capacity.
+    /// The fill of every kind of buffer and cache, summed over the machine. Omits kinds without
+    /// capacity.
     pub fn stores(&self) -> Vec<Store> {
         let mut all: Vec<Store> = Vec::new();
         let mut take = |store: Store| match all.iter_mut().find(|known| known.name == store.name) {

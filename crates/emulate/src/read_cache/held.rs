@@ -1,20 +1,20 @@
-//! The units in a read cache and their places on the fast device, with eviction of the least recently used. Sends no
-//! requests to devices.
+//! The units in a read cache and their places on the fast device, with eviction of the least
+//! recently used. Sends no requests to devices.
 //!
-//! A long-used cache begins full, but its units are not stored individually: for a volume written at random they are a
-//! sample, drawn by a hash; for one written in order, the last units. They count as older than any unit used since the
-//! start.
+//! A long-used cache begins full, but its units are not stored individually: for a volume written
+//! at random they are a sample, drawn by a hash; for one written sequentially, the last units. They
+//! count as older than any unit used since the start.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 
-/// Place of a unit on the fast device, in units.
+/// Position of a unit on the fast device, in units.
 pub(super) type Slot = u64;
 
 #[derive(Clone, Copy, Debug)]
 struct Unit {
     slot: Slot,
-    /// Sequence number of its last use.
+    /// Sequence number of the unit's last use.
     at: u64,
 }
 
@@ -46,16 +46,18 @@ pub(super) struct Held {
     /// Units by age; an entry is void if its number differs from the unit's.
     order: VecDeque<(u64, u64)>,
     sequence: u64,
-    /// Slots below `next` have been used; `free` are those not in use now.
+    /// Slots from this one on were never used.
     next: Slot,
+    /// Slots that were used and are free now.
     free: Vec<Slot>,
-    /// Slots with reads in progress, and the number of reads. `condemned` slots are freed when these end.
+    /// Number of reads in progress of each slot that has any.
     read: BTreeMap<Slot, u32>,
+    /// Slots to free when the reads in progress end.
     condemned: BTreeSet<Slot>,
     warm: Warm,
 }
 
-/// SplitMix64's finalizer.
+/// Hashes a unit's number with SplitMix64's finalizer.
 fn hash(unit: u64) -> u64 {
     let x = unit.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let x = (x ^ x >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -190,7 +192,7 @@ impl Held {
         }
     }
 
-    /// Records the begin of a read, until whose end the slot is not reused.
+    /// Records the start of a read of a slot, which is not reused until the read has ended.
     pub(super) fn read_begins(&mut self, slot: Slot) {
         *self.read.entry(slot).or_default() += 1;
     }

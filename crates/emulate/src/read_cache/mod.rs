@@ -31,7 +31,8 @@ use iodyno_units::{IoError, Op, OpKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// Most units being admitted at once. Further misses are not admitted, as bcache bypasses a congested device.
+/// Maximum number of units being admitted at once. Further misses are not admitted, as bcache
+/// bypasses a congested device.
 const ADMISSIONS_MAX: u64 = 256;
 
 /// The operation that a request performs.
@@ -58,11 +59,11 @@ struct Open {
     slots: Vec<(u64, Slot)>,
     /// Units that were written while the request was in progress.
     stale: BTreeSet<u64>,
-    /// Whether the fast part has failed, and whether the backing has.
+    /// Whether the fast part has failed the request, and whether the backing has.
     failed: (bool, bool),
 }
 
-/// A read cache as a part.
+/// A read cache, as a part of a volume's tree.
 #[derive(Clone, Debug)]
 pub(crate) struct ReadCache {
     part: PartId,
@@ -73,13 +74,14 @@ pub(crate) struct ReadCache {
     is_lost: bool,
     held: Held,
     open: BTreeMap<u32, Open>,
-    /// Units being written to the fast part after a miss.
+    /// Number of units being written to the fast part after a miss.
     admissions: u64,
     /// Number of writes in progress, by unit.
     writing: BTreeMap<u64, u32>,
     counts: ReadCacheCounts,
-    /// Total time of hits, misses and writes, ns; and the number of writes.
+    /// Total time of hits, of misses and of writes, ns.
     times_ns: [u64; 3],
+    /// Number of writes that have ended.
     writes: u64,
 }
 
@@ -123,11 +125,11 @@ impl ReadCache {
                 let failed = request.failed;
                 core.complete(slot, failed.then_some(IoError::Io));
             }
-            (state, _) => unreachable!("a read cache has no event in {state:?}"),
+            (state, _) => unreachable!("unexpected event of a read cache in state {state:?}"),
         }
     }
 
-    /// A request from outside reaches the cache.
+    /// Accepts a request of a host or of another part.
     fn issued(&mut self, core: &mut Core, slot: u32) {
         let now_ns = core.now;
         let request = &mut core.slab[slot];
@@ -330,7 +332,8 @@ impl ReadCache {
         self.open.insert(own, Open { step: Step::Admit, units, slots, stale, failed });
     }
 
-    /// Admits units after their write to the fast part, unless it failed or they were written again meanwhile.
+    /// Admits units after their write to the fast part, unless it failed or they were written again
+    /// during it.
     fn keep(&mut self, open: &Open, is_written: bool) {
         for &(unit, slot) in &open.slots {
             let is_current = !open.stale.contains(&unit) && !self.writing.contains_key(&unit);
@@ -343,7 +346,7 @@ impl ReadCache {
         }
     }
 
-    /// Ends a request from outside.
+    /// Ends a request of a host or of another part.
     fn end(&mut self, core: &mut Core, slot: u32, time: usize, failed: bool) {
         let request = &mut core.slab[slot];
         request.failed = failed;
@@ -370,7 +373,8 @@ impl ReadCache {
         }
     }
 
-    /// Drops all cached units, and does not admit those in progress.
+    /// Drops all cached units, and makes sure that units being written to the fast part are not
+    /// admitted.
     fn forget(&mut self) {
         self.held.remove_all();
         for open in self.open.values_mut() {
@@ -449,8 +453,9 @@ fn give(core: &mut Core, parent: u32, child: u32, units: Range<u64>) {
     }
 }
 
-/// Gives a child write the bytes of its units: the names of its parent, or those of the host's write. A device receives
-/// them as separate writes, whose tokens are returned. (An array finds the host's bytes itself.)
+/// Gives a child write the bytes of its units: those that the parent has names for, or those of the
+/// host's write. A device receives them as separate writes, whose tokens are returned. (An array
+/// finds the host's bytes itself.)
 fn give_names(
     core: &mut Core,
     parent: u32,

@@ -11,7 +11,7 @@ pub struct Adapters {
     pub access: Access,
     /// The adapters to which hosts send operations on a volume.
     pub host_paths: HostPaths,
-    /// Most outstanding commands of one adapter; further ones wait in the host.
+    /// Maximum number of outstanding commands of one adapter; further ones wait in the host.
     pub commands_max: u32,
     /// The PCIe slot of each adapter.
     pub slot: Slot,
@@ -25,9 +25,9 @@ pub struct Adapters {
     pub strip_bytes: u64,
     /// The write cache of each adapter; `None` if it is absent or off.
     pub cache: Option<Cache>,
-    /// Most devices in all drawers together.
+    /// Maximum number of devices in all drawers together.
     pub devices_max: u32,
-    /// Most SSDs among them.
+    /// Maximum number of SSDs in all drawers together.
     pub ssds_max: u32,
     /// Links between the adapters of a pair, over which they mirror writes.
     pub aa_links: u32,
@@ -52,7 +52,8 @@ pub enum Access {
 pub enum HostPaths {
     /// Only the adapter on which the volume is optimized.
     Optimized,
-    /// Both, alternating. The other adapter forwards its operations over the links between them.
+    /// Both adapters, alternating. The other adapter forwards its operations over the links between
+    /// the adapters.
     Both,
 }
 
@@ -85,9 +86,9 @@ pub struct Processor {
 /// The engine that computes parity, one stripe at a time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ParityEngine {
-    /// Rate of computing P, in bytes of data.
+    /// Rate of computing P, in bytes of data per second.
     pub xor_bytes_per_s: f64,
-    /// Rate of computing Q after P, in bytes of data.
+    /// Rate of computing Q after P, in bytes of data per second.
     pub gf_bytes_per_s: f64,
 }
 
@@ -104,18 +105,19 @@ pub struct Cache {
     pub mirror_bytes_per_s: f64,
     /// Latency from the end of a mirror transfer to the partner's answer.
     pub mirror_latency_ns: u64,
-    /// Fraction of its half that is dirty when the adapter begins to destage.
+    /// Fraction of an adapter's part of the cache that is dirty when the adapter begins to destage.
     pub destage_share: f64,
-    /// Dirty bytes beyond that threshold over which the destage rate rises to its maximum. Beyond these, hosts wait.
+    /// Dirty bytes beyond the destage threshold over which the destage rate rises to its maximum.
+    /// Beyond these, hosts wait.
     pub destage_ramp_bytes: u64,
-    /// Most concurrent destage operations per device.
+    /// Maximum number of concurrent destage operations per device.
     pub destage_depth: u32,
-    /// Whether it also caches recent reads.
+    /// Whether the cache also keeps recent reads.
     pub keeps_reads: bool,
 }
 
 impl Cache {
-    /// The parameters that stand for no cache.
+    /// Parameters with which a cache costs and does nothing, for adapters without one.
     pub(crate) const NONE: Self = Self {
         bytes: 0,
         write_ns: 0,
@@ -134,7 +136,7 @@ impl Cache {
 pub struct Drawers {
     /// Number of drawers.
     pub count: u32,
-    /// Most devices per drawer.
+    /// Maximum number of devices per drawer.
     pub bays: u32,
     /// Bandwidth of the ports of one drawer, in each direction.
     pub bytes_per_s: f64,

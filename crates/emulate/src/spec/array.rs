@@ -14,20 +14,20 @@ pub struct Array {
     pub members: Vec<PartId>,
     /// Whether the members consist of several devices each.
     pub is_of_arrays: bool,
-    /// Whether it ignores trims, because an array with parity below its members ignores parts of some.
+    /// Whether the array ignores trims, because an array with parity below it would ignore parts of
+    /// some trims.
     pub ignores_trims: bool,
-    /// Whether it is a branch of an array above, which stores its data redundantly. If a branch lacks too many
-    /// members, it is not rebuilt: once all its devices are present it is re-created, and the array above rebuilds
-    /// it.
+    /// Whether the array is a branch of an array above, which stores its data redundantly. If a
+    /// branch lacks too many members, it is not rebuilt: once all its devices are present it is
+    /// re-created, and the array above rebuilds it.
     pub is_branch: bool,
     /// Location of each sector, in sectors of [`SECTOR_BYTES`].
     pub layout: Layout,
     /// Time that a stripe occupies the array's processor: for a write to a stripe with parity, and for a read or
     /// write that recovers data of a missing member. One stripe is served at a time.
     pub stripe_ns: u64,
-    /// Number of its path, if the array is behind adapters. Their processors, parity engines and drawers then serve
-    /// it, and
-    /// `stripe_ns` and `parity_bytes_per_s` have no effect.
+    /// Number of the array's path, if it is behind adapters. Their processors, parity engines and
+    /// drawers then serve it, and `stripe_ns` and `parity_bytes_per_s` have no effect.
     pub path: Option<u32>,
     /// Rate at which the processor computes parity, counting bytes read and bytes written.
     pub parity_bytes_per_s: f64,
@@ -53,14 +53,15 @@ pub struct ArrayShape {
     pub rotation: Rotation,
 }
 
-/// md's default chunk.
+/// Default strip size in bytes: md's default chunk.
 pub const STRIP_BYTES: u64 = 512 << 10;
 
-/// Linux md serves the stripes of RAID 5 and 6 with one thread by default
-/// (`/sys/block/mdX/md/group_thread_cnt` is 0). Assumed: about 170 000 stripes a second.
+/// Time per stripe in Linux md, ns, which serves the stripes of RAID 5 and 6 with one thread by
+/// default (`/sys/block/mdX/md/group_thread_cnt` is 0). Assumed: about 170 000 stripes a second.
 const MD_STRIPE_NS: u64 = 6_000;
 
-/// Assumed: one core xors data in memory at this rate. `bench/runs/2026-11-23-parity` has measured rates.
+/// Assumed rate at which one core xors data in memory. `bench/runs/2026-11-23-parity` has measured
+/// rates.
 const MD_PARITY_BYTES_PER_S: f64 = 8e9;
 
 /// Linux md's default upper bound for a resync or rebuild (`speed_limit_max`).

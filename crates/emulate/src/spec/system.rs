@@ -15,7 +15,7 @@ use std::ops::Range;
 pub struct System {
     /// Name in the catalog.
     pub name: String,
-    /// The server.
+    /// The server, without its parts.
     pub host: Host,
     /// The RAID adapters through which all volumes are reached; `None` if devices are attached directly to the host.
     pub adapters: Option<Adapters>,
@@ -53,7 +53,8 @@ pub enum Part {
     Mirror(Vec<PartId>),
 }
 
-/// Volumes that become one array with a name; `None` for a range of one volume that stays as it is.
+/// A range of volumes, with the shape and name of the array that they become; `None` for a range of
+/// one volume that stays as it is.
 pub type Group = (Range<usize>, Option<(ArrayShape, String)>);
 
 /// A device attached to a socket.
@@ -391,7 +392,7 @@ impl System {
     pub(crate) fn check_trees(&self) -> Result<(), String> {
         for (number, part) in self.parts.iter().enumerate() {
             if let Some(child) = part.children().find(|child| child.index() >= number) {
-                return Err(format!("part {number} is before part {child}, its child"));
+                return Err(format!("part {number} must come after part {child}, its child"));
             }
         }
         let absent = |volume: &&Volume| volume.root.index() >= self.parts.len();

@@ -31,7 +31,7 @@ pub(crate) struct Loop {
     pub(crate) time_s: f64,
 }
 
-/// Its result.
+/// Result of a closed loop.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) iops: f64,
@@ -41,7 +41,7 @@ pub(crate) struct Outcome {
 }
 
 impl Bench {
-    /// From the catalog.
+    /// Takes the device and its server from the catalog.
     pub(crate) fn new(name: &str) -> Self {
         let refused = |errors: Vec<FileError>| -> ! { panic!("{name}: {errors:?}") };
         let read = |kind, name: &str| find(kind, name).unwrap_or_else(|p| panic!("{p}")).text;
@@ -53,7 +53,7 @@ impl Bench {
         Self { device: device.device, host }
     }
 
-    /// Runs a loop on a machine of its own.
+    /// Runs a loop on a new machine.
     pub(crate) fn run(&self, l: &Loop) -> Outcome {
         let state = Preconditioned { how: l.before, fill: 1.0 };
         let devices = vec![(self.device.clone(), state)];

@@ -8,7 +8,7 @@ use iodyno_units::{Op, OpKind};
 
 use super::load::{Files, Load, populated, small};
 
-/// The named rule that the files, or `devices` of the device in the server, break first.
+/// The named rule that the files, with `devices` of the device in the server, break first.
 fn broken(files: &Files, devices: usize) -> Option<&'static str> {
     let device = describe::device("any", &files.device);
     let system = describe::system("any", &files.system, &mut |_| Err(String::new()));
@@ -19,7 +19,7 @@ fn broken(files: &Files, devices: usize) -> Option<&'static str> {
     populated(&device, &host, Written::Fresh, devices).err()
 }
 
-/// The number of acknowledged writes, out of 64, that are lost when the power fails at once.
+/// Number of acknowledged writes, out of 64, that are lost if the power fails at once.
 fn lost(files: &Files) -> usize {
     let mut m = small(files, Written::Fresh, 1);
     m.keep_content();
@@ -37,7 +37,7 @@ fn lost(files: &Files) -> usize {
     (0..64).filter(|&token| m.content(0, at(token)) != Some(token)).count()
 }
 
-/// The read of a damaged page: its duration, ns, and whether it returned data.
+/// Reads a damaged page. Returns the duration in ns, and whether the read returned data.
 fn damaged(files: &Files) -> (u64, bool) {
     let mut m = small(files, Written::Sequential, 1);
     let worker = m.add_worker(0);
@@ -51,30 +51,30 @@ fn damaged(files: &Files) -> (u64, bool) {
 /// The visible effect of a changed value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Effect {
-    /// This load takes longer on the average, by 1 % at least.
+    /// This load takes longer on average, by at least 1 %.
     Slower(Load),
-    /// This load takes less long on the average, by 1 % at least.
+    /// This load takes less time on average, by at least 1 %.
     Faster(Load),
-    /// This rule is broken, with this many devices.
+    /// This rule is broken, with this number of devices.
     Refused(&'static str, usize),
-    /// The host gets another capacity.
+    /// The capacity for the host changes.
     Capacity,
-    /// The predicted endurance differs.
+    /// The predicted endurance changes.
     Endurance,
-    /// Its place, whether it can be replaced under power, or its power, which `size` and `fault replace` use.
+    /// The bay, hot-swapping or the power draw change, which `size` and `fault replace` use.
     Service,
-    /// Acknowledged writes are lost in a power cut; before, none were.
+    /// Acknowledged writes are lost in a power cut; before the change, none were.
     Lost,
-    /// All are kept; before, some were lost.
+    /// All acknowledged writes survive a power cut; before the change, some were lost.
     Kept,
-    /// A damaged page is lost; before, it was recovered.
+    /// A damaged page is lost; before the change, it was recovered.
     Unrecovered,
-    /// A damaged page is recovered later.
+    /// A damaged page is recovered later than before the change.
     RecoveredLater,
 }
 
 impl Effect {
-    /// Checks that the change has this effect; else gives the observed one.
+    /// Checks that the change has this effect; otherwise returns the observed one.
     pub(crate) fn check(&self, before: &Files, after: &Files) -> Result<(), String> {
         let seen = |holds: bool, what: String| if holds { Ok(()) } else { Err(what) };
         match self {
@@ -124,12 +124,12 @@ impl Effect {
     }
 }
 
-/// A key and its other value, further changes of the files before and after it, and the effect of
-/// the change.
+/// A key with its changed value, further changes of the files both before and after that, and the
+/// effect of the change.
 pub(crate) type Case =
     (&'static str, &'static str, &'static [(&'static str, &'static str)], Effect);
 
-/// The failure of each case whose effect is missing.
+/// Describes the failure of each case whose effect is missing.
 pub(crate) fn failures(files: &Files, cases: &[Case]) -> Vec<String> {
     let mut wrong = Vec::new();
     for (key, value, around, effect) in cases {

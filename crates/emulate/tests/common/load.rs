@@ -9,11 +9,11 @@ use iodyno_emulate::{Machine, System};
 use iodyno_units::rng::{below, stream, unit_open_closed};
 use iodyno_units::{Op, OpKind};
 
-/// One page in this many of a flash device goes through the map, so that a machine is small.
+/// One in this many pages of a flash device goes through the map, so that a machine is small.
 const REPRESENT: u32 = 4096;
 
-/// Changes of a flash device that leave few blocks, of which many are erased in a short time. None
-/// of its pages represents others.
+/// Changes of a flash device that leave few blocks, many of which are erased in a short time. Every
+/// page is in the map.
 pub(crate) const SMALL: &[(&str, &str)] = &[
     ("capacity", "\"80MiB\""),
     ("nand.channels", "2"),
@@ -33,14 +33,14 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// From the catalog.
+    /// Takes the files from the catalog.
     pub(crate) fn new(device: &str, system: &str) -> Self {
         let text = |kind, name| find(kind, name).unwrap_or_else(|p| panic!("{p}")).text.to_string();
         Self { device: text(Kind::Device, device), system: text(Kind::System, system) }
     }
 
-    /// The files with another value of the parameter `key`, written as in a file. It may be one
-    /// that the file has left out, with its table.
+    /// The files with another value of the parameter `key`, written as in a file. If the file has
+    /// left out the parameter, it is added, with its table.
     pub(crate) fn with(&self, (key, value): (&str, &str)) -> Self {
         let mut files = self.clone();
         let of_system = key.starts_with("host.") || key.starts_with("slots.");
@@ -49,7 +49,7 @@ impl Files {
         files
     }
 
-    /// Parses them.
+    /// Parses both files.
     pub(crate) fn read(&self) -> (Device, Host) {
         let device = describe::device("any", &self.device);
         let system = describe::system("any", &self.system, &mut |_| Err(String::new()));
@@ -57,7 +57,7 @@ impl Files {
     }
 }
 
-/// `text` with the parameter `key` as `value`.
+/// `text` with `value` for the parameter `key`.
 fn set(text: &str, key: &str, value: &str) -> String {
     let file = File {
         origin: "any.toml".into(),
@@ -99,21 +99,22 @@ pub(crate) enum Ops {
 pub(crate) struct Load {
     ops: Ops,
     block: u32,
-    /// Outstanding operations of each worker, and workers on each device.
+    /// Outstanding operations of each worker.
     depth: u32,
+    /// Number of workers on each device.
     workers: u32,
     devices: usize,
-    /// In all.
+    /// Number of operations of all workers together.
     count: u64,
-    /// Sequential from here on, bytes; None: at random over `span`.
+    /// Start of sequential operations, bytes; `None`: random operations over `span`.
     from: Option<u64>,
-    /// The range from the start that is used, bytes.
+    /// Length of the used range, from the start of the device, bytes.
     span: u64,
     before: Written,
 }
 
 impl Load {
-    /// 4 KiB at random over a device that was written at random, one at a time.
+    /// Operations of 4 KiB at random, one at a time, on a device that was written at random.
     pub(crate) const fn new(ops: Ops) -> Self {
         Self {
             ops,
@@ -130,7 +131,7 @@ impl Load {
     pub(crate) const fn deep(self, depth: u32) -> Self {
         Self { depth, ..self }
     }
-    /// Aligned blocks of this size, the same as written before.
+    /// Sets the block size of the operations, and of the writes before them.
     pub(crate) const fn blocks(self, block: u32) -> Self {
         Self { block, before: Written::Random { block_bytes: block }, ..self }
     }
@@ -153,13 +154,13 @@ impl Load {
         Self { before: Written::Fresh, ..self }
     }
 
-    /// The machine that it runs on.
+    /// Builds the machine for the load.
     pub(crate) fn machine(&self, files: &Files) -> Machine {
         small(files, self.before, self.devices)
     }
 
-    /// Mean time of an operation from the worker's decision to the end, its core's time included,
-    /// ns.
+    /// Mean time of an operation in ns, from the worker's decision to issue it to its end. Includes
+    /// the time of the worker's core.
     pub(crate) fn run(&self, m: &mut Machine) -> f64 {
         let mut rng = stream(1, "effects", 0);
         let mut issued: Vec<(u64, OpKind)> = Vec::new();
@@ -210,7 +211,7 @@ impl Load {
     }
 }
 
-/// A machine with `devices` of the device, with the fewest pages represented.
+/// A machine with `devices` of the device, with as few pages in the map as possible.
 pub(crate) fn small(files: &Files, before: Written, devices: usize) -> Machine {
     let (device, host) = files.read();
     let most = (device.capacity_bytes() >> 26).clamp(1, u64::from(REPRESENT));

@@ -8,7 +8,7 @@ use iodyno_emulate::{Completion, Machine, System};
 use iodyno_units::rng::{Generator, below, stream, unit_open_closed};
 use iodyno_units::{Op, OpKind};
 
-/// 1 GiB on 16 dies; only the dies take a noticeable time.
+/// A flash device of 1 GiB on 16 dies; only the dies take a noticeable time.
 pub(crate) fn flash() -> Flash {
     Flash {
         capacity_bytes: 1 << 30,
@@ -57,7 +57,7 @@ pub(crate) fn flash() -> Flash {
     }
 }
 
-/// A disk of 10 000 rpm, with or without a write cache, which is volatile.
+/// A disk of 10 000 rpm, with or without a write cache (which is volatile).
 pub(crate) fn disk(write_cache: bool) -> Kind {
     Kind::Disk(Box::new(DiskSpec {
         capacity_bytes: 10_000_000_000,
@@ -100,7 +100,7 @@ pub(crate) fn memory(protected: bool) -> Kind {
     }))
 }
 
-/// One socket with many cores without costs.
+/// A host with one socket of many cores, whose software takes no time.
 pub(crate) fn host() -> Host {
     Host {
         sockets: 1,
@@ -125,7 +125,7 @@ pub(crate) fn host() -> Host {
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "so that it can be made in place")]
-/// A system of `count` equal devices, written at random all over.
+/// A system of `count` equal devices, preconditioned as `how` says.
 pub(crate) fn system(kind: Kind, how: Written, count: u32) -> System {
     let mut system = System::new("test", host());
     for _ in 0..count {
@@ -134,7 +134,7 @@ pub(crate) fn system(kind: Kind, how: Written, count: u32) -> System {
     system
 }
 
-/// Adds another device.
+/// Adds a device to a system.
 pub(crate) fn add(system: &mut System, kind: Kind, how: Written) {
     let device = Device { name: "device".to_owned(), kind, hot_swap: true };
     system.add_device(device, Preconditioned { how, fill: 1.0 }, 0);
@@ -145,16 +145,17 @@ pub(crate) fn add(system: &mut System, kind: Kind, how: Written) {
 pub(crate) struct Outcome {
     /// Completions a second.
     pub iops: f64,
-    /// Means, ns.
+    /// Mean latency of reads, ns.
     pub read_ns: f64,
+    /// Mean latency of writes, ns.
     pub write_ns: f64,
     /// Shortest latency, ns.
     pub least_ns: u64,
-    /// Mean number outstanding, by integration over time.
+    /// Mean number of outstanding operations, integrated over time.
     pub outstanding: f64,
-    /// Mean over all, ns.
+    /// Mean latency of all operations, ns.
     pub mean_ns: f64,
-    /// Over all.
+    /// 99th percentile of the latency of all operations, ns.
     pub p99_ns: u64,
     pub hash: u64,
 }

@@ -10,7 +10,8 @@ use iodyno_emulate::{Fault, InjectedBug, PartId};
 use iodyno_units::rng::{Generator, below, stream};
 use iodyno_units::{Op, OpKind};
 
-/// 64 units on four dies, collecting all the time; reads suspend programs.
+/// A flash device of 64 units on four dies that collects garbage all the time; reads suspend
+/// programs.
 fn small(protected: bool) -> Flash {
     let mut f = flash();
     f.capacity_bytes = 64 * UNIT;
@@ -27,7 +28,7 @@ fn small(protected: bool) -> Flash {
     f
 }
 
-/// In a memory slot, behind a driver thread that polls.
+/// Moves a flash device into a memory slot, behind a driver thread that polls.
 fn in_a_slot(mut f: Flash) -> Flash {
     f.attach = Attach::MemoryChannel {
         devices_per_thread: 2,
@@ -99,8 +100,8 @@ pub(crate) struct Done {
     pub(crate) copies: u64,
 }
 
-/// One history with `cuts` cuts. A volume that is busy gets no new operation; the limit changes
-/// from cut to cut.
+/// Runs one history with `cuts` power cuts. A busy volume gets no new operation; the limit of
+/// outstanding operations changes from cut to cut.
 pub(crate) fn history(
     members: &[Member],
     seed: u64,

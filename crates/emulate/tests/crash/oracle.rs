@@ -15,9 +15,9 @@ pub(crate) const UNIT: u64 = 4096;
 /// A device's guarantee for acknowledged operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Promise {
-    /// Kept if a flush followed, or it was forced.
+    /// Acknowledged data survives if a flush followed or the write was forced.
     Flushed,
-    /// Kept.
+    /// All acknowledged data survives.
     Acknowledged,
     /// Everything is lost at a power cut.
     Nothing,
@@ -37,11 +37,11 @@ impl Version {
     }
 }
 
-/// See the file.
+/// The oracle of one device; see the first lines of this file.
 #[derive(Clone, Debug)]
 pub(crate) struct Oracle {
     promise: Promise,
-    /// A trim empties the units (on disks it changes nothing).
+    /// Whether a trim empties the units (on disks it changes nothing).
     trims: bool,
     units: BTreeMap<u64, Vec<Version>>,
     in_flight: BTreeMap<u64, (Op, u64)>,
@@ -49,18 +49,18 @@ pub(crate) struct Oracle {
 }
 
 impl Oracle {
-    /// An oracle for these units, none of them written.
+    /// Creates an oracle for these units, none of which was written.
     pub(crate) fn new(promise: Promise, trims: bool, units: impl Iterator<Item = u64>) -> Self {
         let units = units.map(|unit| (unit, vec![settled(None)])).collect();
         Self { promise, trims, units, in_flight: BTreeMap::new(), clock: 0 }
     }
 
-    /// Operations not yet acknowledged.
+    /// Number of operations that are not acknowledged yet.
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight.len()
     }
 
-    /// The units that it covers.
+    /// The units that the oracle covers.
     pub(crate) fn units(&self) -> impl Iterator<Item = u64> + '_ {
         self.units.keys().copied()
     }
@@ -86,7 +86,7 @@ impl Oracle {
         self.in_flight.insert(token, (*op, submitted));
     }
 
-    /// Gives the operation.
+    /// Records the acknowledgement of an operation, and returns the operation.
     pub(crate) fn acknowledge(&mut self, token: u64) -> Result<Op, String> {
         self.clock += 1;
         let now = self.clock;
@@ -113,13 +113,13 @@ impl Oracle {
         Ok(op)
     }
 
-    /// The operation failed, and may have been executed or not.
+    /// Records that an operation failed. It may have been executed or not.
     pub(crate) fn fail(&mut self, token: u64) -> Result<(), String> {
         let known = self.in_flight.remove(&token).is_some();
         if known { Ok(()) } else { Err(format!("operation {token} fails and is not in flight")) }
     }
 
-    /// Checks that a read of the unit may give this value now.
+    /// Checks that a read of the unit may return this value now.
     pub(crate) fn reads(&self, unit: u64, value: Option<u64>) -> Result<(), String> {
         let versions = &self.units[&unit];
         let stale =
@@ -130,7 +130,7 @@ impl Oracle {
         Err(format!("unit {unit} reads as {value:?}, of {versions:?}"))
     }
 
-    /// The power was cut: checks that the units' values are allowed, and fixes them from now on.
+    /// Records a power cut: checks that the units' values are allowed, and fixes them from now on.
     pub(crate) fn cut(&mut self, holds: impl Fn(u64) -> Option<u64>) -> Result<(), String> {
         self.clock += 1;
         self.in_flight.clear();
@@ -154,7 +154,7 @@ fn settled(value: Option<u64>) -> Version {
     Version { value, submitted: 0, acknowledged: Some(0), durable: true }
 }
 
-/// Whether a durable version came after it.
+/// Whether a durable version came after this one.
 fn overtaken(version: &Version, versions: &[Version]) -> bool {
     versions.iter().any(|d| d.durable && version.precedes(d))
 }

@@ -6,16 +6,16 @@ use iodyno_emulate::spec::{Kind, Written};
 use iodyno_emulate::{Fault, InjectedBug, Machine, PartId};
 use iodyno_units::{IoError, Op, OpKind};
 
-/// More events than a machine has without new requests.
+/// Upper bound of the events that a machine has without new requests.
 const EVENTS_MAX: u64 = 1_000_000;
 
-/// See the file.
+/// A machine with its oracles; see the first line of this file.
 #[derive(Clone, Debug)]
 pub(crate) struct Rig {
     pub(crate) machine: Machine,
     pub(crate) oracles: Vec<Oracle>,
     pub(crate) token: u64,
-    /// The volume that is lost.
+    /// The volume that is lost, if any.
     lost: Option<u32>,
 }
 
@@ -62,7 +62,7 @@ impl Rig {
         self.token
     }
 
-    /// One event, not later than `until_ns`. False: there was none.
+    /// Runs one event, not later than `until_ns`. Returns false if there was none.
     pub(crate) fn step(&mut self, until_ns: u64) -> Result<bool, String> {
         let more = self.machine.step(until_ns);
         while let Some(done) = self.machine.completed() {
@@ -97,7 +97,7 @@ impl Rig {
         Err("it never rests".to_owned())
     }
 
-    /// Every unit holds an allowed value, and the laws of the machine hold.
+    /// Checks that every unit has an allowed value, and that the machine's invariants hold.
     pub(crate) fn check(&self) -> Result<(), String> {
         for (volume, oracle) in (0..).zip(&self.oracles) {
             for unit in oracle.units() {
@@ -109,8 +109,8 @@ impl Rig {
         self.machine.check()
     }
 
-    /// A volume, of flash or a disk, is lost between two events and comes back, which affects it
-    /// like a power cut; the others continue.
+    /// Loses a volume, of flash or a disk, between two events, and brings it back. For the volume
+    /// this is a power cut; the others continue.
     pub(crate) fn lose(&mut self, volume: u32) -> Result<(), String> {
         self.lost = Some(volume);
         self.machine.apply_fault(&Fault::Lose { part: PartId(volume) });
@@ -128,7 +128,7 @@ impl Rig {
         self.machine.check()
     }
 
-    /// The power is cut between two events, at once back or off for a while.
+    /// Cuts the power between two events: by one fault, or by two (off, then on).
     pub(crate) fn cut(&mut self) -> Result<(), String> {
         if self.token.is_multiple_of(2) {
             self.machine.apply_fault(&Fault::PowerCut);

@@ -10,7 +10,7 @@ use iodyno_emulate::spec::{Flash, Kind};
 use iodyno_units::rng::{below, stream};
 use iodyno_units::{Op, OpKind};
 
-/// Number of cases.
+/// Number of cases that were checked.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Count {
     pub(crate) histories: u64,
@@ -26,8 +26,9 @@ pub(crate) enum Letter {
     Flush,
 }
 
-/// All histories of up to `most` changes of up to three units, in all orders, with a flush or none
-/// after each. Units are equivalent, so the first in use is always the first.
+/// All histories of up to `most` changes of up to three units, in all orders, each change with or
+/// without a flush after it. Units are interchangeable, so histories that differ only in the
+/// numbers of units occur once.
 pub(crate) fn histories(most: usize) -> Vec<Vec<Letter>> {
     fn extend(left: usize, used: usize, so_far: &mut Vec<Letter>, all: &mut Vec<Vec<Letter>>) {
         if !so_far.is_empty() {
@@ -55,7 +56,8 @@ pub(crate) fn histories(most: usize) -> Vec<Vec<Letter>> {
     all
 }
 
-/// 16 units on two dies. When full, each write of the host causes copies; with much spare none does.
+/// A flash device of 16 units on two dies. When full, each host write causes copies; with much
+/// spare none does.
 pub(crate) fn tiny(protected: bool, collects: bool, planes: u32) -> Flash {
     let mut f = flash();
     f.capacity_bytes = 16 * UNIT;
@@ -77,7 +79,7 @@ pub(crate) fn tiny(protected: bool, collects: bool, planes: u32) -> Flash {
 /// slow page and the one after it a fast one: programs then end in another order than they begin.
 const WRITES_MORE: usize = 3;
 
-/// Writes the member until collection is steady, and lets it come to rest.
+/// Writes to the member until garbage collection is steady, and waits until it is at rest.
 pub(crate) fn prepared(member: Member, injected_bug: InjectedBug) -> Result<Rig, String> {
     let mut rig = Rig::new(&[member], 1, injected_bug);
     let mut random = stream(1, "prelude", 0);
@@ -109,7 +111,8 @@ fn op(letter: Letter, units: &[u64]) -> Op {
     }
 }
 
-/// One history from a rig at rest, cut at every event. Its operations run one after another, or all at once.
+/// Runs one history from a rig at rest, and cuts the power at every event. The operations run one
+/// after another, or all at once.
 fn cut_everywhere(
     rest: &Rig,
     history: &[Letter],
@@ -135,7 +138,7 @@ fn cut_everywhere(
     }
 }
 
-/// The power is cut, and once more between any two of the following events.
+/// Cuts the power, and a second time between any two of the following events.
 fn recover(mut rig: Rig, count: &mut Count) -> Result<(), String> {
     rig.cut()?;
     count.cuts += 1;
@@ -152,7 +155,7 @@ fn recover(mut rig: Rig, count: &mut Count) -> Result<(), String> {
     }
 }
 
-/// All histories of up to `most` changes on one device.
+/// Runs all histories of up to `most` changes on one device.
 pub(crate) fn try_all(rest: &Rig, most: usize, units: &[u64]) -> Result<Count, String> {
     let mut count = Count::default();
     for history in histories(most) {
@@ -165,7 +168,8 @@ pub(crate) fn try_all(rest: &Rig, most: usize, units: &[u64]) -> Result<Count, S
     Ok(count)
 }
 
-/// Every flash device: volatile or protected, collecting or not, one plane or two.
+/// Runs the histories on every flash device: volatile or protected, collecting or not, with one
+/// plane or two.
 pub(crate) fn try_flash(
     most: usize,
     protected: &[bool],
@@ -193,7 +197,7 @@ pub(crate) fn try_flash(
     Ok(all)
 }
 
-/// Disks with and without a cache, memory with and without a battery.
+/// Runs the histories on disks with and without a cache, and memory with and without a battery.
 pub(crate) fn try_others(most: usize) -> Result<Count, String> {
     let mut all = Count::default();
     for kind in [disk(true), disk(false), memory(true), memory(false)] {

@@ -232,7 +232,11 @@ fn what_can_not_be_served_is_refused() {
         ("--image nbd+unix:///?socket=none.sock --write-image", 2, &["is for files"]),
         ("--image nbd+unix:///", 2, &["--image nbd+unix:///"]),
         ("--backing disk.img", 4, &["41943552 bytes", "with --image"]),
-        ("--size 1TiB", 2, &["device can have at most", "keeps 1 % for writes"]),
+        (
+            "--size 1TiB",
+            2,
+            &["device can have at most", "at least 1 % of the flash must stay spare"],
+        ),
         ("--size 1000", 2, &["a multiple of 512 bytes"]),
     ] {
         let output = place.iodyno(&format!("serve ./device.toml {words} --nbd unix:nbd.sock"));

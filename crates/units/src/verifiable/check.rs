@@ -3,7 +3,7 @@
 use super::{MAGIC_1, Mark, SECTOR_BYTES, fill_version, is_whole, u32_at, u64_at};
 use core::fmt;
 
-/// A unit counts as damaged rather than foreign if at least 1 in this many of its bytes match a write.
+/// A unit is damaged, rather than foreign, if at least 1 in `OURS_MIN` of its bytes match a write.
 const OURS_MIN: usize = 4;
 
 /// Writer and generation of a part of a torn unit; None if the part is all zeroes.
@@ -28,11 +28,11 @@ pub enum Flaw {
     },
     /// Each sector is zero or belongs to a write of this unit, but not all to the same write.
     Torn {
-        /// Writer and generation of the first part.
+        /// Writer and generation of the sectors before `at_byte`.
         head: Part,
-        /// Writer and generation of the rest.
+        /// Writer and generation of the sector at `at_byte`.
         tail: Part,
-        /// Start of the second part, in bytes from the unit's start.
+        /// Start of the first sector of a different write, in bytes from the unit's start.
         at_byte: usize,
     },
     /// Some bytes differ from what was written.
@@ -42,8 +42,8 @@ pub enum Flaw {
         /// Number of bytes that differ.
         bytes: usize,
     },
-    /// Part of the unit holds content in units of another length: the beginning of a longer unit, or whole shorter
-    /// ones that were written over a part of it. The rest can't be checked.
+    /// Part of the unit was written in units of another length: it is the beginning of a longer
+    /// unit, or whole shorter units overwrite a part of it. The rest can't be checked.
     OtherLength {
         /// Header of the unit of another length; of several shorter ones, the latest.
         mark: Mark,
@@ -88,7 +88,7 @@ impl fmt::Display for Flaw {
             ),
             Self::OtherLength { mark } => write!(
                 f,
-                "a part is content in units of {} bytes (generation {}): the rest can't be checked",
+                "part of the unit was written in units of {} bytes (generation {}): the rest can't be checked",
                 mark.len_bytes, mark.generation
             ),
         }
@@ -101,8 +101,8 @@ impl core::error::Error for Flaw {}
 /// unit are checked as units of that length; the first one's mark is returned.
 ///
 /// # Errors
-/// The flaw. Of several shorter units: the flaw of the first one that is not whole but bears traces of verifiable
-/// content, or else of the first without any.
+/// The flaw. If there are several shorter units: the first flaw other than [`Flaw::Zeroed`] and
+/// [`Flaw::Foreign`], or else the first flaw.
 ///
 /// # Panics
 /// If the unit's length is 0 or not a multiple of 512 bytes.
@@ -139,7 +139,7 @@ pub fn check(unit: &[u8], offset_bytes: u64) -> Result<Mark, Flaw> {
     Err(diagnose(unit, offset_bytes))
 }
 
-/// Diagnoses a unit that has no header, or a wrong checksum.
+/// Diagnoses a unit that has no header or a wrong checksum.
 #[cold]
 fn diagnose(unit: &[u8], offset_bytes: u64) -> Flaw {
     if unit.iter().all(|&byte| byte == 0) {
@@ -193,7 +193,7 @@ fn diagnose(unit: &[u8], offset_bytes: u64) -> Flaw {
     }
 }
 
-/// A write that may have produced the unit, in whole or in part.
+/// A write that may have produced the unit, or a part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Write {
     version: u8,
@@ -209,8 +209,9 @@ impl Write {
     }
 }
 
-/// Lists the writes named by the header and by the ends of sectors. Trusted are a header with our magic number or for
-/// this address, and values that two of them share, which chance rules out.
+/// Lists the writes named by the header and by the ends of sectors. It trusts a header for this
+/// address, and the ends of sectors below such a header; otherwise only values that two of these
+/// places share, which can't be chance.
 fn possible_writes(unit: &[u8], offset_bytes: u64) -> Vec<Write> {
     let head = Mark::of_version(unit, if unit.starts_with(&MAGIC_1) { 1 } else { 2 });
     let has_header = head.offset_bytes == offset_bytes

@@ -61,8 +61,8 @@ fn shorter_units_are_checked_each_and_longer_ones_are_not() {
     assert!(!is_written_here(&long[..2048], 8192) && !is_written_here(&[0; 4096], 8192));
 }
 
-/// A whole short unit before zeroes or foreign bytes is diagnosed by these, not as a damaged long unit. A flaw in one
-/// of several short units is not hidden by an unwritten one.
+/// A whole short unit before zeroes or foreign bytes is diagnosed by the latter, not as a damaged
+/// long unit. An unwritten short unit does not hide a flaw in another one.
 #[test]
 fn one_shorter_unit_beside_what_was_never_written_is_whole() {
     for len in [512, 1024, 2048] {
@@ -83,7 +83,8 @@ fn one_shorter_unit_beside_what_was_never_written_is_whole() {
     assert_eq!(found, Err(Flaw::Damaged { first_byte: 700, bytes: 1 }));
 }
 
-/// Short writes over a part of a long unit are not damage: the short ones are whole, each at its address.
+/// Short writes over a part of a long unit are not damage: the short units are whole, each at its
+/// address.
 #[test]
 fn shorter_units_over_a_part_of_a_longer_one_are_not_damage() {
     for sector in 1..8 {

@@ -3,8 +3,8 @@
 use super::{Cache, Held, Place};
 
 impl Cache {
-    /// Moves the units of a path to another cache, with `unplaced_units` units from before the machine started that are
-    /// being destaged.
+    /// Moves the units of a path to another cache. `unplaced_units` of them are from before the
+    /// machine started and are being destaged.
     pub(crate) fn give(&mut self, to: &mut Self, path: u32, unplaced_units: u64) {
         self.share_writes(to);
         let mut given: Vec<(Place, Held)> =
@@ -33,7 +33,7 @@ impl Cache {
         to.evict();
     }
 
-    /// Moves the units from before the machine started that no destage has taken.
+    /// Moves to another cache the units from before the machine started that no destage has taken.
     pub(crate) fn give_unplaced(&mut self, to: &mut Self) {
         let units = std::mem::take(&mut self.unplaced);
         self.dirty_units -= units;
@@ -41,7 +41,8 @@ impl Cache {
         to.unplaced += units;
     }
 
-    /// Copies the numbers of last writes, so that reads in progress are judged the same by the other cache.
+    /// Copies the numbers of last writes, so that the other cache judges reads in progress in the
+    /// same way.
     fn share_writes(&self, to: &mut Self) {
         to.sequence = to.sequence.max(self.sequence);
         for (to, from) in to.written.iter_mut().zip(&self.written) {

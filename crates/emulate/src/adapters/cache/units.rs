@@ -8,7 +8,7 @@
 use super::{Held, Place};
 use crate::prefetch::Address;
 
-/// An entry is free if its `held` is 0.
+/// A unit with its encoded state. Free if `held` is 0.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     place: Place,
@@ -25,13 +25,13 @@ const _: () = assert!(size_of::<Line>() == 64);
 
 /// Number of neighbouring units with the same home line, log2.
 const NEIGHBOURS_LOG2: u32 = 2;
-/// The table grows when a larger fraction of its entries is used.
+/// Fraction of the entries in use above which the table grows: numerator and denominator.
 const USED_MAX: (usize, usize) = (3, 4);
 
-/// The hash table.
+/// Hash table from a unit's address to its state in the cache.
 #[derive(Clone, Debug)]
 pub(super) struct Units {
-    /// Their number is a power of two.
+    /// Lines of four entries, one cache line each; their number is a power of two.
     lines: Vec<Line>,
     used: usize,
 }
@@ -43,7 +43,7 @@ impl Default for Units {
 }
 
 impl Held {
-    /// The state as a number, never 0.
+    /// Encodes the state as a number, never 0.
     fn pack(self) -> u64 {
         match self {
             Self::Dirty(number) => number << 3 | 1,
@@ -54,7 +54,7 @@ impl Held {
         }
     }
 
-    /// The state of a number; `None` for 0.
+    /// Decodes a state; `None` for 0, a free entry.
     fn unpack(packed: u64) -> Option<Self> {
         match (packed & 7, packed >> 3) {
             (1, number) => Some(Self::Dirty(number)),
@@ -173,7 +173,7 @@ impl Units {
         }
     }
 
-    /// An entry in a later line whose search passes this line.
+    /// Finds an entry in a later line that a search can reach only by passing this line.
     fn overflown(&self, line: usize) -> Option<(usize, usize)> {
         let mask = self.lines.len() - 1;
         let mut behind = line;

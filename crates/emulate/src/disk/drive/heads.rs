@@ -30,15 +30,17 @@ pub(super) struct Stream {
     segment: usize,
     /// Start of the run, positioning included.
     begun_ns: u64,
-    /// Time at which its first byte passes the head, that byte, and its place.
+    /// Time at which the first byte of the run passes the head.
     from_ns: u64,
+    /// The first byte of the run.
     from_byte: u64,
+    /// Position of the first byte on the platters.
     place: Place,
-    /// End of the run, on the same track.
+    /// One past the last byte of the run, on the same track.
     stop: u64,
-    /// End of the read-ahead.
+    /// One past the last byte to read ahead.
     target: u64,
-    /// Reads that wait for data ahead of the head.
+    /// Reads that wait for data that the head has not reached yet.
     waiting: Vec<u32>,
 }
 
@@ -275,7 +277,7 @@ impl Disk {
         self.start_stream(now_ns, stream.segment, stream.target, waiting);
     }
 
-    /// Stops read-ahead, for which no read may be waiting.
+    /// Stops read-ahead. No read may be waiting for its data.
     fn stop_stream(&mut self, now_ns: u64) {
         self.note_progress(now_ns);
         if let Heads::Stream(stream) = std::mem::replace(&mut self.heads, Heads::Idle) {

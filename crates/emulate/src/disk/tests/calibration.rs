@@ -4,7 +4,7 @@
 
 use super::*;
 
-/// Random operations; `reads` is the number of reads in a thousand.
+/// Runs random operations; `reads` is the number of reads per thousand.
 fn random_load(spec: &DiskSpec, depth: u32, reads: u64) -> Outcome {
     let mut disk = Disk::new(spec, 1, 0);
     closed_loop(&mut disk, 0, depth, 6_000, random(spec.capacity_bytes, 4096, reads, 11))

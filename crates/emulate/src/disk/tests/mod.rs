@@ -142,7 +142,7 @@ pub(super) fn op(kind: OpKind, offset_bytes: u64, len_bytes: u32) -> Op {
     Op { offset_bytes, len_bytes, kind, fua: false }
 }
 
-/// Aligned operations at uniformly random places; `reads` is the number of reads in a thousand.
+/// Aligned operations at uniformly random addresses; `reads` is the number of reads per thousand.
 pub(super) fn random(
     capacity_bytes: u64,
     len_bytes: u32,

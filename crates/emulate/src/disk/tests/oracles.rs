@@ -14,8 +14,8 @@ fn assert_near(what: &str, ours: f64, known: f64, tolerance: f64) {
     assert!(error.abs() <= tolerance, "{what}: {ours} for {known}, {:+.2} %", error * 100.0);
 }
 
-/// Time of 4 KiB under the head, ns: a track holds what the sequential rate carries in a revolution
-/// plus the mean switch time.
+/// Time in which 4 KiB pass the head, ns: a track holds what the sequential rate transfers in a
+/// revolution plus the mean switch time.
 fn transfer_4k_ns(spec: &DiskSpec) -> f64 {
     let revolution_ns = 60e9 / f64::from(spec.rpm);
     let heads = f64::from(spec.heads);

@@ -1,5 +1,5 @@
-//! Write amplification: compared with the closed form, over time, and between the sample and the exact
-//! form.
+//! Write amplification: compared with the closed form, over time, and between a sample of the pages
+//! and all pages.
 
 use super::driver::{Driver, Load};
 use crate::ftl::oracle::{spare_factor_with_fill, write_amplification_uniform};
@@ -7,7 +7,7 @@ use crate::ftl::{FREE_BLOCKS, Shape, State};
 
 const RANDOM: State = State::Random { pages_per_write: 1 };
 
-/// A device of `blocks` blocks with this usable spare factor, in the exact form.
+/// A device of `blocks` blocks with this usable spare factor, with every page in the map.
 fn shape(pages_per_block: u32, blocks: u64, spare: f64) -> Shape {
     let raw_pages = u64::from(pages_per_block) * blocks;
     let usable = u64::from(pages_per_block) * (blocks - u64::from(FREE_BLOCKS));
@@ -81,8 +81,9 @@ fn a_constructed_steady_state_is_steady_in_full() {
     }
 }
 
-/// Writes within a part find the state that they would make in the long run of a device that was filled in order: pages that
-/// stay are in blocks of their own, and all the spare is the part's.
+/// Random writes within a part of a device that was filled sequentially start in the state to which
+/// they lead in the long run: unwritten pages are in separate blocks, and all the spare belongs to
+/// the part.
 #[test]
 fn writes_within_a_part_start_where_they_lead() {
     for represent in [1, 8] {
@@ -112,7 +113,7 @@ fn writes_within_a_part_start_where_they_lead() {
     }
 }
 
-/// The sample has the amplification of the exact form under loads of every kind.
+/// A sample of the pages has the same write amplification as all pages, under loads of every kind.
 fn sample_is_as_exact(exact: Shape, represent: u32, warm_up: f64, tolerance: f64) {
     let pages = exact.logical_pages;
     for name in ["uniform", "80/20", "zipf 0.99", "zipf 1.2", "sequential", "half trimmed"] {

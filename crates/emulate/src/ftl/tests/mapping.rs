@@ -216,8 +216,8 @@ proptest! {
     }
 }
 
-/// A write overtaken by a newer one in another block does not return, even if all programs of the newer block
-/// completed and collection could move its pages.
+/// A write that was overtaken by a newer one in another block does not return, even if all programs
+/// of the newer block have completed, so that garbage collection could move its pages.
 #[test]
 fn an_overtaken_write_stays_overtaken() {
     let mut ftl = Ftl::new(TINY, State::Fresh, 0..0, 1, 0);
@@ -289,7 +289,7 @@ fn a_part_of_the_device_can_be_written() {
     }
 }
 
-/// Twins that share tables behave as devices with separate tables, whatever the others write.
+/// Twins that share tables behave like devices with separate tables, whatever the others write.
 #[test]
 fn shared_tables_are_as_own_ones() {
     for represent in [1, 8] {

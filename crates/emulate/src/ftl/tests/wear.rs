@@ -6,7 +6,7 @@ use crate::ftl::{Shape, State, Wear};
 const SHAPE: Shape =
     Shape { logical_pages: 64 * 50, raw_pages: 64 * 64, pages_per_block: 64, represent: 1 };
 
-/// The wear once blocks were erased `mean` times on average.
+/// Wear of the blocks after `mean` erases on average.
 fn wear(levelled: bool, mean: f64) -> Wear {
     let mut driver = Driver::new(SHAPE, State::Sequential, 1);
     if !levelled {

@@ -274,8 +274,8 @@ fn wrong_trees_are_refused() {
     let kinds = [memory(true), memory(true)];
     let refused = |system: &System| Machine::new(system, 1).err();
     for (children, why) in [
-        (&[0, 2][..], "part 2 is before part 2, its child"),
-        (&[7], "part 2 is before part 7, its child"),
+        (&[0, 2][..], "part 2 must come after part 2, its child"),
+        (&[7], "part 2 must come after part 7, its child"),
     ] {
         assert_eq!(refused(&mirrored(&kinds, &[children])).as_deref(), Some(why));
     }
