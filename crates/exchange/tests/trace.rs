@@ -43,10 +43,12 @@ fn iologs_of_fio() {
     let left_out: Vec<_> = v3.left_out.iter().map(|l| (l.0.as_str(), l.1)).collect();
     assert!(left_out.contains(&("lines of the unknown action `warp`", 1)), "{left_out:?}");
     assert!(!file("fio version 2 iolog\na read 0 512\na read 512 512\n").has_times);
-    assert!(refusal("fio version 3 iolog\n1 x read 0\n").contains("line 2: behind the action"));
+    assert!(
+        refusal("fio version 3 iolog\n1 x read 0\n").contains("line 2: an action must be followed")
+    );
     assert!(
         refusal("fio version 3 iolog\n1 x open\n1 x read\n")
-            .contains("line 3: `read` has an offset")
+            .contains("line 3: `read` needs an offset")
     );
     assert!(
         refusal("fio version 3 iolog\nx open\n").contains("line 2: the time is not a whole number")
@@ -117,7 +119,7 @@ fn csv_of_msr() {
     assert_eq!(rows(&reading(MSR, &disk).unwrap()), [(0, Read, 512, 512, Some(2000))]);
     assert!(
         refusal(&format!("{MSR}1,usr,0,Read,0,512,1\n"))
-            .contains("line 5: it is more than an hour")
+            .contains("line 5: the row is more than an hour")
     );
     let none = Selection { only: vec!["usr.9".to_owned()], ..Selection::default() };
     let error = reading(MSR, &none).unwrap_err().to_string();

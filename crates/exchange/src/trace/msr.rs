@@ -11,7 +11,7 @@ const TICK_NS: u64 = 100;
 /// Ticks of the year 1918; no trace is older.
 const TICKS_MIN: u64 = 100_000_000_000_000_000;
 
-/// Whether a line is the head.
+/// Whether a line has the column names.
 pub(super) fn is_head(line: &str) -> bool {
     line.to_ascii_lowercase().starts_with("timestamp,hostname,disknumber,")
 }

@@ -34,7 +34,7 @@ impl Lines for Spc {
         let offset = fields.multiple("address", SECTOR_BYTES)?;
         let size = fields.whole("size")?;
         let what = fields.next("operation")?;
-        let kind = kind(what).ok_or("column 4: the operation is R or W")?;
+        let kind = kind(what).ok_or("column 4: the operation must be R or W")?;
         let at_ns = fields.seconds("time")?;
         to.push_named(&["asu.", &unit], at_ns, kind, (offset, size), None)
     }
