@@ -236,7 +236,7 @@ fn what_is_no_trace_is_refused() {
     let long = format!("fio version 3 iolog\n1 {} read 0 512\n", "x".repeat(70_000));
     assert!(refusal(&long).contains("line 2 is longer"));
     let error = read(MSR.as_bytes(), "it", &Selection::default(), 2).unwrap_err().to_string();
-    assert!(error.contains("line 3: it is one too many"), "{error}");
+    assert!(error.contains("line 3: the trace is too long"), "{error}");
 }
 
 /// A trace with bytes changed, cut, repeated and exchanged is read, or refused with a line. A trace that is read keeps

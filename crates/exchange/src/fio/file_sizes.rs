@@ -189,7 +189,7 @@ impl<'a> Reading<'a> {
             (Walk::Random, "roundrobin" | "random") if is_plain && self.repeats_files() => {
                 let is_placed = |block: u64| block.is_power_of_two() && block <= MAX_PLACED_BYTES;
                 if !block.is_some_and(is_placed) {
-                    let words = "a block size that is not a power of two, up to 1 MiB, would put blocks across the ends of files";
+                    let words = "block sizes other than powers of two up to 1 MiB would put blocks across the ends of files";
                     self.refuse(
                         opt,
                         words,

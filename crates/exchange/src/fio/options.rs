@@ -201,7 +201,11 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ("replay_no_stall", "a job can't replay a trace", "remove the line"),
     ("replay_redirect", "a job can't replay a trace", "remove the line"),
     ("bs_unaligned", "addresses are aligned to 512 bytes or more", "remove the line"),
-    ("bs_is_seq_rand", "block sizes can differ between reads and writes only", "use bs=READ,WRITE"),
+    (
+        "bs_is_seq_rand",
+        "block sizes can differ only between kinds of operation",
+        "use bs=READ,WRITE",
+    ),
     (
         "buffer_pattern",
         "content can only be random, compressible or zeroes",

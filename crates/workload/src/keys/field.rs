@@ -8,7 +8,7 @@ use crate::spec::{
 };
 use iodyno_catalog::{Record, ValueType};
 
-/// A field with a value of a key.
+/// A type of field that a key can set.
 pub(crate) trait Field: Sized {
     /// The value at a path; None if it is missing or unreadable.
     fn read(record: &Record, path: &str) -> Option<Self>;
@@ -93,11 +93,11 @@ impl<T: Field> Field for Option<T> {
     }
 }
 
-/// Names the variants of a type that are the words of a key.
+/// Maps the variants of a type to the words of a key.
 macro_rules! words {
     ($($of:ident { $($variant:ident = $word:literal),* })*) => {$(
         impl $of {
-            /// Words of a file.
+            /// All words that the key accepts.
             pub(crate) const WORDS: &'static [&'static str] = &[$($word),*];
 
             /// The value's word.

@@ -29,7 +29,7 @@ impl Weighted {
         Self { bounds, first }
     }
 
-    /// The thresholds.
+    /// Thresholds between the outcomes, without the last.
     pub(crate) fn bounds(&self) -> &[u64] {
         &self.bounds
     }
