@@ -376,7 +376,7 @@ fn wrong_fields_are_named() {
         (SYSTOR, ("1456135201.01", "1456135201.-1"), "line 4: column 1: the time"),
         (SPC, ("4096,r", "4096,x"), "line 2: column 4: the operation must be R or W"),
         (SPC, ("1.5,x", "-1.5,x"), "line 2: column 5: the time"),
-        (CLOUDPHYSICS, (",28,", ",zz,"), "line 3: column 3: the operation is a SCSI code"),
+        (CLOUDPHYSICS, (",28,", ",zz,"), "line 3: column 3: the operation must be a SCSI code"),
         (MSR, ("1317441536", "y"), "line 2: column 5: the offset is not a whole number"),
     ] {
         let error = refusal(&text.replacen(change.0, change.1, 1));

@@ -54,7 +54,7 @@ impl Pattern {
         Ok(Self::Zipf { theta })
     }
 
-    /// A share of the operations in the first share of the range: `80%/20%` or `80/20`.
+    /// Parses a share of the operations in the first share of the range: `80%/20%` or `80/20`.
     ///
     /// # Errors
     /// The text does not have two shares above 0 and below 100 %.

@@ -237,7 +237,7 @@ impl Pacing {
         Self { mode: Mode::Open { arrivals, next_ns }, start_ns: 0, pause: None, flow: None }
     }
 
-    /// Sets the start of the cell.
+    /// Sets the start of the cell, ns, from which due times count.
     pub(crate) fn start(&mut self, start_ns: u64) {
         self.start_ns = start_ns;
         if let Some(pause) = &mut self.pause {

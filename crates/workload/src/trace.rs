@@ -76,7 +76,7 @@ impl Row {
 /// One operation of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceOp {
-    /// Time at which it was issued, ns from the trace's start.
+    /// Time at which the operation was issued, ns from the trace's start.
     pub at_ns: u64,
     /// The operation.
     pub op: Op,
@@ -194,8 +194,8 @@ pub struct TraceBuilder {
     ops_max: usize,
     parts: Vec<TracePart>,
     numbers: HashMap<String, u16>,
-    /// End of all operations on each part, including those outside the trace, bytes: the parts' places follow from
-    /// them.
+    /// Highest end address of the operations on each part, including operations outside the trace, bytes. It
+    /// determines where the parts lie in the target.
     part_ends_bytes: Vec<u64>,
     align_bytes: Option<u64>,
     is_sorted: bool,

@@ -101,7 +101,7 @@ impl<'a, 'f> Reading<'a, 'f> {
                         "iodyno creates its target itself, and `--on scratch:2GiB --fill` writes all of it first; use the command `run`"
                     }
                     "cleanup" => {
-                        "iodyno removes a file that it created at the end of the run; use the command `run`"
+                        "at its end a run removes the file that it created; use the command `run`"
                     }
                     _ => "write `sysbench fileio … run`",
                 };

@@ -7,8 +7,7 @@ impl Reading<'_, '_> {
     /// Adds warnings about the options of the test.
     pub(super) fn traps(&mut self, mode: Mode, engine: &str, direct: bool, validate: bool) {
         if engine == "mmap" {
-            let words =
-                "a mapping is the page cache: use sync or async with --file-extra-flags=direct";
+            let words = "a mapped file is in the page cache: use sync or async with --file-extra-flags=direct";
             self.trap("file-io-mode", words);
         } else if !direct {
             let words = "buffered I/O is sysbench's default, and measures the page cache: add --file-extra-flags=direct";

@@ -16,7 +16,7 @@ pub(super) fn is_head(line: &str) -> bool {
     line.to_ascii_lowercase().starts_with("timestamp,hostname,disknumber,")
 }
 
-/// Whether a line is a row.
+/// Whether a line is a row of this format.
 pub(super) fn is_row(line: &str) -> bool {
     let fields: Vec<&str> = line.split(',').map(str::trim).collect();
     let whole = |at: usize| fields[at].parse::<u64>().is_ok();

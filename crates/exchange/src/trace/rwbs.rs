@@ -7,7 +7,7 @@ use iodyno_units::OpKind;
 
 pub(super) const SECTOR_BYTES: u64 = 512;
 
-/// Decoded letters of RWBS.
+/// Decoded RWBS letters of a block event.
 pub(super) struct Rwbs {
     pub(super) flushes_before: bool,
     /// None for a kind that is not replayed.

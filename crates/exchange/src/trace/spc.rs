@@ -41,7 +41,7 @@ impl Lines for Spc {
 
     fn end(&mut self, to: &mut Sink<'_>) -> Result<(), String> {
         to.notes.push(
-            "addresses are taken as blocks of 512 bytes, which the format leaves to the trace's description"
+            "addresses are taken in blocks of 512 bytes; the format leaves the block size to the trace's description"
                 .to_owned(),
         );
         Ok(())

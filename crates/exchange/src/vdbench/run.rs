@@ -130,7 +130,7 @@ pub(super) struct Limits {
     pub(super) bytes: Option<u64>,
 }
 
-/// A run definition, with the general parameters and the findings.
+/// A run definition, the general parameters, and the collector of notes and refusals.
 pub(super) struct Reading<'a, 'f> {
     pub(super) run: &'a Definition,
     pub(super) general: &'a General,

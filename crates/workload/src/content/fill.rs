@@ -40,7 +40,7 @@ struct Repeats {
 }
 
 impl Filler {
-    /// The filler of worker number `worker`.
+    /// Creates the filler of worker number `worker`, counted from 0.
     pub fn new(spec: &Spec, seed: u64, worker: u32) -> Self {
         let (compressible, dedupable) = match spec.content() {
             Content::Compressible { compressible, dedupable } => (compressible, dedupable),

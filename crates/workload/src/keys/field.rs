@@ -100,7 +100,7 @@ macro_rules! words {
             /// All words that the key accepts.
             pub(crate) const WORDS: &'static [&'static str] = &[$($word),*];
 
-            /// The value's word.
+            /// The word of this variant in files.
             pub(crate) const fn word(self) -> &'static str {
                 match self { $(Self::$variant => $word,)* }
             }
@@ -131,18 +131,18 @@ words! {
 }
 
 impl FileSet {
-    /// The table before its keys are read.
+    /// Values of the table before its keys are read.
     pub(super) const EMPTY: Self =
         Self { files: 1, size: Edge::Share(Percent::ALL), extent_bytes: None };
 }
 
 impl FlushBursts {
-    /// The table before its keys are read.
+    /// Values of the table before its keys are read.
     pub(super) const ONE: Self = Self { every: 1, burst: 1 };
 }
 
 impl LogLoad {
-    /// The table before its keys are read.
+    /// Values of the table before its keys are read.
     pub(super) const DEFAULT: Self = Self {
         message_bytes: Self::DEFAULT_MESSAGE_BYTES,
         rate_per_s: None,
@@ -159,7 +159,7 @@ impl LogLoad {
 }
 
 impl Steady {
-    /// The table before its keys are read.
+    /// Values of the table before its keys are read.
     pub(super) const DEFAULT: Self = Self {
         figure: SteadyFigure::Iops,
         by_slope: false,

@@ -11,7 +11,7 @@ use iodyno_units::rng::splitmix64;
 /// halves of a small range need six.
 const PAIRS_SMALL: usize = 3;
 const PAIRS: usize = 2;
-/// Size from which a range is not small.
+/// Number of values from which a range is not small.
 const SMALL_BELOW: u64 = 1 << 16;
 
 /// A bijection of 0 .. n.
