@@ -11,15 +11,15 @@ use iodyno_units::nearest;
 use std::fmt::Write as _;
 use std::ops::Range;
 
-/// The name of the program.
+/// Name of the benchmark's program on a command line.
 pub(crate) const PROGRAM: &str = command_line::AMPS;
 
-/// Options by name.
+/// Long names of the options. The short form of an option is its first letter.
 const OPTIONS: [&str; 5] = ["batch_size", "message_size", "file_size", "read_mix", "file"];
 /// Default number of messages of a batch, and default bytes of a message: from the published measurement of this tool.
 const BATCH: u64 = 128;
 const MESSAGE_BYTES: u64 = 512;
-/// Limits from the documentation.
+/// Limits from the documentation: messages of a batch, step and maximum of a message, size of the file, share of reads.
 const BATCH_MAX: u64 = 256;
 const MESSAGE_STEP_BYTES: u64 = 256;
 const MESSAGE_MAX_BYTES: u64 = 128 << 10;
@@ -31,7 +31,7 @@ const REPLAY_BYTES: u64 = 16 << 20;
 /// Reads a command line such as `amps_bio_perf_test -b 128 -m 512 -r 80 --file /data/log`.
 ///
 /// # Errors
-/// All options that can't be honoured, with their places.
+/// All options that can't be honoured, with their positions.
 pub fn parse(line: &str) -> Result<JobFile, Problem> {
     let file = command_line::file(line);
     let mut found = Found::new(&file);
@@ -48,7 +48,7 @@ pub fn parse(line: &str) -> Result<JobFile, Problem> {
     }
 }
 
-/// An option with its value and its place.
+/// An option with its value and position.
 struct Opt {
     name: &'static str,
     value: String,
@@ -70,7 +70,7 @@ fn options(found: &mut Found<'_>, mut words: impl Iterator<Item = command_line::
             (letter, Some(chars.as_str().to_owned()).filter(|value| !value.is_empty()))
         } else {
             let words = format!("`{}` is not an option", word.text);
-            found.refuse(&word.span, words, "an option begins with - or --");
+            found.refuse(&word.span, words, "begin an option with - or --");
             continue;
         };
         let is_short = !word.text.starts_with("--");
@@ -100,7 +100,7 @@ fn options(found: &mut Found<'_>, mut words: impl Iterator<Item = command_line::
         let is_number = value.bytes().all(|byte| byte.is_ascii_digit());
         let name = if is_short && name == "file" && is_number {
             let words = format!(
-                "`-f {value}`: a number, so the size of the file in MB; the documentation gives -f to both, the file's name and its size"
+                "`-f {value}` is a number, so it is taken as the size of the file in MB; the documentation gives -f to both the file's name and its size"
             );
             found.note(&span, words);
             "file_size"
@@ -120,12 +120,12 @@ struct Reading<'a, 'f> {
 }
 
 impl Reading<'_, '_> {
-    /// The last option of a name.
+    /// Last option with this name, the one that counts.
     fn find(&self, name: &str) -> Option<&Opt> {
         self.options.iter().rev().find(|opt| opt.name == name)
     }
 
-    /// Place of an option; the whole line if it is not given.
+    /// Position of an option; the whole line if the option is not given.
     fn span(&self, name: &str) -> Range<usize> {
         self.find(name).map_or_else(|| self.all.clone(), |opt| opt.span.clone())
     }
@@ -141,7 +141,7 @@ impl Reading<'_, '_> {
             let most = if has_letter { size_text(most) } else { most.to_string() };
             let least = if has_letter { size_text(least) } else { least.to_string() };
             let words =
-                format!("`--{name}` is a whole number from {least} to {most}, not `{value}`");
+                format!("`--{name}` must be a whole number from {least} to {most}, not `{value}`");
             self.found.refuse(&span, words, "");
         }
         found
@@ -218,16 +218,16 @@ impl Reading<'_, '_> {
         })
     }
 
-    /// Notes the choices made where the documentation is silent, and adds the traps of the line.
+    /// Notes the choices made where the documentation is silent, and warns about traps in the line.
     fn remarks(&mut self, read_percent: u64, block_bytes: u64) {
         let all = self.all.clone();
         let mut note = |words: &str| self.found.note(&all, words);
-        note("messages a second are writes a second times the batch: the tool's submit rate");
+        note("the tool's submit rate, in messages a second, is writes a second times the batch");
         note(
-            "one batch is written after the other (depth 1), since the documentation names one writer and no depth: --depth changes it",
+            "batches are written one after the other (depth 1), since the documentation names one writer and no depth; --depth changes this",
         );
-        note("it lasts 10 s, since the documentation names no length: --time changes it");
-        note("the tool allocates its file before: --fill writes the target first");
+        note("the test lasts 10 s, since the documentation names no duration; --time changes this");
+        note("the tool allocates its file before the test; --fill writes the target first");
         for name in ["batch_size", "message_size"] {
             if self.find(name).is_none() {
                 let words = format!(
@@ -245,12 +245,13 @@ impl Reading<'_, '_> {
         }
         if self.find("file_size").is_some() {
             let span = self.span("file_size");
-            self.found.note(&span, "MB are counted as MiB; behind its end the log begins again");
+            self.found
+                .note(&span, "MB are counted as MiB; at the end of the file the log begins again");
         }
         if read_percent > 0 {
             let span = self.span("read_mix");
             let words = format!(
-                "each replay starts at any batch of the file and reads on for {}, since the documentation does not name the addresses of reads",
+                "each replay starts at a random batch of the file and reads {} from there, since the documentation does not name the addresses of reads",
                 size_text(REPLAY_BYTES.max(block_bytes))
             );
             self.found.note(&span, words);

@@ -6,7 +6,7 @@ use iodyno_catalog::File;
 use std::ops::Range;
 use std::path::Path;
 
-/// Upper bound of the length of a command line, bytes.
+/// Maximum length of a command line, bytes.
 const MAX_BYTES: usize = 64 << 10;
 
 /// Program name of 60East's benchmark.
@@ -15,14 +15,14 @@ pub(crate) const AMPS: &str = "amps_bio_perf_test";
 /// Programs whose command lines are read.
 const PROGRAMS: &[&str] = &["fio", "sysbench", "diskspd", "vdbench", AMPS];
 
-/// Programs that start another one and change nothing that it issues.
+/// Programs that start another one without changing its I/O.
 const PLAIN_STARTERS: &[&str] = &["sudo", "doas", "env", "time", "exec", "command", "nohup"];
 
 /// Programs that start another one under changed conditions, each with the equivalent for a run.
 const STARTERS: &[(&str, &str)] = &[
-    ("taskset", "leave it out, and give the processors to the run: --cpus 0-3"),
-    ("numactl", "leave it out, and give the node to the run: --numa 0"),
-    ("timeout", "leave it out, and give the time to the run: --time 60s"),
+    ("taskset", "remove it, and give the run --cpus 0-3"),
+    ("numactl", "remove it, and give the run --numa 0"),
+    ("timeout", "remove it, and give the run --time 60s"),
     ("nice", "put it before iodyno itself: `nice iodyno run …`"),
     ("ionice", "put it before iodyno itself: `ionice iodyno run …`"),
     ("chrt", "put it before iodyno itself: `chrt … iodyno run …`"),
@@ -32,7 +32,7 @@ const STARTERS: &[(&str, &str)] = &[
     ("perf", "put it before iodyno itself: `perf … iodyno run …`"),
 ];
 
-/// A word of a command line after unquoting, with its place.
+/// A word of a command line after unquoting, with its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Word {
     pub(crate) text: String,
@@ -41,18 +41,18 @@ pub(crate) struct Word {
     is_plain: bool,
 }
 
-/// A command line that was read.
+/// A parsed command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CommandLine {
     /// The program's words, without its own name.
     pub(crate) words: Vec<Word>,
     /// Variables that the line sets for the program: name and value.
     pub(crate) variables: Vec<(String, String)>,
-    /// Remarks on parts without effect on results, with their places.
+    /// Remarks on parts without effect on results, with their positions.
     pub(crate) notes: Vec<(Range<usize>, String)>,
 }
 
-/// An error in a command line: place, message and remedy.
+/// An error in a command line: position, message and remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) span: Range<usize>,
@@ -120,12 +120,13 @@ pub(crate) fn read(line: &str, escapes: bool) -> Result<CommandLine, Fault> {
     for word in rest.by_ref().take(at) {
         let Word { text, span, .. } = word;
         if let Some((name, help)) = STARTERS.iter().find(|(name, _)| *name == base(&text)) {
-            let words = format!("`{name}` changes how the program runs, and is not started here");
+            let words =
+                format!("`{name}` changes how the program runs, and iodyno does not start it");
             return Err(Fault { span, words, help });
         }
         match text.split_once('=').filter(|_| is_assignment(&text)) {
             Some((name, value)) => {
-                let words = format!("`{name}` is set for this command alone");
+                let words = format!("`{name}` is set only for this command");
                 out.notes.push((span, words));
                 out.variables.push((name.to_owned(), value.to_owned()));
             }
@@ -156,7 +157,7 @@ fn words(
             None => all.push(word),
             Some(from) => {
                 let span = from..word.span.end;
-                let words = "output is not redirected: it is the run's own".to_owned();
+                let words = "output is not redirected: the run prints its own".to_owned();
                 notes.push((span, words));
             }
         }
@@ -188,7 +189,7 @@ fn words(
         }
         let is_substitution = c == '`' || c == '$' && chars.peek().is_some_and(|(_, c)| *c == '(');
         if escapes && is_substitution && quote.is_none_or(|(q, _)| q == '"') {
-            let words = "only a shell can run this command and take its output".to_owned();
+            let words = "only a shell can run this command and insert its output".to_owned();
             return Err(Fault { span: at..end, words, help: "write its output in its place" });
         }
         match (c, quote) {
@@ -235,15 +236,15 @@ fn words(
             let words = "what follows `|` is not run; `--json` gives the results as data";
             notes.push((at..line.len(), words.to_owned()));
         } else if !(rest.is_empty() || rest.starts_with('#')) {
-            let words = "a further command follows, and one is read".to_owned();
-            let help = "give each command to a run of its own";
+            let words = "only one command can be read, and another one follows".to_owned();
+            let help = "run each command separately";
             return Err(Fault { span: at..line.len(), words, help });
         }
     }
     Ok(all)
 }
 
-/// Whether only blanks precede a place: a `#` there is a prompt, not a comment.
+/// Whether only blanks precede byte `at`: a `#` at this byte is a prompt, not a comment.
 fn all_is_empty(line: &str, at: usize) -> bool {
     line[..at].trim().is_empty()
 }

@@ -15,39 +15,43 @@ use std::ops::Range;
 
 /// Options that change no result, by their first letter, with the reason.
 const NOTED: &[(char, &str)] = &[
-    ('C', "what follows the measured time is not measured"),
-    ('D', "the series by interval is kept always"),
-    ('L', "latencies are recorded always"),
+    ('C', "no cool-down follows the measured time"),
+    ('D', "a time series by interval is always kept"),
+    ('L', "latencies are always recorded"),
     ('P', "progress is shown on a terminal"),
-    ('R', "forms of a result: `iodyno show --json`, `iodyno export`"),
-    ('e', "events of Windows are not recorded"),
-    ('l', "the size of pages of buffers is iodyno's"),
+    ('R', "for other output formats use `iodyno show --json` or `iodyno export`"),
+    ('e', "Windows events are not recorded"),
+    ('l', "iodyno chooses the page size of its buffers"),
     ('n', "workers are not bound to processors unless --cpus is given"),
-    ('v', "what is printed is iodyno's"),
-    ('x', "how completions arrive is the engine's"),
-    ('z', "the seed belongs to the run: give --seed"),
+    ('v', "affects only diskspd's output"),
+    ('x', "the engine decides how completions are reaped"),
+    ('z', "the seed is set for the whole run: give --seed"),
 ];
 
 /// Options that can't be honoured, with the reason and the remedy.
 const REFUSED: &[(char, &str, &str)] = &[
-    ('X', "a profile in XML is not read", "write its options into the command line"),
-    ('a', "processors belong to the run", "remove it, and give `--cpus 0,1` to `iodyno run`"),
+    ('X', "iodyno does not read XML profiles", "write its options into the command line"),
+    (
+        'a',
+        "processors are set for the whole run",
+        "remove it, and give `--cpus 0,1` to `iodyno run`",
+    ),
     (
         'i',
-        "bursts of I/O are not issued",
+        "iodyno does not issue bursts of I/O",
         "remove -i and -j, or use `think_drains` in a workload file",
     ),
     (
         'j',
-        "bursts of I/O are not issued",
+        "iodyno does not issue bursts of I/O",
         "remove -i and -j, or use `think_drains` in a workload file",
     ),
-    ('p', "I/O at the same offset by all outstanding requests is not issued", "remove it"),
-    ('I', "priorities of I/O are not set", "remove it"),
-    ('N', "ways to flush a mapping of Windows are not available", "remove it"),
-    ('y', "events of Windows are not available", "remove it"),
-    (':', "experimental flags are not known", "remove it"),
-    ('?', "no help is printed", "remove it"),
+    ('p', "iodyno does not issue all outstanding requests at the same offset", "remove it"),
+    ('I', "iodyno does not set I/O priorities", "remove it"),
+    ('N', "Windows' ways to flush a mapped file are not available", "remove it"),
+    ('y', "Windows events are not available", "remove it"),
+    (':', "iodyno does not know experimental flags", "remove it"),
+    ('?', "diskspd's help is not available", "remove it"),
 ];
 
 /// Letters of the options that have an effect.
@@ -56,7 +60,7 @@ const HONOURED: &str = "BFOSTWZbcdfghorstw";
 /// Reads a command line such as `diskspd -b8K -d60 -o32 -t4 -r -w30 -Sh target.dat`.
 ///
 /// # Errors
-/// All options that can't be honoured, with their places.
+/// All options that can't be honoured, with their positions.
 pub fn parse(line: &str) -> Result<JobFile, Problem> {
     let file = command_line::file(line);
     let mut found = Found::new(&file);
@@ -70,8 +74,8 @@ pub fn parse(line: &str) -> Result<JobFile, Problem> {
                         options.push((option.to_owned(), word.span));
                     }
                     Some(_) => {
-                        let words = format!("`{}` stands behind a target", word.text);
-                        found.refuse(&word.span, words, "options come before the targets");
+                        let words = format!("`{}` comes after a target", word.text);
+                        found.refuse(&word.span, words, "put options before the targets");
                     }
                     None => targets.push(word.text),
                 }
@@ -88,7 +92,7 @@ pub fn parse(line: &str) -> Result<JobFile, Problem> {
     }
 }
 
-/// An option: its letter, value and place.
+/// An option: its letter, value and position.
 struct Opt {
     letter: char,
     value: String,
@@ -145,13 +149,13 @@ impl<'a, 'f> Reading<'a, 'f> {
         reading
     }
 
-    /// The last option of a letter, with its value and place.
+    /// Value and position of the last option with this letter.
     fn find(&self, letter: char) -> Option<(String, Range<usize>)> {
         let opt = self.options.iter().rev().find(|opt| opt.letter == letter)?;
         Some((opt.value.clone(), opt.span.clone()))
     }
 
-    /// The place of an option; the whole line where it is not given.
+    /// Position of an option; the whole line if the option is not given.
     fn span(&self, letter: char) -> Range<usize> {
         self.find(letter).map_or_else(|| self.all.clone(), |(_, span)| span)
     }
@@ -171,7 +175,7 @@ impl<'a, 'f> Reading<'a, 'f> {
         self.found.trap(&span, words);
     }
 
-    /// Adds a trap on which a run also gives a verdict.
+    /// Adds a warning about something on which a run also gives a verdict.
     fn judged_trap(&mut self, letter: char, words: impl Into<String>) {
         let span = self.span(letter);
         self.found.judged_trap(&span, words);
@@ -216,7 +220,7 @@ impl<'a, 'f> Reading<'a, 'f> {
         self.traps(write_percent, &caching);
         if self.targets.len() > 1 {
             let words = format!(
-                "{} targets, each with threads of its own: give --on for each",
+                "{} targets, each with its own threads: give one --on per target",
                 self.targets.len()
             );
             let all = self.all.clone();
@@ -289,19 +293,19 @@ impl<'a, 'f> Reading<'a, 'f> {
         })
     }
 
-    /// Threads of a target, and outstanding requests of each.
+    /// Threads per target, and outstanding requests per thread.
     fn workers(&mut self) -> (u64, u64) {
         let (own, total) = (self.count('t'), self.count('F'));
         if let (Some(_), Some(_)) = (own, total) {
             self.refuse('F', "-t and -F are both given", "keep one of them");
         }
         if total.is_some() && self.targets.len() > 1 {
-            let words = "threads that each go over all targets can't be honoured: each target has workers of its own";
-            self.refuse('F', words, "give the threads of each target by -t");
+            let words = "threads that each access all targets can't be honoured: in iodyno each target has its own workers";
+            self.refuse('F', words, "give the threads per target with -t");
         }
         let (of_target, of_thread) = (self.count('o'), self.count('O'));
         if of_thread.is_some() && total.is_none() {
-            self.refuse('O', "-O is for threads that -F counts", "give -o");
+            self.refuse('O', "-O has no meaning without -F", "use -o");
         }
         (own.or(total).unwrap_or(1), of_thread.or(of_target).unwrap_or(2))
     }
@@ -321,9 +325,9 @@ impl<'a, 'f> Reading<'a, 'f> {
         }
         if let Some((value, _)) = self.find('f') {
             if !value.starts_with(|c: char| c.is_ascii_digit()) {
-                self.note('f', "hints of Windows to its cache have no effect");
+                self.note('f', "Windows' cache hints have no effect");
             } else if end.is_some() {
-                self.refuse('f', "the end is given by -B too", "keep one of them");
+                self.refuse('f', "-B and -f both set the end of the range", "keep one of them");
             } else {
                 end = self.bytes('f', &value);
             }
@@ -342,7 +346,7 @@ impl<'a, 'f> Reading<'a, 'f> {
         }
         let percent = self.count('w').unwrap_or(0);
         if percent > 100 {
-            self.refuse('w', "the share of writes is a percentage, from 0 to 100", "");
+            self.refuse('w', "the share of writes must be a percentage from 0 to 100", "");
             return 0;
         }
         percent
@@ -389,7 +393,11 @@ impl<'a, 'f> Reading<'a, 'f> {
         let digits = value.strip_suffix('i').unwrap_or(&value);
         let Some(number) = digits.parse::<u32>().ok().filter(|number| *number > 0) else {
             let words = format!("`-g{value}` is not a throughput");
-            self.refuse('g', words, "give bytes a millisecond, or operations a second with an i");
+            self.refuse(
+                'g',
+                words,
+                "give bytes per millisecond, or operations per second followed by i",
+            );
             return String::new();
         };
         let per_thread = if digits.len() < value.len() {
@@ -399,7 +407,7 @@ impl<'a, 'f> Reading<'a, 'f> {
         };
         let rate = per_thread * threads as f64;
         let words = format!(
-            "of each thread: {rate} operations a second of a target in all, as an open loop with equal gaps: response times count from the intended start, service times are diskspd's latency"
+            "the rate of each thread: {rate} operations a second per target, in an open loop with equal gaps; response times count from the intended start, service times are diskspd's latency"
         );
         self.note('g', words);
         format!("\n[arrivals]\nkind = \"open\"\nrate = {rate}\nprocess = \"constant\"\n")
@@ -414,29 +422,36 @@ impl<'a, 'f> Reading<'a, 'f> {
                 .to_owned();
         };
         if !writes {
-            self.note('Z', "nothing is written");
+            self.note('Z', "no effect, since nothing is written");
             return String::new();
         }
         match value.as_str() {
             "" => "\n[content]\nkind = \"zeroes\"\n".to_owned(),
             "r" => "\n[content]\nkind = \"incompressible\"\n".to_owned(),
             _ if value.contains(',') => {
-                self.refuse('Z', "content of a file is not written", "give -Zr for random content");
+                self.refuse(
+                    'Z',
+                    "iodyno does not write the content of a file",
+                    "give -Zr for random content",
+                );
                 String::new()
             }
             _ => {
                 let _ = self.size('Z');
-                self.note('Z', "random content; diskspd's repeats after that many bytes");
+                self.note(
+                    'Z',
+                    "content is random; in diskspd it repeats after this number of bytes",
+                );
                 "\n[content]\nkind = \"incompressible\"\n".to_owned()
             }
         }
     }
 
-    /// Adds the traps of the line.
+    /// Adds warnings about the command line.
     fn traps(&mut self, write_percent: u64, caching: &Caching) {
         if !caching.direct && !caching.is_mapped {
             let words = if write_percent > 0 && !caching.is_durable {
-                "buffered writes are measured into the file cache, not to the device: give -Sh"
+                "buffered writes measure the file cache, not the device: give -Sh"
             } else {
                 "buffered I/O is diskspd's default, and measures the file cache: give -Sh"
             };
@@ -460,7 +475,7 @@ impl<'a, 'f> Reading<'a, 'f> {
             self.trap('o', "without -o each thread has 2 requests outstanding");
         }
         if self.find('g').is_some_and(|(value, _)| !value.ends_with('i')) {
-            let words = "-g counts bytes a millisecond, and for each thread and target";
+            let words = "-g is in bytes per millisecond, for each thread and target";
             self.trap('g', words);
         }
     }

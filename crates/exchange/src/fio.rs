@@ -26,10 +26,10 @@ use lines::{Lines, Place, Section};
 use reading::Reading;
 use std::path::{Path, PathBuf};
 
-/// Upper bound of the jobs of a file.
+/// Maximum number of jobs in a file.
 const MAX_JOBS: usize = 256;
 
-/// Upper bound of the refusals shown at once.
+/// Maximum number of refusals shown at once.
 const MAX_SHOWN: usize = 50;
 
 /// A job file: groups of jobs, which run one after the other.
@@ -37,7 +37,7 @@ const MAX_SHOWN: usize = 50;
 pub struct JobFile {
     /// The file's name without its suffix.
     pub name: String,
-    /// Groups of one job or more, which run at the same time.
+    /// Groups of at least one job. The jobs of a group run at the same time.
     pub groups: Vec<Vec<Job>>,
 }
 
@@ -54,11 +54,11 @@ pub struct Job {
     pub engine: Option<&'static str>,
     /// Whether the page cache is bypassed.
     pub direct: bool,
-    /// Whether I/O through the page cache leaves nothing there (`RWF_DONTCACHE`).
+    /// Whether pages are dropped from the page cache after each I/O (`RWF_DONTCACHE`).
     pub uncached: bool,
-    /// Pages to drop from the page cache before the job; None: none.
+    /// Pages to drop from the page cache before the job; None: nothing is dropped.
     pub drop_cache: Option<DropCache>,
-    /// Target as the foreign text names it; None if it names none.
+    /// Target named by the job file or command line of the other tool; None if it names none.
     pub filename: Option<String>,
     /// Path of the file or device, if `filename` names exactly one.
     pub file: Option<PathBuf>,
@@ -66,18 +66,18 @@ pub struct Job {
     pub notes: Vec<Note>,
     /// Settings whose result the writer of the job may not expect.
     pub traps: Vec<Note>,
-    /// Job that reads back what this job wrote, after its group has ended.
+    /// Job that verifies what this job wrote, after its group has ended; None: no verification.
     pub check: Option<Box<Job>>,
 }
 
-/// A remark at an option.
+/// A remark on an option or section of a job.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Note {
     /// The file and the line: `job.fio:3`.
     pub at: String,
-    /// The remark, in a sentence.
+    /// The remark as a sentence, without its position.
     pub words: String,
-    /// Whether a run detects this by itself, from its measurements, and gives a verdict.
+    /// Whether a run gives a verdict on this, from its measurements.
     pub is_judged: bool,
 }
 
@@ -101,16 +101,16 @@ pub fn is_job_file(name: &str) -> bool {
 
 /// Environment of a job file: included files, variables, devices, and the targets and flags of the run.
 pub trait Surroundings {
-    /// The text of an included file.
+    /// Reads an included file.
     ///
     /// # Errors
-    /// Why it can't be read.
+    /// A message if the file can't be read.
     fn included(&self, path: &Path) -> Result<String, String>;
 
-    /// The value of a variable of the environment.
+    /// Value of an environment variable; None if it is not set.
     fn variable(&self, name: &str) -> Option<String>;
 
-    /// Whether a path is a device; None where that is not known.
+    /// Whether a path is a device; None if unknown.
     fn is_device(&self, _path: &Path) -> Option<bool> {
         None
     }
@@ -120,13 +120,13 @@ pub trait Surroundings {
         false
     }
 
-    /// Whether the run has this flag, which replaces an option: the option is then noted, not refused.
+    /// Whether the run has this flag. Options that the flag replaces are then noted, not refused.
     fn gives(&self, _flag: &str) -> bool {
         false
     }
 }
 
-/// The file system and the environment of this process.
+/// Surroundings of a job file: the file system and the environment variables of this process.
 #[derive(Clone, Copy, Debug)]
 pub struct Process;
 
@@ -166,7 +166,7 @@ pub fn read(name: &str, only: &[String], around: &dyn Surroundings) -> Result<Jo
     parse_sections(name, &text, only, around)
 }
 
-/// Reads the text of a job file; `origin` is its path, for errors and for what it includes.
+/// Reads the text of a job file. `origin` is its path, for error messages and relative includes.
 ///
 /// # Errors
 /// All options that can't be honoured, with their lines.
@@ -177,7 +177,7 @@ pub fn parse(origin: &str, text: &str, around: &dyn Surroundings) -> Result<JobF
 /// Like [`parse`], but reads only the sections named in `only`; all if it is empty.
 ///
 /// # Errors
-/// All options that can't be honoured, with their lines; a name that no section has.
+/// All options that can't be honoured, with their lines; a name in `only` that no section has.
 pub fn parse_sections(
     origin: &str,
     text: &str,
@@ -194,10 +194,10 @@ pub fn is_command_line(text: &str) -> bool {
     crate::command_line::program(text) == Some("fio")
 }
 
-/// Reads a command line of fio, as a shell takes it: `fio --name=a --rw=randread --size=1g`.
+/// Reads a command line of fio, as typed in a shell: `fio --name=a --rw=randread --size=1g`.
 ///
 /// # Errors
-/// All options that can't be honoured, with their places.
+/// All options that can't be honoured, with their positions.
 pub fn parse_command_line(
     text: &str,
     only: &[String],
@@ -234,10 +234,14 @@ pub fn parse_command_line(
         let writes = |job: &&Job| job.spec.kinds().any(|(kind, _)| kind != OpKind::Read);
         if let Some(job) = file.jobs().find(writes) {
             let words = format!("`{}` writes, and `--readonly` forbids that, as in fio", job.name);
-            let refusal = Refusal::new(place, words, "leave it out, or take jobs that read");
+            let refusal =
+                Refusal::new(place, words, "remove --readonly, or select jobs that only read");
             return Err(problem(&files, vec![refusal]));
         }
-        notes.push("`--readonly`: no job writes; --read-only forbids it to the run".to_owned());
+        notes.push(
+            "`--readonly`: no job writes; give --read-only to forbid writes of the whole run"
+                .to_owned(),
+        );
     }
     let at = command_line::ORIGIN;
     let notes = notes.into_iter().map(|words| Note::new(at.to_owned(), words));
@@ -287,11 +291,11 @@ fn jobs(
 ) -> Result<JobFile, Problem> {
     let mut refused = std::mem::take(&mut lines.refused);
     if refused.is_empty() && sections.is_empty() {
-        let help = "a job file has a section for each job, such as `[randread]`";
+        let help = "write a section for each job, such as `[randread]`";
         refused.push(Refusal::new(Place::START, "the file has no job", help));
     }
     if sections.len() > MAX_JOBS {
-        let words = format!("the file has {} jobs; at most {MAX_JOBS} are read", sections.len());
+        let words = format!("the file has {} jobs; at most {MAX_JOBS} are allowed", sections.len());
         refused.push(Refusal::new(sections[MAX_JOBS].place.clone(), words, "split the file"));
     }
     if !refused.is_empty() {
@@ -315,8 +319,8 @@ fn jobs(
     layout::one_flow(&sections, &groups, &mut refused);
     let makes_files = |section: &Section| section.flag("create_only");
     if sections.iter().all(makes_files) {
-        let words = "no job of the file issues anything: `create_only` makes files";
-        let help = "remove the line from the jobs that are to issue I/O";
+        let words = "no job of the file issues I/O: `create_only` only makes files";
+        let help = "remove the line from the jobs that should issue I/O";
         refused.push(Refusal::new(sections[0].place.clone(), words, help));
     }
     let mut read: Vec<Option<Job>> = Vec::new();
@@ -343,7 +347,7 @@ fn jobs(
                 } else {
                     let place = section.opt("wait_for").map_or(&section.place, |o| &o.place);
                     let words = format!(
-                        "when `{}` ends is not known before, and other jobs run beside it",
+                        "the end of `{}` is not known in advance, and other jobs run at the same time",
                         other.name
                     );
                     let help = "use stonewall, or time_based with a runtime";
@@ -408,7 +412,8 @@ fn jobs(
         }
     }
     let made = sections.iter().filter(|section| makes_files(section)).map(|section| {
-        let words = "`create_only`: a job that makes its files issues nothing, and is none here; a run has its target made before";
+        let words =
+            "`create_only`: the job is left out, since a run creates its target before it starts";
         Note::new(section.place.at(&lines.files), words)
     });
     if let Some(first) = read.iter_mut().flatten().next() {
@@ -422,7 +427,7 @@ fn jobs(
     Ok(JobFile { name, groups })
 }
 
-/// Appends a number to a name that `names` already has, and adds it to `names`.
+/// Appends a number to a name that `names` already contains, then adds the name to `names`.
 fn make_unique(name: &mut String, names: &mut Vec<String>) {
     let base = name.clone();
     let mut number = 2;
@@ -433,7 +438,7 @@ fn make_unique(name: &mut String, names: &mut Vec<String>) {
     names.push(name.clone());
 }
 
-/// An option, or another place, that can't be honoured.
+/// An option or section that can't be honoured: its position, the reason and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Refusal {
     place: Place,

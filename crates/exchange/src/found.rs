@@ -33,8 +33,9 @@ impl<'a> Found<'a> {
                 for word in &read.words {
                     let bare = unquoted(line.get(word.span.clone()).unwrap_or_default(), escapes);
                     if let Some(name) = variable(&bare).or_else(|| of_windows(&bare, escapes)) {
-                        let words =
-                            format!("`{name}` is a variable of a shell, which is not replaced");
+                        let words = format!(
+                            "`{name}` is a variable of a shell, which iodyno does not replace"
+                        );
                         self.refuse(&word.span, words, "write its value");
                     }
                 }
@@ -47,7 +48,7 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// Adds a refusal: the text changes the result and can't be honoured.
+    /// Refuses the text at `span`: it changes the result and can't be honoured.
     pub(crate) fn refuse(
         &mut self,
         span: &Range<usize>,
@@ -67,12 +68,12 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// Adds a trap: a setting whose result the writer of the text may not expect.
+    /// Warns about a setting whose result the writer of the text may not expect.
     pub(crate) fn trap(&mut self, span: &Range<usize>, words: impl Into<String>) {
         self.add_trap(Note::new(self.at(span), words));
     }
 
-    /// Adds a trap on which a run also gives a verdict.
+    /// Adds a warning about something on which a run also gives a verdict.
     pub(crate) fn judged_trap(&mut self, span: &Range<usize>, words: impl Into<String>) {
         self.add_trap(Note { is_judged: true, ..Note::new(self.at(span), words) });
     }
@@ -97,8 +98,8 @@ impl<'a> Found<'a> {
         !self.refused.is_empty()
     }
 
-    /// Parses a workload file that has each key on a line of its own. `place_of` maps a key to its place in the foreign
-    /// text. None if the workload breaks a rule, or if anything was refused before.
+    /// Parses a workload file that has each key on a separate line. `place_of` maps a key to its position in the
+    /// foreign text. None if the workload is not valid, which is refused, or if anything was refused before.
     pub(crate) fn spec(
         &mut self,
         toml: &str,
@@ -114,7 +115,7 @@ impl<'a> Found<'a> {
                     let at = error.span.start.min(toml.len());
                     let start = toml[..at].rfind('\n').map_or(0, |newline| newline + 1);
                     let key = toml[start..].split(['=', ' ', ']']).next().unwrap_or_default();
-                    let words = format!("as a workload this breaks a rule: {}", error.message);
+                    let words = format!("this is not a valid workload: {}", error.message);
                     self.refuse(&place_of(key), words, error.help.unwrap_or_default());
                 }
                 None

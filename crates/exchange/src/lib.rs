@@ -34,7 +34,7 @@ fn is_command_line(name: &str) -> bool {
 /// jobs by name; all if it is empty.
 ///
 /// # Errors
-/// A file that can't be read; all options that can't be honoured, with their places; a name that no job has.
+/// A file that can't be read; all options that can't be honoured, with their positions; a name in `only` without a job.
 pub fn read(
     name: &str,
     only: &[String],
@@ -50,7 +50,7 @@ pub fn read(
     };
     let names: Vec<String> = file.jobs().map(|job| job.name.clone()).collect();
     if let Some(unknown) = only.iter().find(|name| !names.contains(name)) {
-        let message = format!("there is no job `{unknown}`: there are {}", names.join(", "));
+        let message = format!("there is no job `{unknown}`; the jobs are {}", names.join(", "));
         return Err(Problem::new(name, message));
     }
     if !only.is_empty() {

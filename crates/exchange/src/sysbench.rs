@@ -22,7 +22,7 @@ use std::ops::Range;
 /// Reads a command line such as `sysbench fileio --file-test-mode=rndrw run`.
 ///
 /// # Errors
-/// All options that can't be honoured, with their places.
+/// All options that can't be honoured, with their positions.
 pub fn parse(line: &str) -> Result<JobFile, Problem> {
     let file = command_line::file(line);
     let mut found = Found::new(&file);
@@ -159,7 +159,7 @@ impl Reading<'_, '_> {
             "async" => ("libaio", self.count("file-async-backlog", 1)),
             "mmap" => ("mmap", 1),
             other => {
-                let words = format!("`{other}` is not a mode of I/O");
+                let words = format!("`{other}` is not an I/O mode");
                 self.refuse("file-io-mode", words, "give sync, async or mmap");
                 ("psync", 1)
             }
@@ -176,7 +176,7 @@ impl Reading<'_, '_> {
         let request_bytes = match (merged, mode.is_random) {
             (0 | 1, _) => block_bytes,
             (_, true) => {
-                self.note("file-merged-requests", "random modes do not merge");
+                self.note("file-merged-requests", "no effect on random modes");
                 block_bytes
             }
             (_, false) => block_bytes.saturating_mul(merged),
@@ -184,11 +184,11 @@ impl Reading<'_, '_> {
         let file_bytes = total_bytes / files;
         if file_bytes == 0 || !file_bytes.is_multiple_of(request_bytes) {
             let words = format!(
-                "files of {} hold no whole number of requests of {}: sysbench would issue a shorter one at the end of each",
+                "the file size {} is not a multiple of the request size {}: sysbench would issue a shorter request at the end of each file",
                 size_text(file_bytes),
                 size_text(request_bytes)
             );
-            let help = "give a total size that is a multiple of file-num times the block size (times file-merged-requests, where the mode is sequential)";
+            let help = "give a total size that is a multiple of file-num times the block size (in sequential modes also times file-merged-requests)";
             let names = ["file-total-size", "file-num", "file-block-size"];
             let given = names.into_iter().find(|name| self.is_given(name));
             self.refuse(given.unwrap_or("file-total-size"), words, help);
@@ -210,11 +210,11 @@ impl Reading<'_, '_> {
         for flag in text.split(',').filter(|flag| !flag.is_empty()) {
             match flag {
                 "direct" if engine == "mmap" => {
-                    self.note("file-extra-flags", "`direct` does nothing to a mapping");
+                    self.note("file-extra-flags", "`direct` has no effect on a mapped file");
                 }
                 "direct" => direct = true,
                 "sync" | "dsync" if engine == "mmap" => {
-                    let words = format!("`{flag}` does nothing to a mapping");
+                    let words = format!("`{flag}` has no effect on a mapped file");
                     self.note("file-extra-flags", &words);
                 }
                 "sync" | "dsync" => {
@@ -225,7 +225,11 @@ impl Reading<'_, '_> {
                 }
                 _ => {
                     let words = format!("`{flag}` is not a flag");
-                    self.refuse("file-extra-flags", words, "give sync, dsync, direct or several");
+                    self.refuse(
+                        "file-extra-flags",
+                        words,
+                        "give sync, dsync or direct, or several of them",
+                    );
                 }
             }
         }
@@ -238,7 +242,7 @@ impl Reading<'_, '_> {
             "fsync" if mode.writes => self.note("file-fsync-mode", "issued as fdatasync"),
             "fsync" | "fdatasync" => {}
             other => {
-                let words = format!("`{other}` is not a way to flush");
+                let words = format!("`{other}` is not a flush mode");
                 self.refuse("file-fsync-mode", words, "give fsync or fdatasync");
             }
         }
@@ -246,7 +250,7 @@ impl Reading<'_, '_> {
             return Flushes::None;
         }
         if each_write {
-            self.note("file-fsync-all", "the flush after each write is an operation of its own: sysbench counts both as one event, whose time is that of both; file-fsync-freq and file-fsync-end have no effect");
+            self.note("file-fsync-all", "the flush after each write is a separate operation, but sysbench counts a write and its flush as one event and adds their times; file-fsync-freq and file-fsync-end have no effect");
             return Flushes::EachWrite;
         }
         if every > 0 { Flushes::Bursts(every) } else { Flushes::None }
@@ -279,7 +283,7 @@ impl Reading<'_, '_> {
                 format!("mix_order = \"ratio\"\nmix = {{ read = {ratio}, write = 1 }}\n")
             }
             (true, true) => {
-                self.note("file-rw-ratio", "a ratio of 0 is writes only");
+                self.note("file-rw-ratio", "a ratio of 0 means writes only");
                 "mix = { write = 1 }\n".to_owned()
             }
             (true, false) => "mix = { read = 1 }\n".to_owned(),
@@ -302,7 +306,7 @@ impl Reading<'_, '_> {
         if rate == 0 {
             return String::new();
         }
-        self.note("rate", "events of all threads together, flushes too, at exponential gaps; response times count from the intended start, as sysbench's latency does; each worker has its share of the schedule, where sysbench's threads take from one queue");
+        self.note("rate", "the rate counts events of all threads, including flushes, with exponential gaps; response times count from the intended start, like sysbench's latency; each worker has its share of the schedule, but sysbench's threads share one queue");
         let rate = rate as f64 * ops_per_event;
         format!("\n[arrivals]\nkind = \"open\"\nrate = {rate}\nprocess = \"poisson\"\n")
     }
@@ -311,7 +315,7 @@ impl Reading<'_, '_> {
         let (time_s, events) = (self.count("time", 0), self.count("events", 0));
         let ramp_s = self.count("warmup-time", 0);
         if self.is_given("warmup-time") {
-            self.note("warmup-time", "of sysbench 1.1; 1.0 does not have it");
+            self.note("warmup-time", "an option of sysbench 1.1, not of 1.0");
         }
         let mut limits = format!("ramp = \"{ramp_s}s\"\n");
         if time_s > 0 {
@@ -322,7 +326,7 @@ impl Reading<'_, '_> {
             let _ = writeln!(limits, "ops = {ops}");
         }
         if time_s == 0 && events == 0 {
-            let words = "without a time and a number of events the test never ends";
+            let words = "without a time or a number of events the test never ends";
             self.refuse("time", words, "give --time=60 or --events=100000");
         }
         limits

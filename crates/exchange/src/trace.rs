@@ -34,22 +34,22 @@ use sink::Sink;
 use std::fmt::Write as _;
 use std::io::{BufRead, Read as _};
 
-/// The longest line, bytes.
+/// Maximum length of a line, bytes.
 const LINE_BYTES_MAX: u64 = 64 << 10;
-/// Prefix of the last line of our own formats. A missing newline does no harm there: its count is checked, or it has
-/// none.
+/// Prefix of the last line of iodyno's own formats. That line may lack a newline: its count is checked, or it has no
+/// count.
 const END: &[u8] = b"end ";
-/// Upper bound of the characters of a line that an error quotes.
+/// Maximum number of characters of a line that an error quotes.
 const QUOTE_CHARS: usize = 100;
-/// Upper bound of the files or devices that an error lists.
+/// Maximum number of files or devices that an error lists.
 const LISTED_MAX: usize = 8;
-/// Shortest idle time before the first operation that gets a note, ns.
+/// Minimum idle time before the first operation for which a note is given, ns.
 const IDLE_NS: u64 = 1_000_000_000;
 /// Note for formats without fractions of a second.
 const WHOLE_SECONDS: &str =
     "the times are whole seconds: operations of the same second are issued at once";
 
-/// The format of a trace.
+/// Format of a trace file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Format {
@@ -82,7 +82,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// All formats, in the order in which a first line is tried.
+    /// All formats, in the order in which they are tried on the first line.
     const ALL: [Self; 13] = [
         Self::IologV2,
         Self::IologV3,
@@ -154,18 +154,18 @@ pub struct Selection {
     pub align_bytes: Option<u32>,
 }
 
-/// A trace with its origin.
+/// A trace that was read from a file, and facts about the file.
 #[derive(Clone, Debug)]
 pub struct TraceFile {
     /// Format that was recognised or requested.
     pub format: Format,
-    /// The operations.
+    /// Operations of the selected part of the file.
     pub trace: Trace,
     /// The hash of the whole file, SHA-256 in hexadecimal digits.
     pub sha256: String,
     /// Descriptions of the lines that were left out, each with its count.
     pub left_out: Vec<(String, u64)>,
-    /// Remarks about the reading, in sentences.
+    /// Remarks about the file and how it was read, one sentence each.
     pub notes: Vec<String>,
     /// Whether operations have times; otherwise all are due at the start.
     pub has_times: bool,
@@ -173,10 +173,10 @@ pub struct TraceFile {
 
 /// Reads one format, a line at a time.
 trait Lines {
-    /// Takes a line without its end.
+    /// Reads a line, given without its newline.
     fn line(&mut self, text: &str, to: &mut Sink<'_>) -> Result<(), String>;
 
-    /// Ends the file.
+    /// Completes the reading after the last line.
     fn end(&mut self, _to: &mut Sink<'_>) -> Result<(), String> {
         Ok(())
     }
@@ -190,8 +190,8 @@ pub fn is_record(beginning: &[u8]) -> bool {
 /// Reads a trace of at most `ops_max` operations; `origin` is its path, for errors.
 ///
 /// # Errors
-/// A format that is not known, or is refused by name; the first line that can't be read, with its number and the
-/// reason; nothing to replay.
+/// A format that is unknown, or is refused by name; the first line that can't be read, with its number and the reason;
+/// a trace without operations.
 pub fn read(
     mut from: impl BufRead,
     origin: &str,
@@ -202,7 +202,7 @@ pub fn read(
     let mut hash = Sha256::new();
     let beginning = from.fill_buf();
     let beginning =
-        beginning.map_err(|e| Problem::new(origin, format!("it can't be read: {e}")))?;
+        beginning.map_err(|e| Problem::new(origin, format!("the trace can't be read: {e}")))?;
     if let Some((words, help)) = recognise::refused_bytes(beginning) {
         return Err(Problem::new(origin, words).with_help(help));
     }
@@ -249,7 +249,7 @@ fn read_records(
     Ok(Format::CloudPhysics)
 }
 
-/// Reads a text.
+/// Reads a trace in a text format.
 fn read_lines(
     mut from: impl BufRead,
     origin: &str,
@@ -271,7 +271,7 @@ fn read_lines(
         if line.last() != Some(&b'\n') && read as u64 == LINE_BYTES_MAX {
             let most = human::size(LINE_BYTES_MAX);
             return Err(problem(format!(
-                "line {number} is longer than {most}, as no line of a trace is"
+                "line {number} is longer than {most}: this is not a trace"
             )));
         }
         // A truncated line may still be valid, with a wrong number.
@@ -304,12 +304,12 @@ fn read_lines(
         }
         let reader = match sink.chosen.format {
             None => recognise::recognise(text, sink.chosen).ok_or_else(|| {
-                wrong("this is not a trace that is known, and no record of `iodyno serve`")
+                wrong("this is neither a known trace nor a record of `iodyno serve`")
                     .with_help(FORMATS)
             }),
             Some(format) => recognise::asked(format, text, sink.chosen).ok_or_else(|| {
                 wrong(&format!("this is not the first line of the format `{}`", format.name()))
-                    .with_help("leave --format out: the format is recognised")
+                    .with_help("remove --format: iodyno recognises the format")
             }),
         };
         let (format, mut lines, is_head) = reader?;
@@ -339,13 +339,13 @@ fn finish(
     let idle_ns = sink.builder.first_at_ns().map_or(0, |ns| ns.saturating_sub(sink.start_ns));
     if chosen.from_ns.is_none() && idle_ns >= IDLE_NS {
         sink.notes.push(format!(
-            "the first operation is {} after the start of the trace: the replay begins with it (`--from 0s` keeps the time before)",
+            "the first operation is {} after the start of the trace: the replay skips this time (`--from 0s` keeps it)",
             human::time_ns(idle_ns as f64)
         ));
     }
     if sink.has_moved() {
         sink.notes.push(
-            "the chosen files or devices lie one after the other from the start on: their addresses are not those of a replay of the whole trace".to_owned(),
+            "the chosen files or devices lie one after the other from the start of the target: their addresses are not those of a replay of the whole trace".to_owned(),
         );
     }
     let start_ns = chosen.from_ns.map(|from_ns| sink.start_ns.saturating_add(from_ns));
@@ -361,7 +361,7 @@ fn finish(
             problem
         } else {
             problem.with_help(format!(
-                "choose from those that it has: {}",
+                "choose from the files or devices of the trace: {}",
                 sink.other_names.join(", ")
             ))
         }
@@ -378,7 +378,7 @@ fn finish(
             named.collect::<Vec<_>>().join(", ")
         ))
         .with_help(format!(
-            "what goes to a stacked device appears on each level: choose one with `--only {}`; several given with --only lie one after the other",
+            "I/O to a stacked device appears on each level: choose one device with `--only {}`; several chosen devices lie one after the other",
             parts[0].name
         )));
     }

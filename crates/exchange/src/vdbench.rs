@@ -15,7 +15,7 @@ use iodyno_catalog::{File, Problem};
 use parameters::{Definition, Kind, Parameter, definitions};
 use std::path::Path;
 
-/// Upper bound of the groups of a file.
+/// Maximum number of groups of jobs in a file.
 const MAX_GROUPS: usize = 256;
 
 /// Whether a name on the command line is the path of a parameter file: it ends in `.vdb`.
@@ -50,7 +50,7 @@ fn read_with(path: &str, overrides: &Overrides) -> Result<JobFile, Problem> {
 /// Reads a command line such as `vdbench -f FILE -e 60`.
 ///
 /// # Errors
-/// A file that can't be read; all parameters and options that can't be honoured, with their places.
+/// A file that can't be read; all parameters and options that can't be honoured, with their positions.
 pub fn read_command(line: &str) -> Result<JobFile, Problem> {
     let file = command_line::file(line);
     let mut found = Found::new(&file);
@@ -75,7 +75,7 @@ pub fn read_command(line: &str) -> Result<JobFile, Problem> {
             Some('v') if word.text == "-v" => overrides.validate = true,
             _ => {
                 let words = format!("`{}` can't be honoured", word.text);
-                let help = "iodyno takes -f FILE, -e SECONDS, -i SECONDS, -w SECONDS, -v and -o FOLDER, which is without effect";
+                let help = "iodyno supports -f FILE, -e SECONDS, -i SECONDS, -w SECONDS and -v; -o FOLDER has no effect";
                 found.refuse(&word.span, words, help);
             }
         }
@@ -128,7 +128,7 @@ fn parse_with(origin: &str, text: &str, overrides: &Overrides) -> Result<JobFile
         }
     }
     if groups.is_empty() && !found.is_refused() {
-        let help = "a parameter file has lines such as `rd=run1,wd=wd1,iorate=max,elapsed=60`";
+        let help = "write a line such as `rd=run1,wd=wd1,iorate=max,elapsed=60`";
         found.refuse(&(0..0), "the file has no run", help);
     }
     if found.is_refused() {
@@ -138,7 +138,7 @@ fn parse_with(origin: &str, text: &str, overrides: &Overrides) -> Result<JobFile
     Ok(JobFile { name, groups })
 }
 
-/// Appends numbers to the names of jobs that share one, since names of cells must be unique.
+/// Appends numbers to job names that occur more than once, since names of cells must be unique.
 fn number_twins(groups: &mut [Vec<Job>]) {
     let mut taken = std::collections::BTreeSet::new();
     for job in groups.iter_mut().flatten() {
@@ -154,7 +154,7 @@ fn number_twins(groups: &mut [Vec<Job>]) {
 /// Parameters that apply to all runs.
 #[derive(Debug)]
 struct General {
-    /// Writes carry verifiable content, and reads check it.
+    /// Whether writes carry verifiable content that reads check.
     validate: bool,
     compression: f64,
 }
@@ -173,14 +173,14 @@ impl General {
                 "compratio" => match value.parse::<f64>() {
                     Ok(ratio) if (1.0..=1e6).contains(&ratio) => self.compression = ratio,
                     _ => {
-                        let words = format!("`{value}` is not a ratio of compression from 1");
+                        let words = format!("`{value}` is not a compression ratio of at least 1");
                         found.refuse(&parameter.span, words, "");
                     }
                 },
                 "validate" | "data_validation" => match value {
                     "yes" | "y" => {
                         self.validate = true;
-                        found.note(&parameter.span, "`validate`: each unit of at most 4 KiB carries its address, writer, generation and a CRC; reads check it");
+                        found.note(&parameter.span, "`validate`: each unit of at most 4 KiB carries its address, writer, generation and a CRC; reads check these");
                     }
                     "no" | "n" => {}
                     _ => {
@@ -192,11 +192,11 @@ impl General {
                 | "create_anchors" | "formatsds" | "formatxfersize" | "port" | "auxreport"
                 | "abort_failed_skew" | "compressionseed" | "pattern" | "data_errors"
                 | "dataerrors" | "swat" | "psrset" | "misc" => {
-                    let words = format!("`{}` changes no result here", parameter.key);
+                    let words = format!("`{}` has no effect on results", parameter.key);
                     found.note(&parameter.span, words);
                 }
                 "include" => {
-                    let words = "an included file is not read";
+                    let words = "iodyno does not read included files";
                     found.refuse(&parameter.span, words, "write its lines into this file");
                 }
                 key if key.starts_with("dedup") => {
@@ -226,12 +226,12 @@ fn hosts(definition: &Definition, found: &mut Found<'_>) {
     };
     match definition.parameters.iter().find(|parameter| !is_here(parameter)) {
         Some(parameter) => {
-            let words = "other hosts, clients and processes can't be honoured: a run is of this host's one process";
+            let words = "other hosts, clients and processes can't be honoured: a run uses one process on this host";
             found.refuse(&parameter.span, words, "remove it, and raise `threads`");
         }
         None if matches!(definition.name.as_str(), "localhost" | "default") => {
-            found.note(&definition.span, "`hd`: a run is of this host");
+            found.note(&definition.span, "`hd`: a run uses this host");
         }
-        None => found.note(&definition.span, "`hd`: a run is of this host"),
+        None => found.note(&definition.span, "`hd`: a run uses this host"),
     }
 }

@@ -73,11 +73,11 @@ fn the_published_mixes_are_the_catalogs() {
 #[test]
 fn what_is_refused() {
     for (options, words) in [
-        ("-b 257", "`--batch_size` is a whole number from 1 to 256, not `257`"),
+        ("-b 257", "`--batch_size` must be a whole number from 1 to 256, not `257`"),
         ("-b 0", "from 1 to 256"),
         ("-m 300", "not a multiple of 256 B"),
         ("-m 256K", "from 256B to 128KiB"),
-        ("-r 100", "`--read_mix` is a whole number from 0 to 99"),
+        ("-r 100", "`--read_mix` must be a whole number from 0 to 99"),
         ("--file_size 8193", "from 1 to 8192"),
         ("--file_size", "`--file_size` has no value"),
         ("--batchsize 3", "did you mean `--batch_size`?"),

@@ -157,13 +157,13 @@ fn percentages_ranges_and_defaults_are_those_of_diskspd() {
 #[test]
 fn traps_are_explained() {
     for (options, words) in [
-        ("-w100", "into the file cache"),
+        ("-w100", "buffered writes measure the file cache"),
         ("-r -w10", "one pattern of 256 bytes"),
         ("-r -w10 -Z", "zeroes compress"),
         ("-r", "never written"),
         ("-r", "2 requests outstanding"),
         ("-r", "64 KiB"),
-        ("-r -g100", "bytes a millisecond"),
+        ("-r -g100", "bytes per millisecond"),
     ] {
         says(&job(options).traps, words);
     }

@@ -638,7 +638,7 @@ fn jobs_end_as_in_fio() {
         ArrivalKind::Open { rate_iops, .. } => rate_iops.round() as u64,
         other @ ArrivalKind::Closed { .. } => panic!("{other:?}"),
     };
-    assert!(refusal("[job]\nsize=1g\niodepth=0\n").contains("`iodepth` is 1 or more"));
+    assert!(refusal("[job]\nsize=1g\niodepth=0\n").contains("`iodepth` must be 1 or more"));
     assert_eq!(rate("rw=write\nrate_iops=50\nfsync=1"), 100);
     assert_eq!(rate("rw=randrw\nrate_iops=100,100\nfdatasync=4"), 250);
     // Files that are larger than the bytes moved, and offset steps in percent of them.

@@ -164,7 +164,7 @@ fn traps_are_explained() {
         ("--file-test-mode=seqrd", "never written"),
         ("--file-test-mode=seqwr", "overwrites them"),
         ("--file-test-mode=seqwr --file-fsync-freq=0", "without fsync"),
-        ("--file-test-mode=rndrd --file-io-mode=mmap", "a mapping is the page cache"),
+        ("--file-test-mode=rndrd --file-io-mode=mmap", "a mapped file is in the page cache"),
     ] {
         says(&job(options).traps, words);
     }

@@ -43,10 +43,12 @@ fn iologs_of_fio() {
     let left_out: Vec<_> = v3.left_out.iter().map(|l| (l.0.as_str(), l.1)).collect();
     assert!(left_out.contains(&("lines of the unknown action `warp`", 1)), "{left_out:?}");
     assert!(!file("fio version 2 iolog\na read 0 512\na read 512 512\n").has_times);
-    assert!(refusal("fio version 3 iolog\n1 x read 0\n").contains("line 2: an action"));
+    assert!(
+        refusal("fio version 3 iolog\n1 x read 0\n").contains("line 2: an action must be followed")
+    );
     assert!(
         refusal("fio version 3 iolog\n1 x open\n1 x read\n")
-            .contains("line 3: `read` has an offset")
+            .contains("line 3: `read` needs an offset")
     );
     assert!(
         refusal("fio version 3 iolog\nx open\n").contains("line 2: the time is not a whole number")
@@ -117,7 +119,7 @@ fn csv_of_msr() {
     assert_eq!(rows(&reading(MSR, &disk).unwrap()), [(0, Read, 512, 512, Some(2000))]);
     assert!(
         refusal(&format!("{MSR}1,usr,0,Read,0,512,1\n"))
-            .contains("line 5: it is more than an hour")
+            .contains("line 5: the row is more than an hour")
     );
     let none = Selection { only: vec!["usr.9".to_owned()], ..Selection::default() };
     let error = reading(MSR, &none).unwrap_err().to_string();
@@ -234,7 +236,7 @@ fn what_is_no_trace_is_refused() {
     let long = format!("fio version 3 iolog\n1 {} read 0 512\n", "x".repeat(70_000));
     assert!(refusal(&long).contains("line 2 is longer"));
     let error = read(MSR.as_bytes(), "it", &Selection::default(), 2).unwrap_err().to_string();
-    assert!(error.contains("line 3: it is one too many"), "{error}");
+    assert!(error.contains("line 3: the trace is too long"), "{error}");
 }
 
 /// A trace with bytes changed, cut, repeated and exchanged is read, or refused with a line. A trace that is read keeps

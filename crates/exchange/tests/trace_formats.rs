@@ -234,7 +234,7 @@ fn events_of_the_kernel() {
         assert_eq!(rows(&file(&line)), [(0, Read, 4096, 512, None)], "{line}");
     }
     for (line, why) in [
-        ("1.5: block_rq_issue: 8,0 R 512 ()\n", "has a sector + a number"),
+        ("1.5: block_rq_issue: 8,0 R 512 ()\n", "needs a sector + a number"),
         ("1.5: block_rq_issue: sda R 512 () 8 + 1\n", "`sda` is not a device"),
         ("1.5: block_rq_issue: 8,0 R 512 () x + 1\n", "line 2: the sector is not a whole number"),
         ("12345: block_rq_issue: 8,0 R 512 () 8 + 1\n", "its time in seconds"),
@@ -271,7 +271,7 @@ fn text_of_biosnoop() {
         (("8192", "100"), "line 3: column BYTES"),
         (("0.50", "y"), "line 3: column LAT(ms): `y`"),
         (("0.000178 ", "1:2 "), "line 3: column TIME(s)"),
-        (("0.50", "9999999999"), "longer than an hour"),
+        (("0.50", "9999999999"), "more than an hour"),
         (("TIME(s)", "TIMESTAMP"), "without -t"),
     ] {
         let error = refusal(&BIOSNOOP.replacen(change.0, change.1, 1));
@@ -325,7 +325,10 @@ fn published_collections() {
     let cloud = file(CLOUDPHYSICS);
     let expected = [(0, Write, 42_932_745 * 512, 512, None), (0, Read, 4096, 4096, None)];
     assert_eq!((cloud.format, rows(&cloud)), (Format::CloudPhysics, expected.to_vec()));
-    assert_eq!(cloud.left_out, [("SCSI commands 12h, which are no read or write".to_owned(), 1)]);
+    assert_eq!(
+        cloud.left_out,
+        [("SCSI commands 12h, which are not reads or writes".to_owned(), 1)]
+    );
 }
 
 /// Binary records of CloudPhysics, of both versions. A truncated record is left out.
@@ -351,7 +354,7 @@ fn records_of_cloudphysics() {
         let at = damaged.len() - if version == 2 { 37 } else { 17 };
         damaged[at] = 7;
         let error = reading(&damaged).unwrap_err().to_string();
-        assert!(error.contains("record 3: it has another version"), "{error}");
+        assert!(error.contains("record 3: its version differs"), "{error}");
         assert!(reading(&bytes[..20]).is_err());
     }
 }
@@ -371,9 +374,9 @@ fn wrong_fields_are_named() {
             "line 4: column 2: the response time is not a number of seconds",
         ),
         (SYSTOR, ("1456135201.01", "1456135201.-1"), "line 4: column 1: the time"),
-        (SPC, ("4096,r", "4096,x"), "line 2: column 4: the operation is R or W"),
+        (SPC, ("4096,r", "4096,x"), "line 2: column 4: the operation must be R or W"),
         (SPC, ("1.5,x", "-1.5,x"), "line 2: column 5: the time"),
-        (CLOUDPHYSICS, (",28,", ",zz,"), "line 3: column 3: the operation is a SCSI code"),
+        (CLOUDPHYSICS, (",28,", ",zz,"), "line 3: column 3: the operation must be a SCSI code"),
         (MSR, ("1317441536", "y"), "line 2: column 5: the offset is not a whole number"),
     ] {
         let error = refusal(&text.replacen(change.0, change.1, 1));
@@ -384,12 +387,12 @@ fn wrong_fields_are_named() {
     let odd = "7,R,0,4096,5\n0,W,512,512,5\n";
     assert_eq!(file(odd).format, Format::Alibaba);
     let early = "1000,8,8,0,1\n1001,16,8,1,1\n";
-    assert!(refusal(early).contains("not a trace that is known"));
+    assert!(refusal(early).contains("neither a known trace nor a record"));
     let chosen = |format| Selection { format: Some(format), ..Selection::default() };
     let read = reading(early, &chosen(Format::Tencent)).unwrap();
     assert_eq!(rows(&read).iter().map(|row| row.0).collect::<Vec<_>>(), [0, 1_000_000_000]);
     let error = reading(early, &chosen(Format::Spc)).unwrap_err().to_string();
-    assert!(error.contains("line 1: column 4: the operation is R or W"), "{error}");
+    assert!(error.contains("line 1: column 4: the operation must be R or W"), "{error}");
     for format in [Format::IologV3, Format::Own, Format::Served] {
         let error = reading(early, &chosen(format)).unwrap_err().to_string();
         assert!(error.contains("not the first line of the format"), "{error}");

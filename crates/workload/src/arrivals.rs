@@ -4,7 +4,7 @@ use iodyno_units::rng::{self, Generator, unit_open_closed};
 
 use crate::spec::{ArrivalKind, Process, Spec};
 
-/// The arrivals of one worker. The workers of a target keep the target's rate together.
+/// The arrivals of one worker. Together, the workers of a target have the target's rate.
 #[derive(Clone, Debug)]
 pub struct Arrivals {
     process: Gaps,

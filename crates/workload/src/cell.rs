@@ -7,7 +7,7 @@ use iodyno_units::Precondition;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// One cell.
+/// A cell to be run: its workload, seed and limits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CellSpec {
     /// Name within the run.
@@ -20,9 +20,9 @@ pub struct CellSpec {
     pub seed: u64,
     /// Number of the repeat of the cell, from 0.
     pub repeat: u32,
-    /// Number of passes of a fill, or of a verification pass: each target is written, or read, in whole passes over
-    /// its active range, whatever the workload's own limits are, and the completed operations prove it. The workload
-    /// only writes, or only reads, blocks of one size, sequentially by a shared cursor. None for other cells.
+    /// Number of passes of a fill or of a verification: each target is written, or read, in whole passes over its
+    /// active range, whatever the workload's own limits are, which the number of completed operations proves. The
+    /// workload only writes, or only reads, blocks of one size, sequentially by a shared cursor. None for other cells.
     pub fill_passes: Option<u8>,
     /// Length of one interval of the series, ns; None chooses by the length of the cell.
     pub interval_ns: Option<u64>,
@@ -32,17 +32,17 @@ pub struct CellSpec {
     pub engine: Option<String>,
     /// Pages of the active range to drop from the page cache before the cell, if its I/O goes through the page cache.
     pub drop_cache: Option<DropCache>,
-    /// Options for emulated devices alone.
+    /// Options that apply only to emulated devices.
     pub emulation: EmulationOptions,
-    /// Workloads on the same targets at the same time, with their own figures, workers and limits. They can't have
-    /// simultaneous workloads themselves.
+    /// Other workloads that run on the same targets at the same time, with their own results, workers and limits. They
+    /// can't have simultaneous workloads themselves.
     pub beside: Vec<CellSpec>,
     /// The trace to issue, whose mix, sizes and rate the workload describes; None for a cell that issues the
     /// workload's own stream.
     pub replay: Option<Arc<Replay>>,
     /// The part of the targets that this process uses, if several processes share them.
     pub part: TargetPart,
-    /// The one target that it runs on, by its number in the run; None: all targets of the cell.
+    /// The only target on which the cell runs, by its number in the run; None: all targets of the cell.
     pub only_on: Option<usize>,
 }
 
@@ -167,7 +167,7 @@ impl CellSpec {
         }
     }
 
-    /// Whether it runs on this target of the run.
+    /// Whether the cell runs on this target of the run.
     pub fn is_on(&self, target: usize) -> bool {
         self.only_on.is_none_or(|only| only == target)
     }

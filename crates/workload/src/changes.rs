@@ -79,7 +79,7 @@ impl Spec {
         all
     }
 
-    /// Share of reads among reads and writes.
+    /// Share of reads among all operations.
     fn reads(&self) -> Percent {
         Percent::from_fraction(self.mix[OpKind::Read.index()] / self.mix.iter().sum::<f64>())
     }

@@ -17,18 +17,18 @@ impl Faults {
 
     pub(crate) fn whole(&mut self, key: &str, what: &str, value: u64, most: u64) {
         if !(1..=most).contains(&value) {
-            self.add(key, format!("{what} is a whole number from 1 to {most}"), "");
+            self.add(key, format!("{what} must be a whole number from 1 to {most}"), "");
         }
     }
 
     pub(crate) fn share(&mut self, key: &str, share: f64) {
         if !(share > 0.0 && share <= MAX_SHARE) {
             let help = "shares are relative to one another: 70 and 30 are 70 % and 30 %";
-            self.add(key, "a share is a number above 0 and at most 10^9", help);
+            self.add(key, "a share must be a number above 0 and at most 10^9", help);
         }
     }
 
-    /// All violations.
+    /// Returns all violations.
     pub(crate) fn into_list(self) -> Vec<Fault> {
         self.0
     }

@@ -35,7 +35,7 @@ impl FromStr for Pattern {
 }
 
 impl Pattern {
-    /// Whether it uses some addresses more often than others.
+    /// Whether the pattern uses some addresses more often than others.
     pub const fn is_skewed(&self) -> bool {
         matches!(
             self,
@@ -43,7 +43,7 @@ impl Pattern {
         )
     }
 
-    /// Zipf's law, with the exponent as text.
+    /// Parses the exponent of a Zipf distribution.
     ///
     /// # Errors
     /// The text is not a number. The rules for files check the limits.
@@ -54,7 +54,7 @@ impl Pattern {
         Ok(Self::Zipf { theta })
     }
 
-    /// A share of the operations in the first share of the range: `80%/20%` or `80/20`.
+    /// Parses a share of the operations in the first share of the range: `80%/20%` or `80/20`.
     ///
     /// # Errors
     /// The text does not have two shares above 0 and below 100 %.
@@ -81,7 +81,7 @@ impl Pattern {
 #[derive(Clone, Debug, PartialEq)]
 pub struct OfferedRate(Vec<(Option<OpKind>, Amount)>);
 
-/// A rate, in operations or in bytes.
+/// A rate, in operations or in bytes per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Amount {
     OpsPerS(f64),
@@ -111,7 +111,7 @@ impl FromStr for OfferedRate {
             let (name, rate) = part.split_once('=').unwrap_or((part, ""));
             let kind = OpKind::ALL.into_iter().find(|kind| kind.name() == name.trim());
             let kind = kind.ok_or_else(|| {
-                format!("`{part}` names no kind of operation: write read=20k/s,write=5k/s")
+                format!("`{part}` does not name a kind of operation: write read=20k/s,write=5k/s")
             })?;
             if all.iter().any(|(other, _)| *other == Some(kind)) {
                 return Err(format!("`{name}` is given twice: leave one of them out"));

@@ -9,7 +9,7 @@ use crate::spec::Spec;
 /// Maximum number of members in a group.
 const MAX_MEMBERS: usize = 64;
 
-/// A workload file.
+/// Content of a workload file: one workload or a group.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Workload {
     /// One workload.
@@ -39,7 +39,7 @@ pub struct Group {
     pub members: Vec<Member>,
 }
 
-/// One member of a group.
+/// A member of a group: the name of a single workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
     /// Name of a workload in the catalog.
@@ -66,13 +66,14 @@ impl Group {
             if !matches!(key, "schema" | "about" | "source" | "group") && !key.contains('.') {
                 let help = "a group has `schema`, `about`, `source` and `group` only; set this in \
                             its members, or by a flag for all of them";
-                let message = format!("`{key}` means nothing in a group");
+                let message = format!("`{key}` has no effect in a group");
                 reader.refuse(entry.span.clone(), message, help);
             }
         }
         let names = record.items("group");
         if names.is_empty() || names.len() > MAX_MEMBERS {
-            let message = format!("a group has 1 to {MAX_MEMBERS} members, not {}", names.len());
+            let message =
+                format!("a group must have 1 to {MAX_MEMBERS} members, not {}", names.len());
             let help = "such as `group = [\"random-read\", \"random-write\"]`";
             reader.refuse(record.place("group"), message, help);
         }
@@ -80,8 +81,8 @@ impl Group {
         for entry in names {
             let (name, span) = (entry.text().unwrap_or_default().to_owned(), entry.span.clone());
             if members.iter().any(|member| member.name == name) {
-                let message = format!("`{name}` is a member already");
-                let help = "each member is one cell, and cells go by their names";
+                let message = format!("`{name}` is already a member");
+                let help = "each member is one cell, and names of cells must be unique";
                 reader.refuse(span.clone(), message, help);
             }
             members.push(Member { name, span });

@@ -19,7 +19,7 @@ use crate::spec::{
     Spec, Steady, SteadyFigure,
 };
 
-/// A key and its field.
+/// A key of the file, and how it is read into and written from a [`Spec`].
 #[derive(Clone, Copy)]
 struct Row {
     key: Key,
@@ -29,7 +29,7 @@ struct Row {
     set: fn(&mut Spec, &mut Reader, &Record),
     /// Whether the stored form omits the default, as stored forms of earlier versions do.
     is_sparse: bool,
-    /// Keys of the table.
+    /// Keys of the table; empty if the key is not a table.
     rows: &'static [Row],
 }
 
@@ -91,7 +91,7 @@ macro_rules! key {
     };
 }
 
-/// A row of a table: its keys, when it is written, and what makes it.
+/// A row of a table: its keys, the condition under which it is written, and how it is created.
 macro_rules! table {
     ($path:literal, $rows:ident, $is_written:expr, $set:expr) => {
         Row {
@@ -176,7 +176,7 @@ macro_rules! share {
     };
 }
 
-/// A row of a share of compressible content. An unreadable share counts as all, so that it is the only error.
+/// A row of a share of compressible content. An unreadable share counts as 100 %, so that no other error follows.
 macro_rules! content_share {
     ($path:literal, $field:ident) => {
         key!(

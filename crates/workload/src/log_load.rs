@@ -18,7 +18,7 @@ impl LogDurability {
     /// All levels.
     pub const ALL: [Self; 3] = [Self::None, Self::Batch, Self::Each];
 
-    /// Name of the level, as in files.
+    /// Name of the level, as in workload files.
     pub fn name(self) -> &'static str {
         self.word()
     }

@@ -29,40 +29,44 @@ pub(crate) fn check(spec: &Spec, faults: &mut Faults) {
         faults.whole("log.batch", "the number of messages", batch.into(), 1 << 30);
     }
     if log.rate_per_s.is_some_and(|rate| !(0.001..=1e9).contains(&rate)) {
-        faults.add("log.rate", "a rate of messages is from 0.001/s to 10^9/s", "");
+        faults.add("log.rate", "a rate of messages must be from 0.001/s to 10^9/s", "");
     }
     if log.rate_per_s.is_none() && log.when_full == WhenFull::Drop {
         let help = "give a `rate`, or leave `when_full` out";
-        faults.add("log.when_full", "without a rate no message is dropped", help);
+        faults.add("log.when_full", "messages can only be dropped if there is a rate", help);
     }
     if log.readers >= MAX_THREADS {
-        faults.add("log.readers", format!("at most {} replays at once", MAX_THREADS - 1), "");
+        faults.add(
+            "log.readers",
+            format!("there must be at most {} replays at once", MAX_THREADS - 1),
+            "",
+        );
     } else if spec.threads != log.threads() {
         let message = format!(
-            "the log's workers are a writer and {} replays, not {}",
+            "the threads of a log are the writer and {} replays, not {}",
             log.readers, spec.threads
         );
         faults.add("threads", message, "leave `threads` out, and change `log.readers`");
     }
     if spec.mix.iter().zip(log.mix()).any(|(ours, issued)| ours.total_cmp(&issued).is_ne()) {
         let help = "leave `mix` out: the log decides what is issued";
-        faults.add("mix", "the mix is not what the log issues", help);
+        faults.add("mix", "the mix differs from what the log issues", help);
     }
     if spec.depth > MAX_DEPTH {
-        faults.add("depth", format!("a log has at most {MAX_DEPTH} writes in flight"), "");
+        faults.add("depth", format!("a log must have at most {MAX_DEPTH} writes in flight"), "");
     }
     match spec.block.as_slice() {
         [block] => {
             let needed_bytes = u64::from(log.message_bytes) + RECORD_BYTES;
             let is_chunk = (4096..=16 << 20).contains(&block.bytes);
             if !is_chunk {
-                faults.add("block", "a chunk of a log is from 4 KiB to 16 MiB", "");
+                faults.add("block", "a chunk of a log must be from 4 KiB to 16 MiB", "");
             } else if needed_bytes > u64::from(block.bytes) {
                 let message = format!("a chunk of {} bytes does not hold one message", block.bytes);
                 faults.add("log.message", message, "make `block` larger or `message` smaller");
             }
         }
-        _ => faults.add("block", "the chunks of a log have one size", ""),
+        _ => faults.add("block", "the chunks of a log must all have one size", ""),
     }
     let without = [
         ("file_set", spec.file_set.is_some()),

@@ -133,7 +133,9 @@ impl Spec {
     fn checked_with_writes(mut self, what: &str) -> Result<Self, String> {
         self.tables[Scope::Write as usize].given = true;
         if self.mix[OpKind::Write.index()] == 0.0 {
-            return Err(format!("it writes nothing, so {what} can't be: choose one that writes"));
+            return Err(format!(
+                "the workload has no writes, so {what} can't be issued: choose one that writes"
+            ));
         }
         self.checked()
     }
@@ -159,17 +161,18 @@ impl Spec {
         self.with_rate(all, process)
     }
 
-    /// How long the place of a completed operation stays empty, in ns, in a closed loop.
+    /// Sets the think time, ns: how long the slot of a completed operation stays empty. In an open loop with pauses:
+    /// the length of a pause.
     ///
     /// # Errors
-    /// The rule that the changed specification would break; an open loop.
+    /// The rule that the changed specification would break; an open loop without pauses.
     pub fn with_think_time(mut self, ns: u64) -> Result<Self, String> {
         match &mut self.arrivals {
             ArrivalKind::Closed { think_time_ns, .. } => *think_time_ns = ns,
             ArrivalKind::Open { .. } if self.batches.pause_ns > 0 => self.batches.pause_ns = ns,
             ArrivalKind::Open { .. } => {
                 return Err(
-                    "an open loop has no think time: its arrivals don't wait for completions"
+                    "an open loop can't have a think time: its arrivals don't wait for completions"
                         .to_owned(),
                 );
             }
@@ -187,23 +190,27 @@ impl Spec {
             ArrivalKind::Open { process, .. } => process,
             ArrivalKind::Closed { think_time_ns: 0, .. } => Process::Poisson,
             ArrivalKind::Closed { .. } => {
-                return Err("this workload has a think time, which an open loop can't have; take \
-                            it out of the file to give a rate"
-                    .to_owned());
+                return Err(
+                    "this workload has a think time, which an open loop can't have; remove \
+                            it from the file to give a rate"
+                        .to_owned(),
+                );
             }
         };
         self.arrivals = ArrivalKind::Open { rate_iops, process: process.unwrap_or(before) };
         self.checked()
     }
 
-    /// Removes the time limit, so that `ops` or `bytes` alone decides.
+    /// Removes the time limit, so that only the limits of operations, bytes or passes end the workload.
     ///
     /// # Errors
     /// The workload has no other limit.
     pub fn without_time(mut self) -> Result<Self, String> {
         let Limits { ops, bytes, passes, .. } = self.limits;
         if (ops, bytes, passes) == (None, None, None) {
-            return Err("a run without a limit of time needs one of operations or bytes".to_owned());
+            return Err(
+                "a run without a time limit needs a limit of operations or bytes".to_owned()
+            );
         }
         self.limits.time_ns = None;
         self.checked()

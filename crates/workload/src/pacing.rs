@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Up to this number, the backlog is counted one by one.
+/// Maximum number of operations of a backlog that are counted one by one; a longer backlog is estimated.
 const COUNTED_MAX: u64 = 1 << 20;
 
 /// Interval at which a worker checks whether others have caught up, ns: long enough to sleep and leave its processor
@@ -95,7 +95,7 @@ impl Pause {
     }
 }
 
-/// A worker's part in a [`Flow`].
+/// The weight and the count of operations of one worker in a [`Flow`].
 #[derive(Clone, Debug)]
 struct Proportion {
     flow: Arc<Flow>,
@@ -123,7 +123,7 @@ enum Mode {
         think_ns: u64,
         ready_ns: VecDeque<u64>,
     },
-    /// Fills all slots, then none until at most `low` are in flight.
+    /// Fills all slots, then issues nothing until at most `low` operations are in flight.
     Refill {
         low: u32,
         depth: u32,
@@ -198,7 +198,7 @@ impl Pacing {
         }
     }
 
-    /// Thinks between batches of `batch` operations.
+    /// Adds pauses of `think_ns` between batches of `batch` operations.
     fn pauses(&mut self, think_ns: u64, batch: u32) {
         self.pause = Some(Box::new(Pause {
             think_ns,
@@ -212,7 +212,7 @@ impl Pacing {
         }));
     }
 
-    /// Closed loop over `depth` slots.
+    /// Creates the pacing of a closed loop over `depth` slots.
     pub(crate) fn closed(depth: u32, think_ns: u64, think_drains: bool) -> Self {
         let mode = match (think_ns, think_drains) {
             (0, _) => Mode::Closed,
@@ -231,13 +231,13 @@ impl Pacing {
         pacing
     }
 
-    /// Open loop.
+    /// Creates the pacing of an open loop.
     pub(crate) fn open(mut arrivals: Arrivals) -> Self {
         let next_ns = arrivals.next_ns();
         Self { mode: Mode::Open { arrivals, next_ns }, start_ns: 0, pause: None, flow: None }
     }
 
-    /// Sets the start of the cell.
+    /// Sets the start of the cell, ns, from which due times count.
     pub(crate) fn start(&mut self, start_ns: u64) {
         self.start_ns = start_ns;
         if let Some(pause) = &mut self.pause {

@@ -7,7 +7,7 @@ use crate::spec::Spec;
 
 /// Sums of shares that look like percentages; they are plausible only at 100.
 const LIKE_PERCENT: core::ops::RangeInclusive<f64> = 50.0..=200.0;
-/// Sums of percentages with rounded thirds and the like.
+/// Sums that count as 100, because percentages such as thirds are rounded.
 const ROUNDED: core::ops::RangeInclusive<f64> = 99.0..=101.0;
 
 impl Spec {

@@ -174,7 +174,7 @@ impl Replay {
             let ends = self.trace.ops().map(|o| o.op.offset_bytes + u64::from(o.op.len_bytes));
             let beyond = ends.filter(|&end| end > space_bytes).count() as u64;
             return Err(Misfit(format!(
-                "{} of the {} operations of the trace lie beyond the target's end: the trace goes to {}{}, and the target has {}; take a target that is as large (PATH?size={}), or --fit scale (addresses are multiplied) or --fit wrap (modulo the target's size)",
+                "{} of the {} operations of the trace lie beyond the target's end: the trace ends at {}{}, and the target has {}; use a larger target (PATH?size={}), or --fit scale (addresses are multiplied) or --fit wrap (modulo the target's size)",
                 human::whole(beyond),
                 human::whole(self.trace.len() as u64),
                 size(of.end_bytes + offset_bytes),
@@ -187,7 +187,7 @@ impl Replay {
             of.sizes.iter().flatten().map(|size| u64::from(size.bytes)).max().unwrap_or(0);
         if largest > space_bytes {
             return Err(Misfit(format!(
-                "the trace has an operation of {}, and the target {}: use a larger target",
+                "the trace has an operation of {}, but the target has only {}: use a larger target",
                 size(largest),
                 size(space_bytes)
             )));
@@ -224,7 +224,7 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// The operation, moved to its place in the target.
+    /// Returns the operation with its address mapped to the target.
     #[inline]
     pub fn place(&self, op: Op) -> Op {
         if op.kind == OpKind::Flush {

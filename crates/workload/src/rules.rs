@@ -36,7 +36,7 @@ const MAX_THINK_NS: u64 = 3600 * SECOND_NS;
 /// Minimum and maximum rate, operations per second.
 const RATES_IOPS: core::ops::RangeInclusive<f64> = 0.001..=1e9;
 
-/// Finds every rule that `spec` breaks.
+/// Returns every rule that `spec` breaks.
 pub(crate) fn check(spec: &Spec) -> Vec<Fault> {
     let mut faults = Faults::default();
     faults.whole("threads", "the number of threads", spec.threads.into(), MAX_THREADS.into());
@@ -77,7 +77,7 @@ fn check_mix(spec: &Spec, faults: &mut Faults) {
         }
         [OpKind::Flush] => {
             let help = "a flush without writes has nothing to do: add `write`";
-            faults.add("mix", "the mix is of flushes only", help);
+            faults.add("mix", "the mix has only flushes", help);
         }
         _ => {}
     }
@@ -90,10 +90,10 @@ fn check_mix(spec: &Spec, faults: &mut Faults) {
         }
     }
     if spec.flush_every > MAX_FLUSH_EVERY {
-        faults.add("write.flush_every", "`flush_every` is a whole number from 0 to 10^9", "");
+        faults.add("write.flush_every", "`flush_every` must be a whole number from 0 to 10^9", "");
     }
     if spec.flush_at_end > MAX_FLUSH_BURST {
-        let message = "`flush_at_end` is a whole number from 0 to 10^6";
+        let message = "`flush_at_end` must be a whole number from 0 to 10^6";
         faults.add("write.flush_at_end", message, "");
     }
     if spec.flush_again && spec.flush_every == 0 {
@@ -102,12 +102,12 @@ fn check_mix(spec: &Spec, faults: &mut Faults) {
     }
     let reads = spec.mix[OpKind::Read.index()] > 0.0 || spec.read_back > 0;
     if spec.new_file != NewFile::Written && reads {
-        let message = "reads of a file that the workload is still to write return nothing";
+        let message = "a workload that reads can't use a new file, which has no data yet";
         let help = "leave `new_file` out, or issue writes only";
         faults.add("new_file", message, help);
     }
     if spec.read_back > MAX_WINDOW {
-        let message = format!("`read_back` is a whole number from 0 to {MAX_WINDOW}");
+        let message = format!("`read_back` must be a whole number from 0 to {MAX_WINDOW}");
         faults.add("write.read_back", message, "");
     }
 }
@@ -118,8 +118,8 @@ fn check_counted(spec: &Spec, faults: &mut Faults) {
     let kinds = OpKind::ALL.into_iter().filter(|kind| issues(*kind)).count();
     let reads_and_writes = issues(OpKind::Read) && issues(OpKind::Write) && kinds == 2;
     if spec.mix_order == MixOrder::Ratio && !reads_and_writes {
-        let help = "leave `mix_order` out, or give the mix `read` and `write` alone";
-        faults.add("mix_order", "`ratio` is an order of reads and writes", help);
+        let help = "leave `mix_order` out, or give the mix only `read` and `write`";
+        faults.add("mix_order", "the order `ratio` needs a mix of only reads and writes", help);
     }
     let Some(bursts) = spec.flush_bursts else { return };
     let every = "the number of operations between bursts of flushes";
@@ -133,7 +133,7 @@ fn check_counted(spec: &Spec, faults: &mut Faults) {
     }
     if spec.flush_every > 0 {
         let help = "keep one: `write.flush_every` counts the writes of each worker, `[flush]` the operations of all";
-        faults.add("flush", "`[flush]` stands beside `write.flush_every`", help);
+        faults.add("flush", "`[flush]` can't be combined with `write.flush_every`", help);
     }
 }
 
@@ -155,8 +155,8 @@ fn check_blocks(spec: &Spec, faults: &mut Faults) {
     if let Some(align) = spec.align_bytes
         && !(align.is_power_of_two() && (1..=MAX_RANGE_BYTES).contains(&align))
     {
-        let message = "the alignment is a power of two from 1 B to 1 GiB";
-        faults.add("align", message, "leave it out to take the largest one that fits the blocks");
+        let message = "the alignment must be a power of two from 1 B to 1 GiB";
+        faults.add("align", message, "leave it out to use the largest one that fits the blocks");
     }
 }
 
@@ -168,7 +168,7 @@ fn check_block_list(
     faults: &mut Faults,
 ) {
     if blocks.len() > MAX_SIZES {
-        faults.add(key, format!("a distribution has at most {MAX_SIZES} sizes"), "");
+        faults.add(key, format!("a distribution must have at most {MAX_SIZES} sizes"), "");
     }
     let most = if with_data { MAX_DATA_BYTES } else { MAX_RANGE_BYTES };
     // Sizes below a sector, which only the page cache accepts, require an explicit alignment.
@@ -177,7 +177,7 @@ fn check_block_list(
         let size_key = format!("{key}[{i}].size");
         if block.bytes == 0 || block.bytes % least != 0 || block.bytes > most {
             let message = format!(
-                "a block is a multiple of {least} B, from {least} B to {}",
+                "a block must be a multiple of {least} B, from {least} B to {}",
                 human::size(most.into())
             );
             faults.add(size_key, message, "");
@@ -193,8 +193,8 @@ fn check_block_list(
             let fits = size_text(1 << block.bytes.trailing_zeros());
             faults.add(size_key, message, &format!("`align = \"{fits}\"` fits this block"));
         } else if blocks[..i].iter().any(|before| before.bytes == block.bytes) {
-            let message = format!("{} is listed already", human::size(block.bytes.into()));
-            faults.add(size_key, message, "add the shares up");
+            let message = format!("{} is already listed", human::size(block.bytes.into()));
+            faults.add(size_key, message, "list each size once, with the sum of its shares");
         }
         faults.share(&format!("{key}[{i}].share"), block.share);
     }
@@ -236,20 +236,16 @@ fn check_file_set(spec: &Spec, faults: &mut Faults) {
     let Some(set) = spec.file_set else { return };
     faults.whole("file_set.files", "the number of files", set.files.into(), MAX_FILES.into());
     if matches!(set.size, Edge::Bytes(0) | Edge::Share(Percent::ZERO)) {
-        faults.add("file_set.size", "files without bytes can't be read or written", "");
+        faults.add("file_set.size", "the size of the files must be above 0", "");
     }
     let align = u64::from(spec.align_bytes()).max(1);
     if align > 1 << 20 {
         let help = "a file system places data at multiples of 4 KiB: leave `align` out";
-        faults.add("file_set", "the alignment on a file set is at most 1 MiB", help);
+        faults.add("file_set", "the alignment on a file set must be at most 1 MiB", help);
     }
     if spec.worker_step_bytes.is_some() || spec.address_align_bytes.is_some() {
         let help = "leave `worker_step` and `address_align` out";
-        faults.add(
-            "file_set",
-            "files are where the file system places them, for all workers",
-            help,
-        );
+        faults.add("file_set", "the file system decides where files lie, for all workers", help);
     }
     let Some(extent) = set.extent_bytes else { return };
     let largest = spec.kinds().flat_map(|(kind, _)| spec.blocks(kind)).map(|b| b.bytes).max();
@@ -259,10 +255,10 @@ fn check_file_set(spec: &Spec, faults: &mut Faults) {
         || extent % align != 0
     {
         let message = format!(
-            "an extent is a multiple of 4 KiB and of the alignment, from the largest block, {}, to 128 MiB",
+            "an extent must be a multiple of 4 KiB and of the alignment, from the largest block, {}, to 128 MiB",
             human::size(least)
         );
-        let help = "leave it out for files as a new file system places them";
+        let help = "leave it out for contiguous files, as on a new file system";
         faults.add("file_set.extent", message, help);
     }
 }
@@ -271,16 +267,20 @@ fn check_arrivals(spec: &Spec, faults: &mut Faults) {
     match spec.arrivals {
         ArrivalKind::Closed { think_time_ns, think_drains } => {
             if think_time_ns > MAX_THINK_NS {
-                faults.add("arrivals.think_time", "the think time is at most 1 h", "");
+                faults.add("arrivals.think_time", "the think time must be at most 1 h", "");
             }
             if think_drains && think_time_ns == 0 {
                 let help = "add a `think_time`, or leave `think_drains` out";
-                faults.add("arrivals.think_drains", "there is no think time to drain for", help);
+                faults.add(
+                    "arrivals.think_drains",
+                    "`think_drains` has no effect without a think time",
+                    help,
+                );
             }
         }
         ArrivalKind::Open { rate_iops, .. } => {
             if !RATES_IOPS.contains(&rate_iops) {
-                let message = "the rate is from 0.001 to 10^9 operations a second";
+                let message = "the rate must be from 0.001 to 10^9 operations a second";
                 faults.add("arrivals.rate", message, "");
             }
         }
@@ -301,7 +301,11 @@ fn check_batches(spec: &Spec, faults: &mut Faults) {
         faults.whole(key, "`think_after`", after.into(), MAX_FLUSH_EVERY.into());
     }
     if think_after_ns.is_some_and(|ns| !(1..=MAX_THINK_NS).contains(&ns)) {
-        faults.add("arrivals.think_after_time", "`think_after_time` is at most 1 h, and not 0", "");
+        faults.add(
+            "arrivals.think_after_time",
+            "`think_after_time` must be above 0 and at most 1 h",
+            "",
+        );
     }
     for (key, is_given) in [
         ("arrivals.think_after", think_after.is_some()),
@@ -314,16 +318,20 @@ fn check_batches(spec: &Spec, faults: &mut Faults) {
         }
     }
     if pause_ns > MAX_THINK_NS {
-        faults.add("arrivals.think_time", "the think time is at most 1 h", "");
+        faults.add("arrivals.think_time", "the think time must be at most 1 h", "");
     }
     if pause_ns > 0 && (think_after, think_after_ns) == (None, None) {
         let help = "add `think_after`, the operations between two pauses of a worker, or `think_after_time`";
-        faults.add("arrivals.think_time", "when an open loop pauses is not given", help);
+        faults.add(
+            "arrivals.think_time",
+            "an open loop with a think time needs to know when to pause",
+            help,
+        );
     }
     if let Some(at) = refill_at {
         if at >= spec.depth {
-            let help = "leave it out to use each slot again at once";
-            faults.add("arrivals.refill_at", "`refill_at` is below the depth", help);
+            let help = "leave it out to reuse each slot at once";
+            faults.add("arrivals.refill_at", "`refill_at` must be below the depth", help);
         }
         if thinks || is_open || flow.is_some() {
             let message = "`refill_at` requires a closed loop without think time and flow";
@@ -348,14 +356,15 @@ fn check_content(spec: &Spec, faults: &mut Faults) {
         }
         Content::Verifiable => {
             if !spec.align_bytes().is_multiple_of(512) {
-                let message = "blocks of verifiable content are multiples of 512 B";
-                faults.add("align", message, "leave `align` out, and take such blocks");
+                let message = "blocks of verifiable content must be multiples of 512 B";
+                faults.add("align", message, "leave `align` out, and use such blocks");
             }
             for kind in [OpKind::Trim, OpKind::WriteZeroes] {
                 if spec.issues(kind) {
-                    let message = format!("content can't be verified next to `{}`", kind.name());
-                    let help = "a unit that reads as zeroes would be either discarded or lost, \
-                                and nobody could say which";
+                    let message =
+                        format!("content can't be verified if the mix has `{}`", kind.name());
+                    let help = "a unit that reads as zeroes could be either discarded or lost: \
+                                remove the kind from the mix";
                     faults.add(format!("mix.{}", kind.name()), message, help);
                 }
             }
@@ -368,27 +377,27 @@ fn check_limits(spec: &Spec, faults: &mut Faults) {
     let limits = spec.limits;
     if limits.time_ns.is_some_and(|time| !(1..=MAX_TIME_NS).contains(&time)) {
         let help = "for a run without such a limit leave `time` out and give `ops` or `bytes`";
-        faults.add("limits.time", "the time is above 0 and at most 365 d", help);
+        faults.add("limits.time", "the time must be above 0 and at most 365 d", help);
     }
     if limits.ramp_ns > MAX_TIME_NS {
-        faults.add("limits.ramp", "the ramp is at most 365 d", "");
+        faults.add("limits.ramp", "the ramp must be at most 365 d", "");
     }
     if limits.start_after_ns > MAX_TIME_NS {
-        faults.add("limits.start_after", "workers start after at most 365 d", "");
+        faults.add("limits.start_after", "`start_after` must be at most 365 d", "");
     }
     if limits.passes.is_some_and(|passes| !(passes > 0.0 && passes <= MAX_PASSES)) {
-        faults.add("limits.passes", "the passes are a number above 0 and at most 10^6", "");
+        faults.add("limits.passes", "`passes` must be a number above 0 and at most 10^6", "");
     }
     if let Some(Steady { within, window_ns, after_ns, .. }) = limits.steady {
         if within == Percent::ZERO {
-            faults.add("limits.steady.within", "`within` is above 0%", "");
+            faults.add("limits.steady.within", "`within` must be above 0%", "");
         }
         if window_ns % SECOND_NS != 0 || !(2..=3600).contains(&(window_ns / SECOND_NS)) {
-            let message = "the window is a whole number of seconds, from 2 s to 1 h";
+            let message = "the window must be a whole number of seconds, from 2 s to 1 h";
             faults.add("limits.steady.window", message, "");
         }
         if after_ns > MAX_TIME_NS {
-            faults.add("limits.steady.after", "the window begins after at most 365 d", "");
+            faults.add("limits.steady.after", "`after` must be at most 365 d", "");
         }
     }
     if limits.ops == Some(0) {

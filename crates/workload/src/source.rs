@@ -46,7 +46,7 @@ pub struct Issue<T> {
 pub enum Outcome {
     /// The whole operation was executed.
     Succeeded,
-    /// It failed, was cut short, or returned wrong content.
+    /// The operation failed, was cut short, or returned wrong content.
     Failed,
 }
 
@@ -154,7 +154,7 @@ impl WorkloadSource {
         }
     }
 
-    /// Keeps its operations in proportion to those of other sources, where the workload has a weight.
+    /// Keeps the operations in proportion to those of the other sources of `flow`, if the workload has a weight.
     #[must_use]
     pub fn in_flow(mut self, spec: &Spec, flow: &Arc<Flow>) -> Self {
         if let Some(weight) = spec.batches().flow {
@@ -165,7 +165,8 @@ impl WorkloadSource {
 }
 
 impl WorkloadSource {
-    /// A source that goes on like this one, of the only worker of a target. None where the source depends on other workers.
+    /// A copy that continues from the same state, for the only worker of a target. None if the source depends on other
+    /// workers.
     pub fn fork(&self) -> Option<Self> {
         if self.pacing.is_in_flow() {
             return None;

@@ -53,7 +53,7 @@ impl Block {
     }
 }
 
-/// A size in the type of a block; an excessive size saturates, so that the rules refuse it.
+/// Converts a size to the type of a block size. An excessive size saturates, so that the rules refuse it.
 pub(crate) fn saturated(bytes: u64) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
@@ -131,7 +131,7 @@ pub enum Content {
         /// Share of 4 KiB blocks that come from a small set.
         dedupable: Percent,
     },
-    /// Each unit contains its address and the time of its write, and a checksum.
+    /// Each unit contains its address, its writer and generation, and a checksum, so that reads can check it.
     Verifiable,
     /// Zeroes.
     Zeroes,
@@ -171,27 +171,28 @@ impl FromStr for Content {
     }
 }
 
-/// What delays the operations of a worker further: pauses, marks of its queue, and a proportion to other workloads.
+/// Further settings that delay the operations of a worker: pauses, a refill threshold of its queue, and a proportion to
+/// other workloads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Batches {
-    /// Operations between two pauses: of a closed loop with think time that drains (by default its depth), of an open one
-    /// with [`Batches::pause_ns`].
+    /// Number of operations between two pauses, in a closed loop with a think time that drains (default: the depth) or
+    /// in an open loop with [`Batches::pause_ns`].
     pub think_after: Option<u32>,
-    /// The longest time between two pauses, ns. Alone: the number of operations does not matter.
+    /// Maximum time between two pauses, ns. Without [`Batches::think_after`], only this time decides.
     pub think_after_ns: Option<u64>,
-    /// Open loop: length of a pause, ns; 0: none. All operations of the worker complete before.
+    /// Open loop: length of a pause, ns, which begins when all operations of the worker have completed; 0: no pauses.
     pub pause_ns: u64,
-    /// Open loop: the schedule stops during a pause; otherwise what was due then is issued late.
+    /// Open loop: whether the schedule stops during a pause. Otherwise operations due during the pause are issued late.
     pub think_shifts: bool,
     /// Once all slots are taken, none is used again until at most this many operations are in flight.
     pub refill_at: Option<u32>,
-    /// The workload's weight among those of the cell that have one: it waits while its share of the operations is larger
-    /// than its share of the weights.
+    /// Weight of the workload among those of the cell that have a weight. Its workers wait while their share of the
+    /// operations is larger than their share of the weights.
     pub flow: Option<u32>,
 }
 
-/// The table of a workload file from which settings by kind come. A cursor or a pass belongs to its table: under
-/// `[all]`, reads and writes advance the same one.
+/// A table of a workload file with settings by kind of operation. Each table has its own cursors and passes: under
+/// `[all]`, reads and writes advance the same ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     All,
@@ -281,8 +282,8 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// A specification without a mix, blocks and addresses, with the defaults of all other keys: it breaks rules until
-    /// these are set.
+    /// A specification without a mix, blocks and addresses, with the defaults of all other keys. It is not valid until
+    /// the mix, blocks and addresses are set.
     pub(crate) fn blank() -> Self {
         let mut tables: [Table; Scope::COUNT] = Default::default();
         tables[Scope::All as usize].given = true;
@@ -362,8 +363,8 @@ impl Spec {
         self.address_align_bytes
     }
 
-    /// Distance between the ranges of successive workers, bytes: worker w has the active range, moved by w times
-    /// this, for itself. None if the workers share the range.
+    /// Distance between the ranges of successive workers, bytes: worker w uses the active range moved by w times this
+    /// distance. None if the workers share the range.
     pub fn worker_step_bytes(&self) -> Option<u64> {
         self.worker_step_bytes
     }
@@ -490,7 +491,7 @@ impl Spec {
         self.read_back
     }
 
-    /// Pauses, queue marks and proportions that delay the operations of a worker.
+    /// Pauses, refill threshold and proportion that delay the operations of a worker.
     pub fn batches(&self) -> Batches {
         self.batches
     }

@@ -34,7 +34,7 @@ use weighted::Weighted;
 /// Maximum number of redraws of a block size that does not fit before the end of its range.
 const MAX_REDRAWS: u32 = 100;
 
-/// The endless operations of one worker.
+/// The endless sequence of operations of one worker.
 #[derive(Clone, Debug)]
 pub struct Stream {
     path: Path,
@@ -66,7 +66,7 @@ impl Last {
         self.reads.pop_front().map_or(Op::FLUSH, read_of)
     }
 
-    /// As words: an operation returned through memory would leave its registers in [`Stream::next_op`].
+    /// The next operation as two words: returned through memory, it would leave its registers in [`Stream::next_op`].
     #[cold]
     fn next_words(last: Option<&mut Self>) -> (u64, u64) {
         last.map_or(Op::FLUSH, Self::next).to_words()
@@ -112,8 +112,8 @@ impl Stream {
         Self { path }
     }
 
-    /// A stream that goes on like this one, of the only worker of a target: sequential cursors that it shares with no other
-    /// are copied. None where it depends on counters of all workers.
+    /// A copy that continues from the same state, for the only worker of a target. It has its own copy of shared
+    /// sequential cursors. None if the stream depends on counters of all workers.
     pub(crate) fn fork(&self) -> Option<Self> {
         let mut fork = self.clone();
         if let Path::Any(general) = &mut fork.path {
@@ -146,8 +146,8 @@ impl Stream {
         }
     }
 
-    /// Limits the stream to this number of flushes and then, with `reads_back`, reads of the writes that it has not read
-    /// back. Returns the number of these operations; if it is 0, the stream goes on.
+    /// Ends the stream with `flushes` flushes and then, if `reads_back` is set, reads of all writes that were not yet
+    /// read back. Returns the number of these final operations; if it is 0, the stream continues.
     pub(crate) fn close(&mut self, flushes: u32, reads_back: bool) -> u32 {
         debug_assert!(!matches!(self.path, Path::Last(_)), "a stream is closed once");
         let reads = self.path.read_back().map(|of| std::mem::take(&mut of.writes));
@@ -322,7 +322,7 @@ struct General {
     /// Writes since the last multiple of `flush_every`.
     writes_since_flush: u32,
     flush_again: bool,
-    /// Whether the flush after the last operation was issued.
+    /// Whether the flush that is due after the latest operation was issued.
     is_flushed: bool,
     read_back: Option<Box<ReadBack>>,
     /// Alignment of drawn addresses, bytes; 1 if the workload's alignment decides.
@@ -488,7 +488,7 @@ struct ReadBack {
     reads: bool,
     /// Whether the latest operation reads back a write.
     is_latest: bool,
-    /// Total bytes of these reads.
+    /// Total bytes of the reads that read back writes.
     bytes: u64,
 }
 

@@ -1,5 +1,5 @@
 //! A trace: operations with the times at which they were issued, in memory. [`TraceBuilder`] takes them from a reader
-//! of a format, in any order; [`summary`](Trace::summary) has the figures of a trace, and [`Replay`](crate::Replay)
+//! of a format, in any order; [`summary`](Trace::summary) has statistics of a trace, and [`Replay`](crate::Replay)
 //! issues it again.
 //!
 //! An operation takes 24 bytes: 2.4 GB for 100 million. A trace is held in memory rather than read during the replay:
@@ -76,7 +76,7 @@ impl Row {
 /// One operation of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceOp {
-    /// Time at which it was issued, ns from the trace's start.
+    /// Time at which the operation was issued, ns from the trace's start.
     pub at_ns: u64,
     /// The operation.
     pub op: Op,
@@ -124,7 +124,7 @@ impl Trace {
         self.rows.is_empty()
     }
 
-    /// Figures of the trace.
+    /// Statistics of the trace.
     pub fn summary(&self) -> &TraceSummary {
         &self.summary
     }
@@ -194,8 +194,8 @@ pub struct TraceBuilder {
     ops_max: usize,
     parts: Vec<TracePart>,
     numbers: HashMap<String, u16>,
-    /// End of all operations on each part, including those outside the trace, bytes: the parts' places follow from
-    /// them.
+    /// Highest end address of the operations on each part, including operations outside the trace, bytes. It
+    /// determines where the parts lie in the target.
     part_ends_bytes: Vec<u64>,
     align_bytes: Option<u64>,
     is_sorted: bool,
@@ -242,7 +242,7 @@ impl TraceBuilder {
             return Ok(*known);
         }
         if self.parts.len() == PARTS_MAX {
-            return Err(format!("a trace has at most {PARTS_MAX} files or devices"));
+            return Err(format!("the trace has more than {PARTS_MAX} files or devices"));
         }
         self.parts.push(TracePart { name: name.to_owned(), ..TracePart::default() });
         self.part_ends_bytes.push(0);
@@ -283,31 +283,36 @@ impl TraceBuilder {
         response_ns: Option<u64>,
     ) -> Result<usize, String> {
         if at_ns > AT_NS_MAX {
-            return Err("it is more than two years after the start".to_owned());
+            return Err("the operation is more than two years after the start".to_owned());
         }
         let (mut from, mut end) = (0, 0);
         if kind != OpKind::Flush {
             if len_bytes == 0 {
-                return Err(format!("a {} has a length", kind.name()));
+                return Err(format!("a {} needs a length", kind.name()));
             }
             from = offset_bytes;
             end = offset_bytes
                 .checked_add(len_bytes)
                 .filter(|&end| end <= END_BYTES_MAX - PART_ALIGN_BYTES)
-                .ok_or_else(|| format!("it ends beyond {}", human::size(END_BYTES_MAX)))?;
+                .ok_or_else(|| {
+                    format!("the operation ends beyond {}", human::size(END_BYTES_MAX))
+                })?;
             if let Some(align_bytes) = self.align_bytes {
                 from = from / align_bytes * align_bytes;
                 end = end.next_multiple_of(align_bytes);
                 self.rounded += u64::from((from, end) != (offset_bytes, offset_bytes + len_bytes));
             } else if !from.is_multiple_of(UNIT_BYTES) || !end.is_multiple_of(UNIT_BYTES) {
                 return Err(
-                    "it does not begin and end at multiples of 512 bytes: --align 512 enlarges such operations, --align 4KiB to whole blocks"
+                    "the operation does not begin and end at multiples of 512 bytes: --align 512 enlarges such operations, --align 4KiB to whole blocks"
                         .to_owned(),
                 );
             }
             let carries = matches!(kind, OpKind::Read | OpKind::Write);
             if carries && end - from > DATA_BYTES_MAX {
-                return Err(format!("it is larger than {}", human::size(DATA_BYTES_MAX)));
+                return Err(format!(
+                    "the operation is larger than {}",
+                    human::size(DATA_BYTES_MAX)
+                ));
             }
         }
         self.is_sorted &= at_ns >= self.last_at_ns;
@@ -317,7 +322,7 @@ impl TraceBuilder {
         loop {
             if self.rows.len() >= self.ops_max {
                 return Err(format!(
-                    "it is one too many: memory holds {} operations (24 bytes for each); replay a part of the trace (--from, --to, --only)",
+                    "the trace is too long: memory holds {} operations (24 bytes for each); replay a part of the trace (--from, --to, --only)",
                     human::whole(self.ops_max as u64)
                 ));
             }
@@ -388,7 +393,7 @@ impl TraceBuilder {
             self.rows.sort_by_key(|row| row.at_ns());
         }
         let Some(first) = self.rows.first() else {
-            return Err("there is no operation to replay in it".to_owned());
+            return Err("the trace has no operation to replay".to_owned());
         };
         let start_ns = start_ns.unwrap_or(first.at_ns());
         let mut at_bytes = 0;
@@ -397,7 +402,7 @@ impl TraceBuilder {
             at_bytes += end_bytes.next_multiple_of(PART_ALIGN_BYTES);
             if part.ops > 0 && at_bytes > END_BYTES_MAX {
                 return Err(format!(
-                    "its files lie one after the other, and end beyond {}: choose some with --only",
+                    "the files of the trace lie one after the other, and end beyond {}: choose some with --only",
                     human::size(END_BYTES_MAX)
                 ));
             }

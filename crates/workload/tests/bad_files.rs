@@ -36,14 +36,14 @@ const CASES: &[(&str, &str)] = &[
     (
         "log = { message = \"64KiB\", commit = 0, fua = true, durability = \"none\", when_full = \"drop\" }",
         "2:19 [\"64KiB\"] a chunk of 65536 bytes does not hold one message (make `block` larger or `message` smaller)\n\
-         2:37 [0] the number of chunks is a whole number from 1 to 65536\n\
+         2:37 [0] the number of chunks must be a whole number from 1 to 65536\n\
          2:46 [true] FUA makes writes durable, contrary to `durability = \"none\"` (leave `fua` out, or write `durability = \"batch\"`)\n\
-         2:85 [\"drop\"] without a rate no message is dropped (give a `rate`, or leave `when_full` out)",
+         2:85 [\"drop\"] messages can only be dropped if there is a rate (give a `rate`, or leave `when_full` out)",
     ),
     (
         "threads = 3\nmix = { read = 1 }\nlog = { readers = 1 }",
-        "2:11 [3] the log's workers are a writer and 1 replays, not 3 (leave `threads` out, and change `log.readers`)\n\
-         3:7 [{ read = 1 }] the mix is not what the log issues (leave `mix` out: the log decides what is issued)",
+        "2:11 [3] the threads of a log are the writer and 1 replays, not 3 (leave `threads` out, and change `log.readers`)\n\
+         3:7 [{ read = 1 }] the mix differs from what the log issues (leave `mix` out: the log decides what is issued)",
     ),
     (
         "log = {}\nwrite = { flush_every = 4 }",
@@ -51,9 +51,9 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "mix = { read = 1 }\nfile_set = { files = 0, size = \"0%\", extent = \"6KiB\" }",
-        "3:22 [0] the number of files is a whole number from 1 to 1048576\n\
-         3:32 [\"0%\"] files without bytes can't be read or written\n\
-         3:47 [\"6KiB\"] an extent is a multiple of 4 KiB and of the alignment, from the largest block, 4 KiB, to 128 MiB (leave it out for files as a new file system places them)",
+        "3:22 [0] the number of files must be a whole number from 1 to 1048576\n\
+         3:32 [\"0%\"] the size of the files must be above 0\n\
+         3:47 [\"6KiB\"] an extent must be a multiple of 4 KiB and of the alignment, from the largest block, 4 KiB, to 128 MiB (leave it out for contiguous files, as on a new file system)",
     ),
     (
         "mix = { read = 1 }\nfile_set = { files = 4 }",
@@ -65,15 +65,15 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "mix = { read = 1 }\nall = { addresses = { pattern = \"pareto\", h = 1.0 } }",
-        "3:47 [1.0] `h` is above 0 and below 1 (of all draws, 1 - h are among the first h of the blocks: 0.2 is 80/20)",
+        "3:47 [1.0] `h` must be above 0 and below 1 (a share of 1 - h of the draws goes to a share of h of the blocks: 0.2 is 80/20)",
     ),
     (
         "mix = { read = 1 }\nall = { addresses = { pattern = \"sequential\", skip = \"1KiB\" } }",
-        "3:54 [\"1KiB\"] `skip` is above 0, at most 1 PiB, and a multiple of the alignment, 4 KiB",
+        "3:54 [\"1KiB\"] `skip` must be above 0, at most 1 PiB, and a multiple of the alignment, 4 KiB",
     ),
     (
         "mix = { read = 1 }\nall = { addresses = { pattern = \"sequential\", skip = \"4KiB\", streams = 2 } }",
-        "3:72 [2] keys that don't go together (`run` combines with `skip` only; `jump`, `streams`, `shared` and `to_end` with nothing)",
+        "3:72 [2] these keys can't be combined (`run` can only be combined with `skip`; `jump`, `streams`, `shared` and `to_end` with nothing)",
     ),
     (
         "mix = { read = 1 }\nactive = \"1MiB..+0%\"\nwrite = { flush_again = true }",
@@ -81,23 +81,23 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "mix = { read = 1 }\nall = { addresses = { pattern = \"sequential\", streams = 0 } }",
-        "3:57 [0] the number of streams is a whole number from 1 to 65536",
+        "3:57 [0] the number of streams must be a whole number from 1 to 65536",
     ),
     (
         "mix = { read = 1 }\nall = { addresses = { pattern = \"sequential\", jump = \"0%\" } }",
-        "3:54 [\"0%\"] `jump` is above 0% (leave `jump` out for addresses that are sequential throughout)",
+        "3:54 [\"0%\"] `jump` must be above 0% (leave `jump` out for addresses that are sequential throughout)",
     ),
     (
         "mix = { read = 1 }\naddress_align = \"1KiB\"\nworker_step = \"512B\"",
-        "3:17 [\"1KiB\"] `address_align` is a power of two from the alignment, 4 KiB, to 1 GiB\n4:15 [\"512B\"] the step is a multiple of 1 KiB",
+        "3:17 [\"1KiB\"] `address_align` must be a power of two from the alignment, 4 KiB, to 1 GiB\n4:15 [\"512B\"] the step must be a multiple of 1 KiB",
     ),
     (
         "mix = { read = 1 }\nworker_step = \"4KiB\"\nall = { addresses = { pattern = \"sequential\", shared = true } }",
-        "3:15 [\"4KiB\"] workers with ranges of their own share no cursor (leave `shared` out, or `worker_step`)",
+        "3:15 [\"4KiB\"] workers with separate ranges can't share a cursor (leave `shared` out, or `worker_step`)",
     ),
     (
         "mix = { read = 1 }\narrivals = { kind = \"closed\", think_after = 2, refill_at = 1, flow = 2000 }",
-        "3:45 [2] `think_after` needs a think time that drains (add `think_drains = true`)\n3:60 [1] `refill_at` is below the depth (leave it out to use each slot again at once)\n3:60 [1] `refill_at` requires a closed loop without think time and flow (leave one of them out)\n3:70 [2000] the weight is a whole number from 1 to 1000",
+        "3:45 [2] `think_after` needs a think time that drains (add `think_drains = true`)\n3:60 [1] `refill_at` must be below the depth (leave it out to reuse each slot at once)\n3:60 [1] `refill_at` requires a closed loop without think time and flow (leave one of them out)\n3:70 [2000] the weight must be a whole number from 1 to 1000",
     ),
     (
         "mix = { read = 1 }\narrivals = { kind = \"closed\", think_time = \"1ms\", flow = 1 }",
@@ -105,15 +105,15 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "mix = { write = 1 }\nwrite = { flush_at_end = 2000000 }",
-        "3:26 [2000000] `flush_at_end` is a whole number from 0 to 10^6",
+        "3:26 [2000000] `flush_at_end` must be a whole number from 0 to 10^6",
     ),
     (
         "mix = { write = 1 }\nwrite = { read_back = 2000000 }",
-        "3:23 [2000000] `read_back` is a whole number from 0 to 1048576",
+        "3:23 [2000000] `read_back` must be a whole number from 0 to 1048576",
     ),
     (
         "mix = { read = 1 }\nlimits = { passes = 0, steady = { of = \"iops\", within = \"0%\", window = \"1s\" } }",
-        "3:21 [0] the passes are a number above 0 and at most 10^6\n3:57 [\"0%\"] `within` is above 0%\n3:72 [\"1s\"] the window is a whole number of seconds, from 2 s to 1 h",
+        "3:21 [0] `passes` must be a number above 0 and at most 10^6\n3:57 [\"0%\"] `within` must be above 0%\n3:72 [\"1s\"] the window must be a whole number of seconds, from 2 s to 1 h",
     ),
     (
         "",
@@ -121,8 +121,8 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "threads = 0\ndepth = 65537\nmix = { read = 1 }",
-        "2:11 [0] the number of threads is a whole number from 1 to 1024\n\
-         3:9 [65537] the depth is a whole number from 1 to 65536",
+        "2:11 [0] the number of threads must be a whole number from 1 to 1024\n\
+         3:9 [65537] the depth must be a whole number from 1 to 65536",
     ),
     (
         "mix = { read = 70, write = 0 }",
@@ -130,20 +130,20 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "mix = { read = -1 }",
-        "2:16 [-1] a share is a number above 0 and at most 10^9 (shares are relative to one another: 70 and 30 are 70 % and 30 %)",
+        "2:16 [-1] a share must be a number above 0 and at most 10^9 (shares are relative to one another: 70 and 30 are 70 % and 30 %)",
     ),
     (
         "mix = { flush = 1 }",
-        "2:7 [{ flush = 1 }] the mix is of flushes only (a flush without writes has nothing to do: add `write`)",
+        "2:7 [{ flush = 1 }] the mix has only flushes (a flush without writes has nothing to do: add `write`)",
     ),
     (
         "mix_order = \"ratio\"\nmix = { read = 1, write = 1, trim = 1 }",
-        "2:13 [\"ratio\"] `ratio` is an order of reads and writes (leave `mix_order` out, or give the mix `read` and `write` alone)",
+        "2:13 [\"ratio\"] the order `ratio` needs a mix of only reads and writes (leave `mix_order` out, or give the mix only `read` and `write`)",
     ),
     (
         "mix = { write = 1 }\nflush = { every = 0, burst = 1000001 }",
-        "3:19 [0] the number of operations between bursts of flushes is a whole number from 1 to 1000000000\n\
-         3:30 [1000001] the number of flushes of a burst is a whole number from 1 to 1000000",
+        "3:19 [0] the number of operations between bursts of flushes must be a whole number from 1 to 1000000000\n\
+         3:30 [1000001] the number of flushes of a burst must be a whole number from 1 to 1000000",
     ),
     (
         "mix = { read = 1 }\nflush = { every = 10 }",
@@ -151,15 +151,15 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "mix = { write = 1 }\nwrite = { flush_every = 1 }\nflush = { every = 10 }",
-        "4:9 [{ every = 10 }] `[flush]` stands beside `write.flush_every` (keep one: `write.flush_every` counts the writes of each worker, `[flush]` the operations of all)",
+        "4:9 [{ every = 10 }] `[flush]` can't be combined with `write.flush_every` (keep one: `write.flush_every` counts the writes of each worker, `[flush]` the operations of all)",
     ),
     (
         "align = 0\nactive = \"0..1GiB\"\nmix = { read = 1 }\nall = { addresses = { pattern = \"strided\", stride = \"4KiB\" } }",
-        "2:9 [0] the alignment is a power of two from 1 B to 1 GiB (leave it out to take the largest one that fits the blocks)",
+        "2:9 [0] the alignment must be a power of two from 1 B to 1 GiB (leave it out to use the largest one that fits the blocks)",
     ),
     (
         "block = \"4000B\"\nmix = { read = 1 }",
-        "2:9 [\"4000B\"] a block is a multiple of 512 B, from 512 B to 64 MiB",
+        "2:9 [\"4000B\"] a block must be a multiple of 512 B, from 512 B to 64 MiB",
     ),
     (
         "block = \"6KiB\"\nalign = \"4KiB\"\nmix = { read = 1 }",
@@ -167,17 +167,17 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "align = \"3KiB\"\nmix = { read = 1 }",
-        "2:9 [\"3KiB\"] the alignment is a power of two from 1 B to 1 GiB (leave it out to take the largest one that fits the blocks)",
+        "2:9 [\"3KiB\"] the alignment must be a power of two from 1 B to 1 GiB (leave it out to use the largest one that fits the blocks)",
     ),
     (
         "align = \"256B\"\nblock = \"1100B\"\nmix = { write = 1 }\ncontent = { kind = \"verifiable\" }",
-        "2:9 [\"256B\"] blocks of verifiable content are multiples of 512 B (leave `align` out, and take such blocks)\n\
-         3:9 [\"1100B\"] a block is a multiple of 256 B, from 256 B to 64 MiB",
+        "2:9 [\"256B\"] blocks of verifiable content must be multiples of 512 B (leave `align` out, and use such blocks)\n\
+         3:9 [\"1100B\"] a block must be a multiple of 256 B, from 256 B to 64 MiB",
     ),
     (
         "block = [{ size = \"4k\", share = 0 }, { size = 4096, share = 2 }]\nmix = { read = 1 }",
-        "2:33 [0] a share is a number above 0 and at most 10^9 (shares are relative to one another: 70 and 30 are 70 % and 30 %)\n\
-         2:47 [4096] 4 KiB is listed already (add the shares up)",
+        "2:33 [0] a share must be a number above 0 and at most 10^9 (shares are relative to one another: 70 and 30 are 70 % and 30 %)\n\
+         2:47 [4096] 4 KiB is already listed (list each size once, with the sum of its shares)",
     ),
     (
         "block = []\nmix = { read = 1 }",
@@ -209,7 +209,7 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "mix = { read = 1 }\nall = { addresses = { pattern = \"zipf\", theta = 5.5 } }",
-        "3:49 [5.5] `theta` is above 0 and at most 5 (0.5 is mild, 0.99 is usual for key-value stores, 1.2 is strong)",
+        "3:49 [5.5] `theta` must be above 0 and at most 5 (0.5 is mild, 0.99 is usual for key-value stores, 1.2 is strong)",
     ),
     (
         "mix = { read = 1 }\nall = { addresses = [{ pattern = \"uniform\" }, { pattern = \"strided\", share = 1 }] }",
@@ -218,17 +218,17 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "mix = { read = 1 }\nall = { addresses = { pattern = \"strided\", stride = \"6KiB\", start = 512 } }",
-        "3:53 [\"6KiB\"] the stride is above 0 and a multiple of the alignment, 4 KiB\n\
-         3:69 [512] the start is a multiple of the alignment, 4 KiB",
+        "3:53 [\"6KiB\"] the stride must be above 0 and a multiple of the alignment, 4 KiB\n\
+         3:69 [512] the start must be a multiple of the alignment, 4 KiB",
     ),
     (
         "mix = { read = 1 }\nall = { addresses = { pattern = \"sequential\", shared = true, run = 0 } }",
-        "3:68 [0] a run's length in blocks is a whole number from 1 to 1099511627776\n\
-         3:68 [0] a shared cursor has no runs (leave `shared` out: each worker then has runs of its own)",
+        "3:68 [0] a run's length in blocks must be a whole number from 1 to 1099511627776\n\
+         3:68 [0] a shared cursor can't have runs (leave `shared` out: each worker then has runs of its own)",
     ),
     (
         "block = [{ size = \"4k\", share = 1 }, { size = \"8k\", share = 1 }]\nmix = { read = 1 }\nall = { addresses = { pattern = \"sequential\", shared = true } }",
-        "4:56 [true] a shared cursor moves by one block size (use one block size, or leave the key out)",
+        "4:56 [true] a shared cursor needs a single block size (use one block size, or leave the key out)",
     ),
     (
         "block = [{ size = \"4k\", share = 1 }, { size = \"8k\", share = 1 }]\nmix = { read = 1 }\nall = { addresses = { pattern = \"uniform\", once_per_pass = true } }",
@@ -240,27 +240,27 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "mix = { read = 1 }\nall = { addresses = { pattern = \"hot-spots\", spots = [{ share = 0, range = \"0%\" }, { share = 0, range = \"100%\" }] } }",
-        "3:54 [[{ share = 0, range = \"0%\" }, { share = 0, range = \"100%\" }]] no spot has a share\n\
-         3:76 [\"0%\"] a spot has a range above 0%",
+        "3:54 [[{ share = 0, range = \"0%\" }, { share = 0, range = \"100%\" }]] at least one spot must have a share above 0\n\
+         3:76 [\"0%\"] a spot must have a range above 0%",
     ),
     (
         "mix = { read = 1 }\nread = { addresses = { pattern = \"recently-read\", window = 0 } }",
-        "3:34 [\"recently-read\"] `recently-read` has nothing to repeat (every address that is to be repeated must come from somewhere first: give reads a share of another pattern, such as `uniform`)\n\
-         3:60 [0] the window, in addresses, is a whole number from 1 to 1048576",
+        "3:34 [\"recently-read\"] `recently-read` has nothing to repeat (each repeated address must first be drawn by another pattern: give reads a share of another pattern, such as `uniform`)\n\
+         3:60 [0] the window, in addresses, must be a whole number from 1 to 1048576",
     ),
     (
         "mix = { read = 1 }\nread = { addresses = [{ pattern = \"uniform\", share = 1 }, { pattern = \"recently-written\", share = 1 }] }",
-        "3:71 [\"recently-written\"] `recently-written` repeats what the mix never does: it has no `write`",
+        "3:71 [\"recently-written\"] `recently-written` has nothing to repeat: the mix has no `write`",
     ),
     (
         "mix = { read = 1, write = 1 }\nread = { addresses = \"recently-written\" }\nwrite = { addresses = \"recently-read\" }",
-        "3:22 [\"recently-written\"] `recently-written` has nothing to repeat (every address that is to be repeated must come from somewhere first: give writes a share of another pattern, such as `uniform`)\n\
-         4:23 [\"recently-read\"] `recently-read` has nothing to repeat (every address that is to be repeated must come from somewhere first: give reads a share of another pattern, such as `uniform`)",
+        "3:22 [\"recently-written\"] `recently-written` has nothing to repeat (each repeated address must first be drawn by another pattern: give writes a share of another pattern, such as `uniform`)\n\
+         4:23 [\"recently-read\"] `recently-read` has nothing to repeat (each repeated address must first be drawn by another pattern: give reads a share of another pattern, such as `uniform`)",
     ),
     (
         "mix = { read = 1 }\narrivals = { kind = \"open\", think_time = \"1ms\" }",
         "3:21 [\"open\"] the key `rate` is missing (for example `rate = \"50k/s\"`)\n\
-         3:42 [\"1ms\"] when an open loop pauses is not given (add `think_after`, the operations between two pauses of a worker, or `think_after_time`)",
+         3:42 [\"1ms\"] an open loop with a think time needs to know when to pause (add `think_after`, the operations between two pauses of a worker, or `think_after_time`)",
     ),
     (
         "mix = { read = 1 }\narrivals = { kind = \"closed\", rate = \"5k/s\" }",
@@ -268,15 +268,15 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "mix = { read = 1 }\narrivals = { kind = \"closed\", think_drains = true }",
-        "3:46 [true] there is no think time to drain for (add a `think_time`, or leave `think_drains` out)",
+        "3:46 [true] `think_drains` has no effect without a think time (add a `think_time`, or leave `think_drains` out)",
     ),
     (
         "mix = { read = 1 }\narrivals = { kind = \"open\", rate = 2e9 }",
-        "3:36 [2e9] the rate is from 0.001 to 10^9 operations a second",
+        "3:36 [2e9] the rate must be from 0.001 to 10^9 operations a second",
     ),
     (
         "mix = { write = 1, trim = 1 }\ncontent = { kind = \"verifiable\" }",
-        "2:27 [1] content can't be verified next to `trim` (a unit that reads as zeroes would be either discarded or lost, and nobody could say which)",
+        "2:27 [1] content can't be verified if the mix has `trim` (a unit that reads as zeroes could be either discarded or lost: remove the kind from the mix)",
     ),
     (
         "mix = { write = 1 }\ncontent = { kind = \"compressible\" }",
@@ -288,19 +288,19 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "mix = { read = 1 }\nlimits = { time = \"0s\", ops = 0, bytes = 0, ramp = \"400d\" }",
-        "3:19 [\"0s\"] the time is above 0 and at most 365 d (for a run without such a limit leave `time` out and give `ops` or `bytes`)\n\
+        "3:19 [\"0s\"] the time must be above 0 and at most 365 d (for a run without such a limit leave `time` out and give `ops` or `bytes`)\n\
          3:31 [0] a limit of 0 operations measures nothing\n\
          3:42 [0] a limit of 0 bytes measures nothing\n\
-         3:52 [\"400d\"] the ramp is at most 365 d",
+         3:52 [\"400d\"] the ramp must be at most 365 d",
     ),
     (
         "group = [\"a\", \"b\", \"a\"]\nthreads = 4",
-        "2:20 [\"a\"] `a` is a member already (each member is one cell, and cells go by their names)\n\
-         3:11 [4] `threads` means nothing in a group (a group has `schema`, `about`, `source` and `group` only; set this in its members, or by a flag for all of them)",
+        "2:20 [\"a\"] `a` is already a member (each member is one cell, and names of cells must be unique)\n\
+         3:11 [4] `threads` has no effect in a group (a group has `schema`, `about`, `source` and `group` only; set this in its members, or by a flag for all of them)",
     ),
     (
         "group = []",
-        "2:9 [[]] a group has 1 to 64 members, not 0 (such as `group = [\"random-read\", \"random-write\"]`)",
+        "2:9 [[]] a group must have 1 to 64 members, not 0 (such as `group = [\"random-read\", \"random-write\"]`)",
     ),
     // Values that are written wrongly; what rules say of the rest is reported beside them.
     (
@@ -379,7 +379,7 @@ fn overrides_obey_the_rules() {
     };
     assert_eq!(
         spec().with_threads(0).unwrap_err(),
-        "the number of threads is a whole number from 1 to 1024"
+        "the number of threads must be a whole number from 1 to 1024"
     );
     let large = iodyno_workload::Block::parse_list("128KiB").unwrap();
     assert_eq!(
@@ -398,7 +398,7 @@ fn overrides_obey_the_rules() {
     assert!(spec().without_time().is_ok());
     let timed = Spec::from_toml("schema = 1\nmix = { read = 1 }").unwrap();
     assert_eq!(timed.limits().time_ns, Some(10_000_000_000));
-    assert!(timed.without_time().unwrap_err().contains("needs one of operations or bytes"));
+    assert!(timed.without_time().unwrap_err().contains("needs a limit of operations or bytes"));
     let thinking =
         "schema = 1\nmix = { read = 1 }\narrivals = { kind = \"closed\", think_time = \"1ms\" }";
     assert!(

@@ -37,23 +37,23 @@ impl Reading<'_, '_> {
                     }
                 }
             } else if value.starts_with('d') {
-                let words = "a distribution by sizes can't be honoured: the size of the target is not known here";
-                self.found.refuse(&span, words, "give shares of the target by -rdpct");
+                let words = "a distribution in bytes can't be honoured: the size of the target is not known yet";
+                self.found.refuse(&span, words, "give shares of the target with -rdpct");
             } else if !value.is_empty() {
                 align = self.bytes('r', &value).filter(|align| *align != self.block_bytes);
             }
         }
         if is_random {
             if self.find('s').is_some() {
-                self.note('s', "random I/O: -s has no effect");
+                self.note('s', "-s has no effect on random I/O");
             }
             if let Some((percent @ 1..100, span)) = jumps {
                 let (words, help) = if distribution.is_some() {
-                    ("a distribution has no sequential part here", "leave -rdpct or -rs out")
+                    ("a distribution can't have a sequential part", "remove -rdpct or -rs")
                 } else if align.is_some() {
-                    ("sequential runs begin at whole blocks", "leave the alignment of -r out")
+                    ("sequential runs can only begin at whole blocks", "remove the alignment of -r")
                 } else if !matches!(write_percent, 0 | 100) {
-                    let words = "a sequential run is of reads alone or of writes alone there, and each operation draws its kind here";
+                    let words = "in diskspd a sequential run has only reads or only writes, but in iodyno each operation draws its kind";
                     (words, "give -w0 or -w100, or -rs100")
                 } else {
                     return (
@@ -83,15 +83,15 @@ impl Reading<'_, '_> {
             let len = end.map(|end| end.saturating_sub(start));
             let is_even = apart > 0 && len == apart.checked_mul(threads) && stride.is_none();
             if !is_even {
-                let words = "sequential threads that begin at the same place, or overlap, can't be honoured; iodyno's workers begin apart";
-                let help = "give -si for one sequence of all threads, or -B0:SIZE with -T of a whole part for each";
+                let words = "sequential threads that begin at the same offset, or overlap, can't be honoured: iodyno's workers begin at different offsets";
+                let help = "give -si for one sequence of all threads, or -B0:SIZE, and -T with SIZE divided by the number of threads";
                 let letter = if self.find('T').is_some() { 'T' } else { 't' };
                 self.refuse(letter, words, help);
             }
         }
         match stride {
             Some(stride) => {
-                self.note('s', "past the end, strided addresses go on from the start by what is left over; diskspd begins at the start again");
+                self.note('s', "strided addresses that pass the end continue at the remainder after the start; in diskspd they continue at the start");
                 format!("{{ pattern = \"strided\", stride = \"{}\" }}", size_text(stride))
             }
             None if is_shared => "{ pattern = \"sequential\", shared = true }".to_owned(),
@@ -111,7 +111,9 @@ fn hot_spots(text: &str) -> Result<String, String> {
         let (Some(io), Some(range)) =
             (numbers.and_then(|(io, _)| percent(io)), numbers.and_then(|(_, r)| percent(r)))
         else {
-            return Err(format!("`{part}` is not a share of the I/O and of the target"));
+            return Err(format!(
+                "`{part}` does not give a share of the I/O and a share of the target"
+            ));
         };
         all_io += io;
         all_range += range;
@@ -124,7 +126,7 @@ fn hot_spots(text: &str) -> Result<String, String> {
         let (io, range) = (100 - all_io, 100 - all_range);
         spots.push(format!("{{ share = {io}, range = \"{range}%\" }}"));
     } else if all_io < 100 {
-        return Err("the whole target has less than 100 % of the I/O".to_owned());
+        return Err("the shares cover the whole target, but less than 100 % of the I/O".to_owned());
     }
     Ok(format!("{{ pattern = \"hot-spots\", spots = [{}] }}", spots.join(", ")))
 }

@@ -7,10 +7,10 @@ use super::number::count;
 use super::reading::{KINDS, Reading, Walk};
 use crate::size_text::size_text;
 
-/// Upper bound of the block sizes that a range expands to.
+/// Maximum number of block sizes to which a range expands.
 const MAX_SIZES: u64 = 2048;
 
-/// Upper bound of the zones of a distribution; the rest of the range may add one hot spot.
+/// Maximum number of zones of a distribution. The unused rest of the range may need one more hot spot.
 const MAX_ZONES: usize = 63;
 
 impl Reading<'_> {
@@ -28,7 +28,7 @@ impl Reading<'_> {
                 Some((Ok(_), Ok(_))) => {
                     let (reads, writes) = two.unwrap_or_default();
                     Err(format!(
-                        "`{text}` is two values: fio reads {reads} and writes {writes}, which is bs={reads},{writes}; a range of sizes is bsrange={reads}-{writes}"
+                        "`{text}` is two values: fio reads blocks of {reads} and writes blocks of {writes}; write bs={reads},{writes} for that, or bsrange={reads}-{writes} for a range of sizes"
                     ))
                 }
                 _ => count(text, kb_base).map(one),
@@ -95,7 +95,7 @@ impl Reading<'_> {
         let distribution = match self.text("random_distribution") {
             Some((value, opt)) if value != "random" && walk.is_random() => Some((value, opt)),
             Some((value, opt)) if value != "random" => {
-                self.note(opt, "sequential addresses are not distributed");
+                self.note(opt, "no effect on sequential I/O");
                 None
             }
             _ => None,
@@ -145,7 +145,7 @@ impl Reading<'_> {
             (Walk::Random, None) => (self.uniform(mix, blocks), false),
             (Walk::Runs(_), Some((_, opt))) => {
                 let help = "remove what follows the colon of rw";
-                self.refuse(opt, "runs of blocks can't be distributed otherwise", help);
+                self.refuse(opt, "runs of blocks can't follow a distribution", help);
                 (String::new(), false)
             }
             (Walk::Random, Some((value, opt))) => {
@@ -153,7 +153,7 @@ impl Reading<'_> {
                     let help = "remove percentage_random, or the distribution";
                     self.refuse(
                         opt,
-                        "a part of a distribution that is sequential can't be honoured",
+                        "a distribution can't be combined with percentage_random",
                         help,
                     );
                 }
@@ -162,8 +162,8 @@ impl Reading<'_> {
         }
     }
 
-    /// Notes or refuses the order of several files. Returns the pattern of sequential blocks of each file in turn; None:
-    /// the files are one range.
+    /// Notes or refuses the order of several files. Returns the pattern of sequential blocks of each file in turn; None
+    /// if the files are used as one range.
     fn files_in_turn(
         &mut self,
         walk: &Walk,
@@ -174,7 +174,7 @@ impl Reading<'_> {
         let opt = self.opt("filename").or(self.opt("nrfiles")).filter(|_| region.files > 1)?;
         let service = self.section.value("file_service_type").unwrap_or("roundrobin");
         let words = format!(
-            "its {} files lie side by side on the target{}",
+            "the job's {} files lie side by side on the target{}",
             region.files,
             if walk.is_random() {
                 ", and addresses are drawn from all of them at once"
@@ -187,7 +187,7 @@ impl Reading<'_> {
         let is_one = Self::one_of(mix, blocks).is_some();
         match (walk, service, turn) {
             (Walk::Sequential, "roundrobin", "1") if !is_one => {
-                let words = "files in turn have one block size";
+                let words = "files that are used in turn need a single block size";
                 let help = "give one size in bs, or file_service_type=sequential";
                 self.refuse(opt, words, help);
             }
@@ -225,9 +225,9 @@ impl Reading<'_> {
         }
         if matches!(walk, Walk::Runs(_)) {
             let help = "remove what follows the colon of rw, or percentage_random";
-            self.refuse(opt, "runs of blocks have no percentage", help);
+            self.refuse(opt, "percentage_random can't be combined with runs of blocks", help);
         }
-        self.note(opt, "an operation that does not jump follows the one before of its kind; jumps are independent draws, as with norandommap");
+        self.note(opt, "an operation that does not jump follows the previous one of its kind; jumps are independent draws, as with norandommap");
         // Kinds that are not issued get the percentage of the first issued one, so that one pattern may serve all.
         let first = issued.first().copied().unwrap_or(100);
         Some([0, 1, 2].map(|at| if is_issued(at) { all[at] } else { first }))
@@ -247,11 +247,10 @@ impl Reading<'_> {
         let place = ["bssplit", "bsrange", "bs"].iter().find_map(|name| self.opt(name));
         let place = place.map_or(&self.section.place, |opt| &opt.place);
         if is_one {
-            let words =
-                "with an alignment of its own addresses are independent draws, as with norandommap";
+            let words = "with blockalign, addresses are independent draws, as with norandommap";
             self.notes.push(Note::new(place.at(self.files), words));
         } else {
-            let words = "with several block sizes addresses are independent draws: fio, without norandommap, cuts blocks that meet others of the pass, and issues more and smaller ones";
+            let words = "with several block sizes, addresses are independent draws: without norandommap, fio cuts blocks that overlap others of the pass, and issues more and smaller ones";
             self.trap(place, words);
         }
         "\"uniform\"".to_owned()
@@ -278,19 +277,19 @@ impl Reading<'_> {
             String::new()
         };
         if !center.is_empty() && matches!(name, "zipf" | "pareto" | "normal") {
-            self.note(opt, "fio scatters the blocks, so that a center has no effect");
+            self.note(opt, "fio scatters the blocks, so the center has no effect");
         }
         match (name, number) {
             ("zipf", Some(theta)) => {
-                self.note(opt, "the law is exact over the whole range; fio's is over its first 10 million blocks");
+                self.note(opt, "the distribution is computed over the whole range; fio's over its first 10 million blocks");
                 format!("{{ pattern = \"zipf\", theta = {theta:?} }}")
             }
             ("pareto", Some(h)) => {
-                self.note(opt, "by fio's formula; a bijection scatters the blocks, where fio's hash lets some of them meet");
+                self.note(opt, "by fio's formula; iodyno scatters the blocks by a bijection, but fio's hash maps some of them to the same address");
                 format!("{{ pattern = \"pareto\", h = {h:?} }}")
             }
             ("normal", Some(percent)) if (0.0..=100.0).contains(&percent) => {
-                self.note(opt, "by fio's formula; a bijection scatters the blocks, where fio's hash lets some of them meet");
+                self.note(opt, "by fio's formula; iodyno scatters the blocks by a bijection, but fio's hash maps some of them to the same address");
                 format!("{{ pattern = \"normal\", deviation = \"{percent}%\" }}")
             }
             ("zoned", _) => match zones(rest, None, self.kb_base) {
@@ -302,7 +301,7 @@ impl Reading<'_> {
             },
             ("zoned_abs", _) => {
                 let Some(bytes) = region.each_bytes else {
-                    let words = "parts in bytes need the size of the whole";
+                    let words = "zones in bytes need the size of the whole range";
                     self.refuse(opt, words, "give size in bytes");
                     return String::new();
                 };
@@ -355,7 +354,7 @@ fn split_sizes(text: &str, kb_base: u32) -> Result<Vec<(u64, f64)>, String> {
         let (size, share) = part.split_once('/').unwrap_or((part, ""));
         if let Some((first, _)) = size.split_once('-').filter(|_| count(size, kb_base).is_err()) {
             return Err(format!(
-                "`{size}` is a range, of which bssplit takes {first} alone: write {first}, or list the sizes"
+                "`{size}` is a range, of which fio's bssplit uses only {first}: write {first}, or list the sizes"
             ));
         }
         let bytes = count(size, kb_base)?;
@@ -372,7 +371,7 @@ fn split_sizes(text: &str, kb_base: u32) -> Result<Vec<(u64, f64)>, String> {
     let open = sizes.iter().filter(|(_, share)| share.is_none()).count();
     if given > 100.0 && open > 0 {
         return Err(format!(
-            "the shares of `{text}` add up to {given}, which leaves nothing for sizes without a share: give all of them one"
+            "the shares of `{text}` add up to {given}, which leaves nothing for sizes without a share: give every size a share"
         ));
     }
     // Whole percent, as in fio.
@@ -416,7 +415,9 @@ fn dedup_from<T: PartialEq>(all: &mut Vec<T>, from: usize) {
 /// whole, ranges are in bytes. Zones without a number divide the rest equally; space outside all ranges is never used.
 fn zones(text: &str, whole_bytes: Option<u64>, kb_base: u32) -> Result<String, String> {
     let wrong = |part: &str| {
-        format!("`{part}` is not a zone: a percentage of the operations, and the size of the range")
+        format!(
+            "`{part}` is not a zone: write a percentage of the operations and the size of the range"
+        )
     };
     let mut parts: Vec<(Option<f64>, Option<f64>)> = Vec::new();
     for part in text.split(':') {

@@ -7,7 +7,7 @@ use super::lines::{Lines, Place, Section};
 use super::options::{Fate, canonical, fate, names, stands_alone};
 use crate::command_line::Word;
 
-/// The file name in errors.
+/// Name of the command line in error messages, in place of a file name.
 pub(super) const ORIGIN: &str = "command line of fio";
 
 /// The jobs of a command line.
@@ -115,7 +115,7 @@ pub(super) fn read(
             at.end = next.span.end;
         }
         if OF_OUTPUT.contains(&name) {
-            notes.push(format!("`--{name}`: output alone"));
+            notes.push(format!("`--{name}`: affects only fio's output"));
             continue;
         }
         match name {
@@ -138,20 +138,20 @@ pub(super) fn read(
             return Line { jobs: Jobs::File(path.text.clone(), sections), reads_only };
         }
         [_, second, ..] => {
-            let words = "one job file is read, and the line has another";
-            let help = "give each job file to a run of its own; an option begins with `-`, and its value follows `=`";
+            let words = "the line has more than one job file";
+            let help = "run each job file separately; an option begins with `-`, and its value follows `=`";
             lines.refused.push(Refusal::new(place(second.span.clone()), words, help));
         }
         [word] => {
-            let words = "a job file takes options for all of its jobs, but not `--name`";
-            let help = "give the job file alone, or leave it out";
+            let words = "a job file can't be combined with jobs given by `--name`";
+            let help = "remove the job file, or the jobs given by `--name`";
             lines.refused.push(Refusal::new(place(word.span.clone()), words, help));
         }
     }
     let mut jobs = lines.take_jobs();
     jobs.retain(|job| sections.is_empty() || sections.iter().any(|name| job.job_name() == name));
     if jobs.is_empty() && lines.refused.is_empty() {
-        let help = "a job begins at `--name=NAME`";
+        let help = "begin a job with `--name=NAME`";
         lines.refused.push(Refusal::new(place(0..text.len()), "the line has no job", help));
     }
     Line { jobs: Jobs::Named(jobs), reads_only }

@@ -8,7 +8,7 @@ use super::reading::{KINDS, Reading, Walk};
 use crate::size_text::size_text;
 use std::fmt::Write as _;
 
-/// Queue of a clone.
+/// Depth of a clone's queue, and when the queue is refilled.
 #[derive(Clone, Copy)]
 pub(super) struct Queue {
     pub(super) depth: u64,
@@ -16,7 +16,7 @@ pub(super) struct Queue {
     pub(super) refill_at: Option<u64>,
 }
 
-/// Limit by `number_ios`.
+/// Limit that `number_ios` sets.
 enum Counted {
     Ops(u64),
     Bytes(u64),
@@ -26,7 +26,7 @@ enum Counted {
 type Rates = [Option<u64>; 3];
 
 impl<'a> Reading<'a> {
-    /// `[arrivals]`; rates by kind replace the mix.
+    /// The mix, which rates by kind replace, and the text of the `[arrivals]` table.
     pub(super) fn arrivals(
         &mut self,
         mix: Vec<(&'static str, f64)>,
@@ -39,7 +39,11 @@ impl<'a> Reading<'a> {
             None | Some(("linear", _)) => "constant",
             Some(("poisson", _)) => "poisson",
             Some((value, opt)) => {
-                self.refuse(opt, format!("`{value}` is not a process"), "use linear or poisson");
+                self.refuse(
+                    opt,
+                    format!("`{value}` is not an arrival process"),
+                    "use linear or poisson",
+                );
                 "constant"
             }
         };
@@ -57,7 +61,7 @@ impl<'a> Reading<'a> {
         };
         for name in ["iodepth_low", "iodepth_batch_complete_min"] {
             let Some(opt) = self.opt(name) else { continue };
-            self.note(opt, "an open loop starts operations by their schedule");
+            self.note(opt, "no effect with a rate: operations start by its schedule");
         }
         let Some(own) = self.rates_of_mix(opt, &rates, &mix, threads) else {
             return (mix, String::new());
@@ -65,7 +69,7 @@ impl<'a> Reading<'a> {
         self.trap_of_mean_rate(opt, process, &own, blocks);
         let mut all: f64 = own.iter().map(|(_, rate)| rate).sum();
         let mix = if own.len() > 1 {
-            self.note(opt, "a rate of each kind, which is the mix too: rwmixread has no effect");
+            self.note(opt, "the rates of the kinds determine the mix: rwmixread has no effect");
             own
         } else {
             mix
@@ -73,7 +77,9 @@ impl<'a> Reading<'a> {
         if threads > 1 {
             self.note(
                 opt,
-                format_args!("of each of the {threads} clones: {all} operations a second in all"),
+                format_args!(
+                    "the rate of each of the {threads} clones: {all} operations a second in all"
+                ),
             );
         }
         let mean_flushes = self.flushes_per_op(&mix);
@@ -82,16 +88,16 @@ impl<'a> Reading<'a> {
             self.note(
                 opt,
                 format_args!(
-                    "fio does not pace fsyncs: with them {all} operations a second in all"
+                    "fio does not pace fsyncs: including them, {all} operations a second in all"
                 ),
             );
         }
-        self.note(opt, "an open loop: response times count from the intended start, service times are fio's lat");
+        self.note(opt, "an open loop: response times count from the intended start; service times are what fio calls lat");
         let open = format!("\n[arrivals]\nkind = \"open\"\nrate = {all}\n");
         (mix, format!("{open}process = \"{process}\"\n{text}"))
     }
 
-    /// `rate` or `rate_iops`, with its option; None without a rate.
+    /// Rates by `rate` or `rate_iops`, with the option; None without a rate.
     fn rates(&mut self, blocks: &[Vec<(u64, f64)>; 3]) -> Option<(&'a Opt, Rates)> {
         let mut found: Option<(&Opt, Rates)> = None;
         for name in ["rate", "rate_iops"] {
@@ -124,7 +130,7 @@ impl<'a> Reading<'a> {
         found
     }
 
-    /// Whether workers think, and the keys of their pauses.
+    /// Whether workers pause (`thinktime`), and the workload keys of these pauses.
     fn pauses(&mut self, depth: u64, has_flow: bool, has_rate: bool) -> (bool, String) {
         let think_ns = self.time("thinktime", 1000).unwrap_or(0);
         let after = self.count("thinktime_blocks").unwrap_or(1);
@@ -159,7 +165,7 @@ impl<'a> Reading<'a> {
             self.note(opt, words);
         } else if depth > 1 && iotime_ns.is_none() {
             let words = format!(
-                "after each {after} operations all of a worker's complete, and then it thinks: of the depth of {depth} at most {} are in use",
+                "after each {after} operations a worker waits until all of its operations are complete, and then thinks: it uses at most {} of its depth of {depth}",
                 after.min(depth)
             );
             self.note(opt, words);
@@ -167,7 +173,8 @@ impl<'a> Reading<'a> {
         (true, pauses)
     }
 
-    /// Operations per second of each kind of the mix, of all clones. None if one has no rate, which is refused.
+    /// Operations per second of each kind of the mix, for all clones together. None if a kind has no rate, which is
+    /// refused.
     fn rates_of_mix(
         &mut self,
         opt: &Opt,
@@ -179,7 +186,7 @@ impl<'a> Reading<'a> {
         for (kind, _) in mix {
             let at = KINDS.iter().position(|k| k == kind).unwrap_or(0);
             let Some(rate) = rates[at].filter(|rate| *rate > 0) else {
-                let words = format!("`{}` leaves the rate of {kind}s open", opt.name);
+                let words = format!("`{}` gives no rate for {kind}s", opt.name);
                 self.refuse(opt, words, "give a rate to each kind that the job issues");
                 return None;
             };
@@ -188,7 +195,7 @@ impl<'a> Reading<'a> {
         Some(own)
     }
 
-    /// Adds a trap where fio takes a rate of several block sizes for one of the smallest.
+    /// Warns where fio treats a rate of several block sizes as one of the smallest block size.
     fn trap_of_mean_rate(
         &mut self,
         opt: &Opt,
@@ -201,10 +208,10 @@ impl<'a> Reading<'a> {
         };
         let words = match (opt.key.as_str(), process) {
             ("rate_iops", "constant") => {
-                "a rate of several block sizes together: fio 3.33 paces bytes of the smallest one, and issues fewer"
+                "the rate counts blocks of all sizes: fio 3.33 paces bytes of the smallest one, and issues fewer operations"
             }
             ("rate", "poisson") => {
-                "a rate by the mean of the block sizes: fio 3.33 paces blocks of the smallest one, and moves more"
+                "the rate is converted by the mean block size: fio 3.33 paces blocks of the smallest one, and moves more bytes"
             }
             _ => return,
         };
@@ -213,7 +220,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// `[limits]`.
+    /// Text of the `[limits]` table.
     pub(super) fn limits(
         &mut self,
         region: &Region,
@@ -249,7 +256,7 @@ impl<'a> Reading<'a> {
         if self.flag("time_based") {
             match self.opt("time_based") {
                 Some(opt) if runtime_ns.is_none() => {
-                    let words = "`time_based` has no effect without a runtime, in fio too: the job ends by its size";
+                    let words = "`time_based` has no effect without a runtime, in fio too: the job ends after its size";
                     self.trap(&opt.place, words);
                 }
                 _ => return limits + &steady,
@@ -260,12 +267,16 @@ impl<'a> Reading<'a> {
         limits + &self.limits_of_size(region, counted_bytes, mix, blocks, walk) + &steady
     }
 
-    /// Refuses ends of other jobs that can't be honoured.
+    /// Refuses values of `exit_what` that can't be honoured.
     fn check_exit(&mut self, is_last: bool) {
         match self.text("exit_what") {
             Some(("all", opt)) if !is_last => {
                 let help = "use exit_what=stonewall, or remove the groups after this one";
-                self.refuse(opt, "later groups run, whichever job has ended", help);
+                self.refuse(
+                    opt,
+                    "`exit_what=all` can't be honoured: later groups always run",
+                    help,
+                );
             }
             None | Some(("group" | "stonewall" | "all", _)) => {}
             Some((value, opt)) => {
@@ -275,7 +286,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// `number_ios`, `times` times.
+    /// Limit by `number_ios`, multiplied by `times`; None without the option, or if only the time counts.
     fn counted(
         &mut self,
         is_by_time: bool,
@@ -285,7 +296,7 @@ impl<'a> Reading<'a> {
     ) -> Option<Counted> {
         let (ops, opt) = (self.count("number_ios")?, self.opt("number_ios")?);
         if is_by_time {
-            self.note(opt, "a job that is time_based goes on, in fio too");
+            self.note(opt, "no effect on a job that is time_based, in fio too");
             return None;
         }
         let all = ops.saturating_mul(times);
@@ -298,7 +309,7 @@ impl<'a> Reading<'a> {
         })
     }
 
-    /// Limits by `size`, `io_size` and `loops`.
+    /// Text of the limits that follow from `size`, `io_size` and `loops`.
     fn limits_of_size(
         &mut self,
         region: &Region,
@@ -401,7 +412,7 @@ impl<'a> Reading<'a> {
         if let (true, Some(opt)) = (mix.len() > 1, self.opt("rw")) {
             self.note(
                 opt,
-                "the walk that first comes to the end of the file ends the job; when, differs with the draws",
+                "the job ends when its reads or its writes reach the end of the file; the random mix decides when",
             );
         }
         let moved = match moved {
@@ -412,14 +423,14 @@ impl<'a> Reading<'a> {
         (moved, Some(pass))
     }
 
-    /// `[limits.steady]`.
+    /// Text of the `[limits.steady]` table; empty if no steady state ends the job.
     fn steady(&mut self) -> String {
         let Some((value, opt)) = self.text("ss") else { return String::new() };
         let second = 1_000_000_000;
         let window_ns = self.time("ss_dur", second).unwrap_or(0);
         let after_ns = self.time("ss_ramp", second).unwrap_or(0);
         if window_ns == 0 {
-            self.note(opt, "without ss_dur no steady state ends the job");
+            self.note(opt, "no effect without ss_dur");
             return String::new();
         }
         let (figure, limit) = value.split_once(':').unwrap_or((value, ""));
@@ -432,7 +443,7 @@ impl<'a> Reading<'a> {
             _ => {
                 self.refuse(
                     opt,
-                    format!("`{figure}` has no steady state"),
+                    format!("`{figure}` can't be judged for a steady state"),
                     "use iops, bw or lat, or these with _slope",
                 );
                 return String::new();
@@ -440,13 +451,13 @@ impl<'a> Reading<'a> {
         };
         let percent = limit.strip_suffix('%').and_then(|n| n.trim().parse::<f64>().ok());
         let Some(percent) = percent.filter(|n| *n > 0.0 && *n <= 100.0) else {
-            let words = "a steady state is judged by a share of the mean";
+            let words = "the limit of a steady state must be a percentage of the mean";
             self.refuse(opt, words, "write it as ss=iops:5%");
             return String::new();
         };
         self.note(
             opt,
-            "of all clones of the job together; the figures are those of the whole time",
+            "judged for all clones of the job together; results are those of the whole measured time",
         );
         format!(
             "\n[limits.steady]\nof = \"{figure}\"\nby = \"{by}\"\nwithin = \"{percent}%\"\nwindow = \"{}\"\nafter = \"{}\"\n",

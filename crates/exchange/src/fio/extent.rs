@@ -60,7 +60,7 @@ impl<'a> Reading<'a> {
         Extent::Bytes(bytes.checked_next_multiple_of(align.max(1)).unwrap_or(bytes))
     }
 
-    /// `size`, cut at the end of the files: `filesize` bytes together, or the size that an earlier job defines.
+    /// `size`, limited to the end of the files. Their total size is `filesize` or, if None, defined by an earlier job.
     fn within_file(&mut self, size: Option<Extent>, filesize: Option<u64>) -> Option<Extent> {
         if matches!((size, filesize), (Some(Extent::Bytes(_)), None)) {
             // fio extends the file if necessary.
@@ -90,8 +90,8 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// `filesize` of each file, bytes: `nrfiles` equal sizes, or sizes that fio draws from a range, which are stored.
-    /// Returns their sum; None if missing, 0 or refused.
+    /// Total size of the files according to `filesize`, bytes; None if missing, 0 or refused. Sizes that fio draws from
+    /// a range are stored in `drawn`.
     fn file_size(
         &mut self,
         files: u64,
@@ -155,7 +155,7 @@ impl<'a> Reading<'a> {
             }
             (Some(Extent::Percent(_)), None) => {
                 if let Some(opt) = self.opt("offset_increment") {
-                    let words = "a percentage of files whose size is not known";
+                    let words = "this is a percentage of files whose size is not known";
                     self.refuse(opt, words, "give it in bytes, or give size in bytes");
                 }
                 0
@@ -220,7 +220,7 @@ impl<'a> Reading<'a> {
                     if each_bytes.is_none()
                         && let Some(opt) = self.opt("offset_increment")
                     {
-                        self.note(opt, "the parts of the clones are as long as that of the last one, which ends with the target");
+                        self.note(opt, "the parts of all clones are as long as that of the last one, which ends at the end of the target");
                     }
                 }
                 None if region.is_shared => {
@@ -241,7 +241,7 @@ impl<'a> Reading<'a> {
             && (parts > 1 || worker_step == each_bytes)
         {
             let words = format!(
-                "size is that of each clone: {} in all for numjobs={threads}",
+                "size is per clone: {} in all for numjobs={threads}",
                 size_text(each.saturating_mul(threads))
             );
             self.trap(&opt.place, words);
@@ -265,7 +265,7 @@ impl<'a> Reading<'a> {
                 ) = (offset, size)
                 else {
                     if let Some(opt) = self.opt("offset").or(self.opt("size")) {
-                        let words = "several jobs at once on files whose sizes are not known: a place in bytes is not known either";
+                        let words = "jobs run at the same time on files of unknown size, so an offset or size in bytes can't be honoured";
                         self.refuse(opt, words, "give size in bytes to all jobs of the group");
                     }
                     return String::new();
@@ -273,8 +273,10 @@ impl<'a> Reading<'a> {
                 let size = if let Some(Extent::Percent(size)) = size { size } else { 100 };
                 let place = self.opt("filename").map_or(&self.section.place, |opt| &opt.place);
                 let at = place.at(self.files);
-                let words =
-                    format!("its file is part {} of {count} equal ones of the target", number + 1);
+                let words = format!(
+                    "the job's file is part {} of {count} equal parts of the target",
+                    number + 1
+                );
                 self.notes.push(Note::new(at, words));
                 (percent(start as f64), percent((start + size).min(100) as f64))
             }
@@ -285,7 +287,10 @@ impl<'a> Reading<'a> {
                 };
                 if from > 0 {
                     let at = self.section.place.at(self.files);
-                    let words = format!("its file begins at {} of the target", size_text(from));
+                    let words = format!(
+                        "the job's file begins at offset {} of the target",
+                        size_text(from)
+                    );
                     self.notes.push(Note::new(at, words));
                 }
                 let start = offset.saturating_add(from);
@@ -318,10 +323,10 @@ impl<'a> Reading<'a> {
         if let (Extent::Percent(1..), Some(opt)) = (offset, self.opt("offset")) {
             if self.flag("offset_align") {
                 let help = "give offset in bytes, or remove offset_align";
-                let words = "a share of a target whose size is not known here is rounded up to a whole block, and to nothing else";
+                let words = "a percentage of a target of unknown size can only be rounded up to a whole block";
                 self.refuse(opt, words, help);
             }
-            self.note(opt, "a share of the target; fio takes it of the file as it is before the job, so that it is 0 where there is none yet");
+            self.note(opt, "a percentage of the target; fio takes it of the file as it is before the job, so it is 0 if the file does not exist yet");
         }
         let mut text = format!("active = \"{}..{}\"\n", active.0, active.1);
         if let Some(step) = worker_step {
@@ -381,8 +386,8 @@ impl<'a> Reading<'a> {
         });
         if let Some((own, opt)) = self.own_align(mix) {
             if !own.is_power_of_two() {
-                let words = "addresses are multiples of a power of two";
-                self.refuse(opt, words, "give blockalign such a value");
+                let words = "an alignment must be a power of two";
+                self.refuse(opt, words, "give blockalign a power of two");
             } else if own > natural {
                 let _ = writeln!(text, "address_align = \"{}\"", size_text(own));
             } else {
@@ -395,13 +400,13 @@ impl<'a> Reading<'a> {
             let place = opt.map_or(&self.section.place, |opt| &opt.place).clone();
             if self.direct() || self.verifies() {
                 let words = format!(
-                    "blocks at multiples of {align} bytes go through the page cache only, and can't be verified"
+                    "blocks at multiples of {align} bytes work only through the page cache, and can't be verified"
                 );
-                let help = "make block sizes, offset and steps multiples of 512, or leave direct and verify out";
+                let help = "make block sizes, offset and steps multiples of 512, or remove direct and verify";
                 self.refused.push(Refusal::new(place, words, help));
             } else {
                 let words = format!(
-                    "blocks at multiples of {align} bytes: files alone take them, through the page cache"
+                    "blocks at multiples of {align} bytes work only on files, through the page cache"
                 );
                 self.notes.push(Note::new(place.at(self.files), words));
             }
@@ -411,7 +416,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// `blockalign` of the issued kinds, with its option. None if it is not given, 0, or refused since kinds differ.
+    /// `blockalign` of the issued kinds, with its option. None if it is missing, 0, or refused because kinds differ.
     fn own_align(&mut self, mix: &[(&str, f64)]) -> Option<(u64, &'a Opt)> {
         let opt = self.opt("ba")?;
         let (mut all, kb_base) = ([0; 3], self.kb_base);
@@ -420,7 +425,11 @@ impl<'a> Reading<'a> {
             KINDS.iter().zip(all).filter(|(kind, _)| mix.iter().any(|(issued, _)| issued == *kind));
         let (_, first) = own.next()?;
         if own.any(|(_, align)| align != first) {
-            self.refuse(opt, "alignments that differ by kind can't be honoured", "give one");
+            self.refuse(
+                opt,
+                "alignments that differ by kind can't be honoured",
+                "give one for all kinds",
+            );
             return None;
         }
         (first > 0).then_some((first, opt))
@@ -435,7 +444,7 @@ impl<'a> Reading<'a> {
             && layout::files_of(self.section).is_some()
         {
             let words = format!(
-                "filename_format without $jobnum is one file for all {clones} clones: fio gives it to the first one, and the others do nothing; give them filename to share it"
+                "filename_format without $jobnum names one file for all {clones} clones: fio gives it to the first one, and the others do nothing; use filename to let them share it"
             );
             self.trap(&opt.place, words);
             return 1;

@@ -10,7 +10,7 @@ use super::reading::{Reading, Walk};
 const MAX_DRAWN: u64 = 1 << 20;
 /// Maximum number of files with equal shares of the operations: the limit of a workload's spots.
 const MAX_SPOTS: usize = 64;
-/// Maximum size of a block that lies within a file wherever its addresses are aligned.
+/// Maximum block size for which an aligned block never crosses the end of a file, bytes.
 const MAX_PLACED_BYTES: u64 = 1 << 20;
 /// fio's default of `randseed`.
 const DEFAULT_SEED: u64 = 0x89;
@@ -94,7 +94,7 @@ impl<'a> Reading<'a> {
         if let Some((Ok(least), Ok(most))) = ends {
             if least > most {
                 let help = format!("write it as filesize={}", ascending(value));
-                self.refuse(opt, "the range goes down, which makes empty files in fio", help);
+                self.refuse(opt, "the range is descending, for which fio makes empty files", help);
                 return None;
             }
             return Some(([least, most], opt));
@@ -115,22 +115,22 @@ impl<'a> Reading<'a> {
         let is_one = blocks.iter().flatten().all(|(bytes, _)| *bytes == block);
         let has_offset = self.section.value("offset").is_some_and(|value| value != "0");
         let (words, help) = if files > MAX_DRAWN {
-            ("at most 1048576 files have sizes of their own", "give one size, or fewer files")
+            ("at most 1048576 files can have different sizes", "give one size, or fewer files")
         } else if !is_one {
-            ("files with sizes from a range have one block size", "give one size in bs")
+            ("files with sizes from a range need a single block size", "give one size in bs")
         } else if least < block {
             (
-                "the smallest file does not hold one block",
+                "the smallest file is smaller than one block",
                 "begin the range at the block size, or above it",
             )
         } else if has_offset || is_percent("size") {
             (
-                "files with sizes from a range are used as a whole: from which offset, or to which percentage of each, is not honoured",
+                "files with sizes from a range are always used whole: an offset, or a size in percent, can't be honoured",
                 "remove offset, and give size in bytes or not at all",
             )
         } else if self.file_bytes.is_some() {
             (
-                "the files exist, since an earlier job uses them, and fio keeps the sizes that they have",
+                "an earlier job uses these files, and fio keeps their existing sizes",
                 "name other files, or give one size to both jobs",
             )
         } else {
@@ -176,7 +176,7 @@ impl<'a> Reading<'a> {
         }
         let opt = self.opt("filesize")?;
         if region.threads > 1 && !region.is_shared {
-            let words = "the files of each clone have sizes of their own in fio, and clones have equal parts of the target here";
+            let words = "in fio the files of each clone have different sizes, but in iodyno clones have equal parts of the target";
             self.refuse(opt, words, "write a section for each clone, with numjobs=1");
             return None;
         }
@@ -189,7 +189,7 @@ impl<'a> Reading<'a> {
             (Walk::Random, "roundrobin" | "random") if is_plain && self.repeats_files() => {
                 let is_placed = |block: u64| block.is_power_of_two() && block <= MAX_PLACED_BYTES;
                 if !block.is_some_and(is_placed) {
-                    let words = "blocks that are not a power of two, up to 1 MiB, would lie across the ends of files";
+                    let words = "block sizes other than powers of two up to 1 MiB would put blocks across the ends of files";
                     self.refuse(
                         opt,
                         words,
@@ -199,7 +199,7 @@ impl<'a> Reading<'a> {
                 self.spots(region, opt)
             }
             (Walk::Random, _) if is_plain && !self.repeats_files() => {
-                self.note(opt, "all files are drawn from at once, until each block was used: fio is done with small files earlier");
+                self.note(opt, "blocks are drawn from all files at once until each was used; fio finishes small files earlier");
                 None
             }
             _ => {
@@ -219,13 +219,13 @@ impl<'a> Reading<'a> {
     fn spots(&mut self, region: &Region, opt: &Opt) -> Option<String> {
         if region.drawn.len() > MAX_SPOTS {
             let words = format!(
-                "small files have as many operations as large ones here, which at most {MAX_SPOTS} files can have"
+                "small files get as many operations as large ones in this job, which iodyno supports for at most {MAX_SPOTS} files"
             );
             let help = "remove time_based and norandommap, or give one size, or fewer files";
             self.refuse(opt, words, help);
             return None;
         }
-        self.note(opt, "each file has the same share of the operations, as in fio, at independent draws within the file");
+        self.note(opt, "each file gets the same share of the operations, as in fio; addresses within a file are independent draws");
         let whole: u64 = region.drawn.iter().sum();
         let (mut sum, mut before) = (0, 0);
         let spots: Vec<String> = (region.drawn.iter())

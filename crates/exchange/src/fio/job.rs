@@ -131,10 +131,10 @@ impl Reading<'_> {
         if !direct && self.invalidates() && mix.iter().any(|(kind, _)| *kind == "read") {
             let place = self.opt("invalidate").map_or(&self.section.place, |opt| &opt.place);
             if self.flag("time_based") || self.count("loops").unwrap_or(1) > 1 {
-                let words = "fio drops the files from the page cache at each pass over them, and iodyno at the beginning alone: later passes are read from memory";
+                let words = "fio drops the files from the page cache at each pass over them, but iodyno only at the beginning: later passes are read from memory";
                 self.trap(place, words);
             } else {
-                let words = "before the job its clean pages leave the page cache, as in fio";
+                let words = "clean pages of its files are dropped from the page cache before the job, as in fio";
                 self.notes.push(Note::new(place.at(self.files), words));
             }
         }
@@ -200,7 +200,7 @@ impl Reading<'_> {
                 for error in errors {
                     let place = self.origin_of(&toml, error.span.start);
                     let help = error.help.unwrap_or_default();
-                    let words = format!("as a workload, `{name}` breaks a rule: {}", error.message);
+                    let words = format!("`{name}` is not a valid workload: {}", error.message);
                     self.refused.push(Refusal::new(place, words, help));
                 }
                 return None;
@@ -269,7 +269,7 @@ impl Reading<'_> {
                 (None, true)
             }
             "posixaio" => {
-                self.note(opt, "issued by io_uring: fio's goes through threads of the C library");
+                self.note(opt, "issued by io_uring; fio uses threads of the C library");
                 (Some("uring"), true)
             }
             "null" | "cpp_null" => {
@@ -288,11 +288,11 @@ impl Reading<'_> {
         }
     }
 
-    /// The queue of each clone.
+    /// Depth of each clone's queue, and when the queue is refilled.
     fn depth(&mut self, queues: bool) -> Queue {
         let depth = self.count("iodepth").unwrap_or(1);
         if let (Some(opt), 0) = (self.opt("iodepth"), depth) {
-            self.refuse(opt, "`iodepth` is 1 or more", "");
+            self.refuse(opt, "`iodepth` must be 1 or more", "");
         }
         let depth = depth.max(1);
         let of = |value: Option<u64>, neutral: u64| match value {
@@ -308,18 +308,21 @@ impl Reading<'_> {
         let refill_at = depth.saturating_sub(waits.saturating_mul(reaped));
         if !queues {
             if let Some(opt) = self.opt("iodepth").filter(|_| depth > 1) {
-                let words = "a synchronous engine has one I/O at a time: fio ignores this depth, and so does iodyno; use ioengine=io_uring, or numjobs";
+                let words = "a synchronous engine issues one I/O at a time: fio and iodyno ignore this depth; use ioengine=io_uring, or numjobs";
                 self.trap(&opt.place, words);
             }
             return Queue { depth: 1, refill_at: None };
         }
         for (name, words) in [
-            ("iodepth_low", "a full queue is refilled when the number in flight falls to it"),
+            (
+                "iodepth_low",
+                "a full queue is refilled when the number in flight falls to this value",
+            ),
             (
                 "iodepth_batch_complete_min",
-                "a full queue is refilled after this number of completions, each stamped on its own",
+                "a full queue is refilled after this number of completions, each with its own timestamp",
             ),
-            ("iodepth_batch_complete_max", "completions are taken as they come"),
+            ("iodepth_batch_complete_max", "no effect: completions are reaped as they come"),
         ] {
             if let Some(opt) = self.opt(name) {
                 self.note(opt, words);
@@ -380,7 +383,7 @@ impl Reading<'_> {
         let at_end = ["end_fsync", "fsync_on_close"].into_iter().find(|name| self.flag(name));
         if let (Some(opt), true) = (at_end.and_then(|name| self.opt(name)), writes) {
             let _ = writeln!(out, "flush_at_end = {files}");
-            self.note(opt, "a flush of each file after the last operation, within the measured time, as in fio");
+            self.note(opt, "each file is flushed after the last operation, within the measured time, as in fio");
         }
         let backlog = self.count("verify_backlog").unwrap_or(0);
         if backlog > 0 && writes && self.verifies() && self.section.value("do_verify") != Some("0")
@@ -440,11 +443,11 @@ impl Reading<'_> {
         if !is_plain || !(1..=1_000_000_000).contains(&every) || burst > 1_000_000 {
             self.note(
                 opt,
-                "after the last pass only; fio also flushes each file after each earlier pass",
+                "flushes after the last pass only; fio also flushes each file after each earlier pass",
             );
             return String::new();
         }
-        self.note(opt, "also after each earlier pass, as in fio");
+        self.note(opt, "also flushes after each earlier pass, as in fio");
         format!("\n[flush]\nevery = {every}\nburst = {burst}\n")
     }
 
@@ -456,22 +459,22 @@ impl Reading<'_> {
         }
     }
 
-    /// `[content]`.
+    /// Text of the `[content]` table; empty for random content.
     fn content(&mut self, mix: &[(&str, f64)]) -> String {
         let kind = |kind: &str| format!("\n[content]\nkind = \"{kind}\"\n");
         if let Some((value, opt)) =
             self.text("verify").or(self.text("verify_pattern")).filter(|_| self.verifies())
         {
             if opt.key == "verify" && value.starts_with("pattern") {
-                let words = "verifiable content has a form of its own, without a pattern";
+                let words = "verifiable content can't have a pattern";
                 self.refuse(opt, words, "use verify=crc32c");
             }
             let all = if self.writes_all() {
-                "`iodyno run` of this file reads all of it back after the job, and `--verify-only` later"
+                "`iodyno run` reads everything back after the job, as `--verify-only` can later"
             } else {
-                "`iodyno run --verify-only` all of it"
+                "`iodyno run --verify-only` checks everything"
             };
-            self.note(opt, format_args!("each unit of at most 4 KiB carries its address, writer, generation and a CRC; reads check it, and {all}"));
+            self.note(opt, format_args!("each unit of at most 4 KiB carries its address, writer, generation and a CRC; reads check these, and {all}"));
             return kind("verifiable");
         }
         if !mix.iter().any(|(kind, _)| *kind == "write") {

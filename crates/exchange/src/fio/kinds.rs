@@ -5,7 +5,7 @@ use super::number::count;
 use super::reading::{KINDS, Reading, Walk};
 
 impl Reading<'_> {
-    /// Mix of kinds with their shares, and the order of addresses. None if an option was refused.
+    /// Kinds of operation with their shares, and the order of addresses. None if an option was refused.
     pub(super) fn kinds(
         &mut self,
         blocks: &[Vec<(u64, f64)>; 3],
@@ -26,12 +26,12 @@ impl Reading<'_> {
             }
             "trimwrite" | "randtrimwrite" => {
                 let words = format!(
-                    "`rw={value}` is not issued: each block is trimmed, and then written; here kinds of operation have addresses of their own"
+                    "`rw={value}` can't be honoured: in fio each block is trimmed, and then written, but in iodyno trims and writes have separate addresses"
                 );
                 let trim = if is_random { "randtrim" } else { "trim" };
                 let write = if is_random { "randwrite" } else { "write" };
                 let help = format!(
-                    "use a job with rw={trim}, and one with rw={write} and stonewall behind it"
+                    "use a job with rw={trim}, and one with rw={write} and stonewall after it"
                 );
                 if let Some(opt) = opt {
                     self.refuse(opt, words, help);
@@ -39,7 +39,7 @@ impl Reading<'_> {
                 return None;
             }
             _ => {
-                let words = format!("`rw={value}` is not issued");
+                let words = format!("`rw={value}` is not supported");
                 let help = "use read, write, randread, randwrite, rw, randrw, trim or randtrim";
                 if let Some(opt) = opt {
                     self.refuse(opt, words, help);
@@ -55,7 +55,7 @@ impl Reading<'_> {
             self.opt("zonesize"),
             is_random && self.opt("zonemode").is_none_or(|o| o.value.as_deref() == Some("strided")),
         ) {
-            let words = "random I/O within zones is not issued";
+            let words = "random I/O within zones is not supported";
             self.refuse(opt, words, "remove the line, or use rw=read or rw=write");
         }
         let walk = match (is_random, run, opt) {
@@ -73,7 +73,11 @@ impl Reading<'_> {
             (_, Some(_), None) => return None,
         };
         if let (Some(("identical", opt)), true) = (self.text("rw_sequencer"), run.is_some()) {
-            self.refuse(opt, "I/Os to one place again and again are not issued", "remove the line");
+            self.refuse(
+                opt,
+                "repeated I/O to the same address is not supported",
+                "remove the line",
+            );
         }
         Some((mix, walk))
     }
@@ -90,21 +94,22 @@ impl Reading<'_> {
         let zone = self.count("zonesize").unwrap_or(0);
         let fits = blocks[1].iter().all(|(bytes, _)| zone.is_multiple_of((*bytes).max(1)));
         if is_walk && is_write && fits && self.count("numjobs").unwrap_or(1) <= 1 {
-            self.note(opt, "on a device without zones a walk goes through them in their order, as through any range; a zone that is full begins again without a reset");
+            self.note(opt, "sequential writes pass through the emulated zones in order, as through any range; a full zone is written again without a reset");
             return Some((mix, Walk::Sequential));
         }
         if !is_random || !is_write {
-            let words = "`zonemode=zbd` can't be honoured here: iodyno has no zoned devices, and writes alone have zones that it emulates";
-            self.refuse(opt, words, "use a device without zones, and remove the line");
+            let words = "`zonemode=zbd` can't be honoured here: iodyno has no zoned devices, and emulates zones for writes only";
+            self.refuse(opt, words, "remove the line, and use a device without zones");
             return None;
         }
         let (zone, open) = (self.count("zonesize"), self.count("max_open_zones"));
         let (Some(zone), Some(open)) = (zone.filter(|n| *n > 0), open.filter(|n| *n > 0)) else {
-            let words = "`zonemode=zbd` on a device without zones needs their size and number";
+            let words =
+                "`zonemode=zbd` needs the size of the emulated zones and the number of open ones";
             self.refuse(opt, words, "give zonesize and max_open_zones");
             return None;
         };
-        self.note(opt, "zones of a device without any, as fio emulates them: a zone that is full begins again without a reset; the clones divide the zones among them");
+        self.note(opt, "zones are emulated, as in fio on a device without zones: a full zone is written again without a reset; the clones divide the zones among themselves");
         Some((mix, Walk::Zones(zone, open)))
     }
 
@@ -123,7 +128,7 @@ impl Reading<'_> {
             return None;
         }
         if sizes.any(|bytes| bytes != first) {
-            let words = "addresses at a fixed distance have one block size";
+            let words = "addresses at a fixed distance need a single block size";
             self.refuse(opt, words, "give one size in bs");
             return None;
         }
@@ -157,7 +162,7 @@ impl Reading<'_> {
             (false, bytes) => Some(Walk::Holes(block, bytes)),
             (true, bytes) if bytes > block => Some(Walk::Backward(bytes - block, bytes - block)),
             (true, _) => {
-                let words = "blocks that overlap the one before are not issued";
+                let words = "blocks that overlap the previous one are not supported";
                 let help = format!(
                     "go back by more than a block, such as `:-{}`",
                     block.saturating_mul(2)
@@ -178,7 +183,8 @@ impl Reading<'_> {
         let range = self.count("zonerange").filter(|range| *range > 0).unwrap_or(size);
         let skip = self.count("zoneskip").unwrap_or(0).saturating_add(range.saturating_sub(size));
         if size % block != 0 || range < size {
-            let words = "a zone is a whole number of blocks, and its `zonerange` is at least its `zonesize`";
+            let words =
+                "`zonesize` must be a whole number of blocks, and `zonerange` at least `zonesize`";
             self.refuse(opt, words, "make zonesize a multiple of bs, and zonerange no smaller");
             return None;
         }
@@ -197,7 +203,7 @@ impl Reading<'_> {
         let share = self.count(name).unwrap_or(50);
         if share > 100 {
             if let Some(opt) = self.opt(name) {
-                self.refuse(opt, format!("`{name}` is a percentage, from 0 to 100"), "");
+                self.refuse(opt, format!("`{name}` must be a percentage from 0 to 100"), "");
             }
             return 50.0;
         }

@@ -17,7 +17,7 @@ pub(super) struct Surround<'a> {
     pub(super) is_last: bool,
 }
 
-/// What earlier jobs of the file define.
+/// Facts about the earlier jobs of the file.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Before {
     /// Size of the job's file, if an earlier job defines it.
@@ -26,7 +26,7 @@ pub(super) struct Before {
     pub(super) clones: u64,
 }
 
-/// Files begin at multiples of this, so that any block fits.
+/// Alignment of the start of each file on the target, bytes.
 const FILE_ALIGN_BYTES: u64 = 1 << 20;
 
 /// The part of the target that a job's files take.
@@ -164,7 +164,7 @@ struct Used {
     /// First and last group that use the file. It keeps its content between them.
     first_group: usize,
     last_group: usize,
-    /// Most bytes that a job needs of it; None if unknown for one of the jobs.
+    /// Bytes of the file that its jobs need, at most; None if unknown for one of them.
     bytes: Option<u64>,
 }
 
@@ -205,8 +205,8 @@ pub(super) fn known_before(
 }
 
 /// Part of the target for each job, by its number. `spaces`: bytes that each job needs; None if unknown. Devices and
-/// separate targets begin at the start of the target. So do files, unless others are in use between the first and the
-/// last job of a file: these lie side by side. Jobs that name the same file share it, at the same place in all groups.
+/// separate targets begin at the start of the target. So does a file, unless other files are in use between its first
+/// and last job; such files lie side by side. Jobs that name the same file share it, at the same place in all groups.
 pub(super) fn parts(
     sections: &[Section],
     groups: &[Group],
@@ -243,7 +243,7 @@ pub(super) fn parts(
     parts
 }
 
-/// Removes the first file and all files whose use overlaps with it, directly or through others. The rest stays.
+/// Removes and returns the first file and all files whose use overlaps with it, directly or through others.
 fn split_off_those_that_meet(files: &mut Vec<Used>) -> Vec<Used> {
     let mut together = vec![files.remove(0)];
     let mut at = 0;
@@ -290,7 +290,7 @@ fn place(
             if let Some(job) = file.jobs.iter().find(|job| at_once(job)) {
                 let section = &sections[*job];
                 let words = format!(
-                    "the place of the file of `{}` beside those of the jobs at the same time is not known: it has no size in bytes",
+                    "the file of `{}` can't be placed beside those of simultaneous jobs: it has no size in bytes",
                     section.name
                 );
                 let help = "give size in bytes to all jobs of the group, or to none";
@@ -327,7 +327,7 @@ pub(super) fn one_flow(sections: &[Section], groups: &[Group], refused: &mut Vec
             let own = id(section);
             if *first.get_or_insert_with(|| own.clone()) != own {
                 let place = section.opt("flow_id").map_or(&section.place, |opt| &opt.place);
-                let words = "jobs at the same time have flows of several numbers, and here they keep one proportion";
+                let words = "simultaneous jobs have different flow_ids, but in iodyno they share one proportion";
                 let help = "give all of them one flow_id, or separate them by stonewall";
                 refused.push(Refusal::new(place.clone(), words, help));
             }
@@ -344,7 +344,7 @@ fn overlapping(sections: &[Section], files: &[Used], refused: &mut Vec<Refusal>)
         if files[..number].iter().any(is_common) {
             let section = &sections[file.jobs[0]];
             let place = section.opt("filename").map_or(&section.place, |opt| &opt.place);
-            let words = "this job shares some of its files with another, and not all";
+            let words = "this job shares only some of its files with another job";
             let help = "give both jobs the same files, or none in common";
             refused.push(Refusal::new(place.clone(), words, help));
         }

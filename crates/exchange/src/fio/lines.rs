@@ -7,13 +7,13 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Upper bound of the depth of includes, and of the number of files.
+/// Maximum depth of includes, and maximum number of files.
 const MAX_INCLUDES: usize = 16;
 
-/// Upper bound of the options of a section.
+/// Maximum number of options of a section.
 const MAX_OPTIONS: usize = 1000;
 
-/// Upper bound of the length of an option, bytes.
+/// Maximum length of an option, bytes.
 const MAX_OPTION_BYTES: usize = 8192;
 
 /// A range of bytes in one of the files.
@@ -34,7 +34,7 @@ impl Place {
     }
 }
 
-/// An option. Its value is None if it stands alone.
+/// An option of a section. Its value is None if the option has no `=`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Opt {
     pub(super) name: String,
@@ -42,7 +42,7 @@ pub(super) struct Opt {
     pub(super) key: String,
     pub(super) value: Option<String>,
     pub(super) place: Place,
-    /// Why a variable of the value can't be replaced; None if there is no such variable.
+    /// Message if a variable in the value can't be replaced; None otherwise.
     pub(super) unset: Option<String>,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Opt {
 pub(super) struct Section {
     pub(super) name: String,
     pub(super) place: Place,
-    /// Jobs share the options from `[global]`.
+    /// Options in the order of the file. `Arc`, because jobs share those from `[global]`.
     pub(super) options: Vec<Arc<Opt>>,
     /// Number of leading options from `[global]`.
     pub(super) from_global: usize,
@@ -110,7 +110,7 @@ impl<'a> Lines<'a> {
         Self { around, files, refused, global, jobs, within: Within::Nothing }
     }
 
-    /// Adds a text that places refer to, and returns its number.
+    /// Adds a file to which a `Place` can refer, and returns its index.
     pub(super) fn add_file(&mut self, origin: &str, text: &str) -> usize {
         self.files.push(File {
             origin: origin.to_owned(),
@@ -193,7 +193,7 @@ impl<'a> Lines<'a> {
             Ok(text) => self.file(&beside.to_string_lossy(), &text, depth + 1),
             Err(why) => {
                 let words = format!("`{path}` can't be included: {why}");
-                let help = "an included file is looked for beside the file that names it";
+                let help = "an included path is relative to the file that names it";
                 self.refused.push(Refusal::new(place, words, help));
             }
         }
@@ -218,7 +218,7 @@ impl<'a> Lines<'a> {
         }
         let bytes = name.len() + value.as_ref().map_or(0, String::len);
         if bytes > MAX_OPTION_BYTES {
-            let words = format!("an option has at most {MAX_OPTION_BYTES} bytes");
+            let words = format!("an option must not exceed {MAX_OPTION_BYTES} bytes");
             self.refused.push(Refusal::new(place, words, "shorten it"));
             return;
         }
@@ -240,7 +240,7 @@ impl<'a> Lines<'a> {
             None => self.refused.push(Refusal::new(
                 opt.place,
                 format!("`{}` is outside of a section", opt.name),
-                "options stand below `[global]` or below the name of a job, such as `[job]`",
+                "put options below `[global]` or below the name of a job, such as `[job]`",
             )),
         }
     }

@@ -1,4 +1,4 @@
-//! Traps: settings whose result the writer of a job may not expect. `--lint` prints them.
+//! Warnings about traps: settings whose result the writer of a job may not expect. `--lint` prints them.
 
 use super::extent::Region;
 use super::layout::{self, Group, file_names};
@@ -19,11 +19,11 @@ const FEW: f64 = 0.01;
 /// Assumed size of a file of unknown size, bytes.
 const USUAL_BYTES: u64 = 1 << 40;
 
-/// Ranks of a Zipf law whose weights are summed exactly; those of the others are integrated.
+/// Number of top ranks of a Zipf distribution whose weights are summed exactly; the other weights are integrated.
 const EXACT_RANKS: u64 = 1000;
 
 impl Reading<'_> {
-    /// Adds the traps of the job's options.
+    /// Adds warnings about the job's options.
     pub(super) fn traps(&mut self, mix: &[(&str, f64)], direct: bool, threads: u64) {
         let place = self
             .opt("direct")
@@ -32,7 +32,7 @@ impl Reading<'_> {
         let has = |kind: &str| mix.iter().any(|(k, _)| *k == kind);
         let durable = ["fsync", "fdatasync", "sync"].iter().any(|name| self.flag(name));
         if !direct && has("write") && !durable {
-            let words = "buffered writes without fsync are measured into the page cache, not to the device: use direct=1";
+            let words = "buffered writes without fsync measure the page cache, not the device: use direct=1";
             self.judged_trap(place, words);
         } else if !direct {
             self.judged_trap(
@@ -73,7 +73,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Adds a trap for a ramp longer than the measured time.
+    /// Warns if the ramp is longer than the measured time.
     fn long_ramp(&mut self) {
         let second = 1_000_000_000;
         let ramp_ns = self.time("ramp_time", second).unwrap_or(0);
@@ -89,7 +89,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Adds a trap for file names that look like devices and are not.
+    /// Warns about file names that look like devices and are not.
     fn names_like_devices(&mut self) {
         let Some(opt) = self.opt("filename") else { return };
         for name in file_names(opt.value.as_deref().unwrap_or_default()) {
@@ -112,7 +112,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Adds a trap for a distribution that concentrates on few blocks.
+    /// Warns about a distribution that concentrates on few blocks.
     pub(super) fn skew(
         &mut self,
         walk: &Walk,
@@ -142,7 +142,7 @@ impl Reading<'_> {
         }
         let of_whole = if region.each_bytes.is_some() { "" } else { " if the file has 1 TiB" };
         let words = format!(
-            "half of the operations go to {half} of {all} blocks ({}), 9 of 10 to {most} ({}){of_whole}: a cache answers them",
+            "half of the operations go to {half} of {all} blocks ({}), 9 of 10 to {most} ({}){of_whole}: a cache can serve them",
             human::size(half.saturating_mul(block)),
             human::size(most.saturating_mul(block)),
         );
@@ -150,7 +150,7 @@ impl Reading<'_> {
     }
 }
 
-/// Smallest number of hottest ranks, of `all`, that receive this share of the draws of a Zipf law.
+/// Smallest number of top ranks, out of `all`, that together get this share of the draws of a Zipf distribution.
 fn zipf_ranks(all: u64, theta: f64, share: f64) -> u64 {
     if !theta.is_finite() || theta <= 0.0 {
         return all;
@@ -182,7 +182,7 @@ fn zipf_ranks(all: u64, theta: f64, share: f64) -> u64 {
     high
 }
 
-/// Whether a name without a folder is one that Linux gives to disks.
+/// Whether a name without a folder looks like one of a Linux disk, such as `sdb` or `nvme0n1`.
 fn is_device_name(name: &str) -> bool {
     let letters = |rest: &str| {
         let rest = rest.trim_end_matches(|c: char| c.is_ascii_digit());
@@ -197,7 +197,7 @@ fn is_device_name(name: &str) -> bool {
         || with_numbers.iter().any(|start| name.strip_prefix(start).is_some_and(numbers))
 }
 
-/// Traps of jobs that run at the same time, each with the number of the job that shows it.
+/// Warnings about jobs that run at the same time, each with the number of the job at which it is shown.
 pub(super) fn of_groups(
     sections: &[Section],
     groups: &[Group],
@@ -237,7 +237,7 @@ pub(super) fn of_groups(
             let named: Vec<String> =
                 devices.iter().map(|device| format!("--on {device}")).collect();
             let words = format!(
-                "{names} run at the same time on {} devices: with `{}` each keeps to its own, and otherwise all jobs go to each target",
+                "{names} run at the same time on {} devices: with `{}` each job runs on its own device only; otherwise each target gets all jobs",
                 devices.len(),
                 named.join(" ")
             );

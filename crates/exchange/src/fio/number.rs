@@ -19,7 +19,7 @@ pub(super) fn count(text: &str, kb_base: u32) -> Result<u64, String> {
         && count(second, kb_base).is_ok()
     {
         return Err(format!(
-            "`{text}` is two numbers, and this option has one: write the one that is meant"
+            "`{text}` is two numbers, but this option takes one: write only one of them"
         ));
     }
     if let Some(hex) = lower.strip_prefix("0x") {
@@ -39,7 +39,7 @@ pub(super) fn count(text: &str, kb_base: u32) -> Result<u64, String> {
         "p" => 5,
         "z" if rest.is_empty() => {
             return Err(format!(
-                "`{text}` counts zones of a zoned block device, which iodyno does not have: write bytes"
+                "`{text}` counts zones of a zoned block device, which iodyno does not support: write bytes"
             ));
         }
         _ => return Err(wrong()),

@@ -9,8 +9,9 @@ use iodyno_catalog::File;
 use iodyno_units::nearest;
 use std::path::Path;
 
-/// Limits of spelling suggestions: the length of an unknown name, and the unknown names of a section.
+/// Maximum length of an unknown option name for which a similar one is suggested, bytes.
 const MAX_NAME: usize = 40;
+/// Maximum number of unknown options of a section for which a similar name is suggested.
 const MAX_NEAR: u32 = 3;
 
 /// Kinds of operation that a job can issue, in the order of fio's comma-separated values.
@@ -26,7 +27,7 @@ pub(super) enum Walk {
     Skips(u64, u64),
     /// A block, then a hole: bytes of each. The walk ends with the file.
     Holes(u64, u64),
-    /// The next block of one of the open zones: bytes of a zone, number of open zones.
+    /// Each operation goes to the next block of one of the open zones: bytes of a zone, number of open zones.
     Zones(u64, u64),
     /// Backward from the end of the range: the stride, and the distance of the first block before the last block of the
     /// range, bytes.
@@ -76,7 +77,7 @@ impl<'a> Reading<'a> {
             None => {}
             Some((value, _)) if value == "1024" => {}
             Some((value, _)) if value == "1000" => reading.kb_base = 1000,
-            Some((_, opt)) => reading.refuse(opt, "kb_base is 1000 or 1024", ""),
+            Some((_, opt)) => reading.refuse(opt, "kb_base must be 1000 or 1024", ""),
         }
         reading
     }
@@ -135,7 +136,7 @@ impl<'a> Reading<'a> {
         self.add_trap(Note::new(place.at(self.files), words));
     }
 
-    /// Adds a trap on which a run also gives a verdict.
+    /// Adds a warning about something on which a run also gives a verdict.
     pub(super) fn judged_trap(&mut self, place: &Place, words: impl Into<String>) {
         self.add_trap(Note { is_judged: true, ..Note::new(place.at(self.files), words) });
     }
@@ -146,7 +147,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Adds a trap for an IEC suffix (`Ki`, `KiB`), which fio may take for decimal, depending on `kb_base`.
+    /// Warns about an IEC suffix (`Ki`, `KiB`), which fio may read as decimal, depending on `kb_base`.
     pub(super) fn trap_of_suffix(&mut self, value: &str, opt: &Opt) {
         let lower = value.to_ascii_lowercase();
         let Some(digits) = lower.strip_suffix("ib").or(lower.strip_suffix('i')) else { return };
@@ -158,12 +159,12 @@ impl<'a> Reading<'a> {
         self.trap(&opt.place, words);
     }
 
-    /// Whether a path is a device of this machine; None where that is not known.
+    /// Whether a path is a device of this machine; None if unknown.
     pub(super) fn is_device(&self, path: &str) -> Option<bool> {
         self.around.is_device(Path::new(path))
     }
 
-    /// Notes or refuses options as the tables of `options.rs` say.
+    /// Notes or refuses each option according to the tables in `options.rs`.
     pub(super) fn sift(&mut self) {
         let section = self.section;
         let mut unknown = 0;
@@ -172,7 +173,7 @@ impl<'a> Reading<'a> {
             if let Some(words) = &opt.unset {
                 let is_of_environment = words.contains("environment");
                 let help = if is_of_environment {
-                    "set it for this command: `SIZE=1g iodyno run job.fio`"
+                    "set it for the command, such as `SIZE=1g iodyno run job.fio`"
                 } else {
                     ""
                 };
@@ -185,7 +186,7 @@ impl<'a> Reading<'a> {
                     if self.around.gives(flag.split(' ').next().unwrap_or(flag)) =>
                 {
                     let flag = flag.split(' ').next().unwrap_or(flag);
-                    self.note(opt, format_args!("{why}: it is given by --{flag}"));
+                    self.note(opt, format_args!("{why}, here by --{flag}"));
                 }
                 Fate::Flag(why, flag) if !Self::is_neutral(opt) => {
                     let words = format!("`{}` can't be honoured from a job: {why}", opt.name);
@@ -199,13 +200,13 @@ impl<'a> Reading<'a> {
                     );
                 }
                 Fate::Refused(..) if name == "sync_file_range" && self.direct() => {
-                    self.note(opt, "with direct=1 the page cache has nothing that it would write");
+                    self.note(opt, "with direct=1 the page cache holds nothing to write");
                 }
                 Fate::Refused(why, help) if !Self::is_neutral(opt) => {
                     self.refuse(opt, format!("`{}` can't be honoured: {why}", opt.name), help);
                 }
                 Fate::Flag(..) | Fate::Refused(..) => {
-                    self.note(opt, "this value changes nothing");
+                    self.note(opt, "this value has no effect");
                 }
                 Fate::Unknown => {
                     unknown += 1;
@@ -220,7 +221,7 @@ impl<'a> Reading<'a> {
                     let words = format!("iodyno does not know fio's option `{}`", opt.name);
                     let is_of_line = self.files[opt.place.file].origin == command_line::ORIGIN;
                     let help = if is_of_line {
-                        "remove it if it does not matter; iodyno's own flags stand before `fio`"
+                        "remove it if it does not matter; put iodyno's own flags before `fio`"
                     } else {
                         "remove the line if it does not matter"
                     };
@@ -247,8 +248,8 @@ impl<'a> Reading<'a> {
             || name == "continue_on_error" && opt.value.as_deref() == Some("none")
     }
 
-    /// Reads all comma-separated values of an option, one after the other: `bs=8k` in `[global]` and `bs=,16k` in the
-    /// job both apply.
+    /// Reads all occurrences of an option with comma-separated values, in order: `bs=8k` in `[global]` and `bs=,16k` in
+    /// the job both apply.
     pub(super) fn all_by_kind<T: Clone>(
         &mut self,
         name: &str,
@@ -276,7 +277,7 @@ impl<'a> Reading<'a> {
     ) {
         let parts: Vec<&str> = value.split(',').map(str::trim).collect();
         if parts.len() > 3 {
-            self.refuse(opt, "at most three values: for reads, writes and trims", "");
+            self.refuse(opt, "at most three values are allowed: for reads, writes and trims", "");
             return;
         }
         for (at, place) in all.iter_mut().enumerate() {
@@ -294,7 +295,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Place of the option that the workload's line at offset `at` comes from; the section if there is none.
+    /// Place of the option from which the workload's line at byte `at` was made; that of the section if there is none.
     pub(super) fn origin_of(&self, toml: &str, at: usize) -> Place {
         let start = toml[..at.min(toml.len())].rfind('\n').map_or(0, |newline| newline + 1);
         let key = toml[start..].split(['=', ' ']).next().unwrap_or_default();

@@ -6,7 +6,7 @@ use crate::found::{Found, size};
 use iodyno_units::nearest;
 use std::ops::Range;
 
-/// An option with its place.
+/// An option with its position.
 pub(super) struct Opt {
     name: &'static str,
     value: Option<String>,
@@ -44,7 +44,7 @@ impl<'a, 'f> Reading<'a, 'f> {
             } else if command.is_none() {
                 command = Some((word.text, word.span));
             } else {
-                let help = "sysbench takes a value as --NAME=VALUE";
+                let help = "write a value as --NAME=VALUE";
                 reading.found.refuse(&word.span, format!("`{}` is not an option", word.text), help);
             }
         }
@@ -55,7 +55,7 @@ impl<'a, 'f> Reading<'a, 'f> {
     fn option(&mut self, given: &str, value: Option<String>, span: Range<usize>) {
         let is_flag = ["validate", "file-fsync-all", "file-fsync-end"].contains(&given);
         if value.is_none() && !is_flag && !NOTED.iter().any(|(name, _)| *name == given) {
-            let help = "sysbench takes a value as --NAME=VALUE";
+            let help = "write a value as --NAME=VALUE";
             self.found.refuse(&span, format!("`--{given}` has no value"), help);
             return;
         }
@@ -67,7 +67,7 @@ impl<'a, 'f> Reading<'a, 'f> {
         } else if name.starts_with("mysql-") || name.starts_with("pgsql-") {
             self.found.note(&span, format!("`--{given}`: `fileio` uses no database"));
         } else if name == "config-file" {
-            let words = "`--config-file` can't be honoured: the file is not read";
+            let words = "`--config-file` can't be honoured: iodyno does not read the file";
             self.found.refuse(&span, words, "write its options into the command line");
         } else {
             let known = HONOURED.iter().chain(NOTED).map(|(name, _)| *name);
@@ -89,7 +89,7 @@ impl<'a, 'f> Reading<'a, 'f> {
             Some((test, _)) if test == "fileio" => self.is_fileio = true,
             Some((test, span)) => {
                 let words = format!("`{test}` is not a test of storage");
-                self.found.refuse(&span, words, "of sysbench's tests iodyno runs `fileio`");
+                self.found.refuse(&span, words, "iodyno runs only sysbench's `fileio` test");
             }
             None => self.found.refuse(&all, "no test is named", "write `sysbench fileio … run`"),
         }
@@ -98,10 +98,10 @@ impl<'a, 'f> Reading<'a, 'f> {
             Some((command, span)) => {
                 let help = match command.as_str() {
                     "prepare" => {
-                        "iodyno makes its target itself: `--on scratch:2GiB --fill` writes all of it first; convert or run the line with `run`"
+                        "iodyno creates its target itself, and `--on scratch:2GiB --fill` writes all of it first; use the command `run`"
                     }
                     "cleanup" => {
-                        "a file that iodyno made for a run is removed at its end; convert or run the line with `run`"
+                        "at its end a run removes the file that it created; use the command `run`"
                     }
                     _ => "write `sysbench fileio … run`",
                 };
@@ -111,7 +111,7 @@ impl<'a, 'f> Reading<'a, 'f> {
         }
     }
 
-    /// The place of an option; the whole line where it is not given.
+    /// Position of an option; the whole line if the option is not given.
     pub(super) fn span(&self, name: &str) -> Range<usize> {
         let given = self.options.iter().rev().find(|opt| opt.name == name);
         given.map_or_else(|| self.all.clone(), |opt| opt.span.clone())
@@ -148,19 +148,19 @@ impl<'a, 'f> Reading<'a, 'f> {
         self.found.trap(&span, words);
     }
 
-    /// Adds a trap on which a run also gives a verdict.
+    /// Adds a warning about something on which a run also gives a verdict.
     pub(super) fn judged_trap(&mut self, name: &str, words: impl Into<String>) {
         let span = self.span(name);
         self.found.judged_trap(&span, words);
     }
 
-    /// Value of an option as a whole number of at least `least`, which is also the value of a refused option.
+    /// Value of an option as a whole number of at least `least`. Returns `least` if the value is refused.
     pub(super) fn count(&mut self, name: &str, least: u64) -> u64 {
         let text = self.text(name);
         match text.parse::<u64>() {
             Ok(number) if number >= least && u32::try_from(number).is_ok() => number,
             _ => {
-                let words = format!("`--{name}={text}` is not a whole number from {least}");
+                let words = format!("`--{name}={text}` is not a whole number of at least {least}");
                 self.refuse(name, words, "");
                 least
             }
@@ -172,7 +172,7 @@ impl<'a, 'f> Reading<'a, 'f> {
         match size(&text) {
             Ok(bytes) if bytes > 0 => bytes,
             Ok(_) => {
-                self.refuse(name, format!("`--{name}` is above 0"), "");
+                self.refuse(name, format!("`--{name}` must be above 0"), "");
                 1
             }
             Err(why) => {

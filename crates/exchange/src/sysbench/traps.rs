@@ -1,27 +1,26 @@
-//! Traps of sysbench command lines: settings whose result their writer may not expect.
+//! Warnings about traps in sysbench command lines: settings whose result their writer may not expect.
 
 use super::Reading;
 use super::options::Mode;
 
 impl Reading<'_, '_> {
-    /// Adds the traps of the test.
+    /// Adds warnings about the options of the test.
     pub(super) fn traps(&mut self, mode: Mode, engine: &str, direct: bool, validate: bool) {
         if engine == "mmap" {
-            let words =
-                "a mapping is the page cache: use sync or async with --file-extra-flags=direct";
+            let words = "a mapped file is in the page cache: use sync or async with --file-extra-flags=direct";
             self.trap("file-io-mode", words);
         } else if !direct {
             let words = "buffered I/O is sysbench's default, and measures the page cache: add --file-extra-flags=direct";
             self.judged_trap("file-extra-flags", words);
         }
         if engine == "libaio" {
-            self.trap("file-io-mode", "in async mode sysbench's latency ends when a request is submitted, or when the backlog is full and one completes: iodyno's is that of the I/O, from submission to completion");
+            self.trap("file-io-mode", "in async mode sysbench's latency ends when a request is submitted, or when the backlog is full and one completes; iodyno's lasts from submission to completion of the I/O");
             if !direct {
-                let words = "the kernel carries out buffered asynchronous I/O while it is submitted: the backlog does not fill";
+                let words = "the kernel performs buffered asynchronous I/O during its submission, so the backlog does not fill";
                 self.trap("file-io-mode", words);
             }
             if mode.writes {
-                let words = "sysbench calls fsync itself, while its requests are in flight, and submits nothing meanwhile: iodyno's flushes are requests among the others";
+                let words = "sysbench calls fsync itself, while its requests are in flight, and submits nothing until fsync returns; iodyno queues flushes like other requests";
                 self.trap("file-fsync-freq", words);
             }
         }
@@ -30,13 +29,13 @@ impl Reading<'_, '_> {
         if mode.writes && every > 0 && !self.flag("file-fsync-all") {
             let share = files as f64 * 100.0 / (files + every) as f64;
             let words = format!(
-                "after each {every} requests of all threads together sysbench flushes each of the {files} files: {share:.0} % of its events are flushes, which its latency and events/s mix with reads and writes; on one target the first flush of a burst writes all, and the others find little"
+                "after each {every} requests of all threads together sysbench flushes each of the {files} files: {share:.0} % of its events are flushes, which its latency and events/s mix with reads and writes; on one target the first flush of a burst writes all dirty data, and little is left for the others"
             );
             self.trap("file-fsync-freq", words);
         } else if mode.writes && !direct && !self.flag("file-fsync-all") {
             self.judged_trap(
                 "file-fsync-freq",
-                "buffered writes without fsync are measured into the page cache, not to the device",
+                "buffered writes without fsync measure the page cache, not the device",
             );
         }
         if mode.writes && !validate {
@@ -48,7 +47,7 @@ impl Reading<'_, '_> {
             self.judged_trap("file-test-mode", words);
         }
         if mode.name == "seqwr" {
-            let words = "seqwr writes files that it has just made: on a target whose blocks were written before, iodyno overwrites them, as seqrewr does; a new `--on scratch:` has none";
+            let words = "seqwr writes newly created files: if blocks of the target were written before, iodyno overwrites them, as seqrewr does; a new `--on scratch:` has no such blocks";
             self.trap("file-test-mode", words);
         }
     }

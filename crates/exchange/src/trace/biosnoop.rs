@@ -13,7 +13,7 @@ use super::{BlockAction, Lines, Sink, number};
 /// Longest response time, ns: an operation may be issued this long before the first line.
 const BEFORE_NS: u64 = 3_600_000_000_000;
 
-/// Whether a line is the head.
+/// Whether a line has the column names.
 pub(super) fn is_head(line: &str) -> bool {
     let mut words = line.split_ascii_whitespace();
     let is_first = words.next().is_some_and(|word| word == "TIME(s)" || word == "TIMESTAMP");
@@ -22,7 +22,7 @@ pub(super) fn is_head(line: &str) -> bool {
 
 pub(super) struct Biosnoop {
     action: BlockAction,
-    /// Columns from DISK on.
+    /// Names of the columns from DISK on.
     columns: Vec<String>,
     clock: Clock,
 }
@@ -35,7 +35,10 @@ impl Biosnoop {
 
     fn head(&mut self, line: &str) -> Result<(), String> {
         if line.trim_ascii_start().starts_with("TIMESTAMP") {
-            return Err("biosnoop -t prints the time of day at which a line was printed: record it without -t".to_owned());
+            return Err(
+                "biosnoop -t prints the time of day of a line, not of its I/O: record without -t"
+                    .to_owned(),
+            );
         }
         let words = line.split_ascii_whitespace().skip_while(|word| *word != "DISK");
         self.columns = words.map(str::to_owned).collect();
@@ -50,13 +53,13 @@ impl Lines for Biosnoop {
         }
         let words: Vec<&str> = text.split_ascii_whitespace().collect();
         if words.first() == Some(&"lost") || words.first() == Some(&"Possibly") {
-            to.leave_out("lines that say that events were lost");
+            to.leave_out("reports of lost events");
             return Ok(());
         }
         let first = words.len().checked_sub(self.columns.len());
         let Some(first) = first.filter(|first| *first >= 3) else {
             return Err(format!(
-                "a line has a time, a command, a process and {}",
+                "a line needs a time, a command, a process and {}",
                 self.columns.join(", ")
             ));
         };
@@ -81,10 +84,10 @@ impl Lines for Biosnoop {
         let sector = number(column("SECTOR")?, "sector")?;
         let bytes = number(column("BYTES")?, "number of bytes")?;
         if !bytes.is_multiple_of(SECTOR_BYTES) {
-            return Err("column BYTES: it is no multiple of 512".to_owned());
+            return Err("column BYTES: the value is not a multiple of 512".to_owned());
         }
         let issued_ns = end_ns.checked_add(BEFORE_NS).and_then(|ns| ns.checked_sub(response_ns));
-        let issued_ns = issued_ns.ok_or("column LAT(ms): it is longer than an hour")?;
+        let issued_ns = issued_ns.ok_or("column LAT(ms): the value is more than an hour")?;
         let at_ns = self.clock.at(issued_ns, to)?;
         let place = Some((sector, bytes / SECTOR_BYTES));
         Event { device, at_ns, rwbs, place, response_ns: Some(response_ns) }.push(None, to)

@@ -72,7 +72,7 @@ impl Blkparse {
             }
             _ => match range.and_then(|range| self.in_flight.reissued(range)) {
                 Some(index) => {
-                    to.leave_out("issues again of what was put back into its queue");
+                    to.leave_out("repeated issues of requeued operations");
                     to.builder.reissued(index, event.at_ns);
                     Ok(())
                 }
@@ -97,15 +97,15 @@ impl Lines for Blkparse {
         }
         let [device, _cpu, _sequence, time, _process, action, ..] = words.as_slice() else {
             return Err(
-                "an event has a device, a processor, a number, a time, a process and an action"
+                "an event needs a device, a processor, a number, a time, a process and an action"
                     .to_owned(),
             );
         };
         if !is_device(device) {
-            return Err(format!("`{device}` is not a device, such as 8,0"));
+            return Err(format!("`{device}` is not a device number such as 8,0"));
         }
         let at_ns =
-            time_ns(time).ok_or_else(|| format!("`{time}` is not a time, such as 0.000000000"))?;
+            time_ns(time).ok_or_else(|| format!("`{time}` is not a time such as 0.000000000"))?;
         let issue = match self.action {
             BlockAction::Queue => "Q",
             BlockAction::Issue => "D",

@@ -63,7 +63,7 @@ impl Version {
     }
 }
 
-/// A little-endian number.
+/// Little-endian number of `len` bytes at offset `at`.
 fn number(record: &[u8], at: usize, len: usize) -> u64 {
     record[at..at + len].iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
@@ -104,7 +104,7 @@ struct Request {
 }
 
 impl CloudPhysics {
-    /// Takes a record.
+    /// Reads a binary record.
     pub(super) fn record(
         &mut self,
         version: Version,
@@ -112,7 +112,7 @@ impl CloudPhysics {
         to: &mut Sink<'_>,
     ) -> Result<(), String> {
         if !version.is_of(record) {
-            return Err("it has another version than the first".to_owned());
+            return Err("its version differs from that of the first record".to_owned());
         }
         let (len, code) = match version {
             Version::One => (4, 12),
@@ -137,7 +137,7 @@ impl CloudPhysics {
                 to.push(DISK, at_ns, (OpKind::Flush, false), (0, 0), response_ns).map(drop)
             }
             Command::Other => {
-                to.leave_out(&format!("SCSI commands {code:02x}h, which are no read or write"));
+                to.leave_out(&format!("SCSI commands {code:02x}h, which are not reads or writes"));
                 Ok(())
             }
         }
@@ -151,7 +151,7 @@ impl Lines for CloudPhysics {
         fields.whole("version")?;
         let ns = fields.multiple("time", 1_000_000_000)?;
         let code = u16::from_str_radix(fields.next("operation")?, 16);
-        let code = code.map_err(|_| "column 3: the operation is a SCSI code such as 2a")?;
+        let code = code.map_err(|_| "column 3: the operation must be a SCSI code such as 2a")?;
         let size = fields.whole("size")?;
         let offset = fields.multiple("address", SECTOR_BYTES)?;
         fields.end()?;

@@ -84,9 +84,9 @@ impl Lines for Events {
         let Some((ns, name, words)) = split(text) else {
             if text.contains("[LOST") || text.contains("EVENTS DROPPED") {
                 self.lost += 1;
-                to.leave_out("lines that say that events were lost");
+                to.leave_out("reports of lost events");
             } else if text.contains("block_rq_") || text.contains("block_bio_") {
-                return Err("before the event there is its time in seconds, such as 675.000012:, from a clock such as `local` or `mono`".to_owned());
+                return Err("an event must follow its time in seconds, such as 675.000012:, from a clock such as `local` or `mono`".to_owned());
             } else {
                 to.leave_out("lines without an event");
             }
@@ -108,22 +108,22 @@ impl Lines for Events {
         }
         let words: Vec<&str> = words.split_ascii_whitespace().take(40).collect();
         let [device, rwbs, rest @ ..] = words.as_slice() else {
-            return Err(format!("`{name}` has a device and the letters of its kind"));
+            return Err(format!("`{name}` needs a device and the letters of its kind"));
         };
         if device_number(device).is_none() {
-            return Err(format!("`{device}` is not a device, such as 8,0"));
+            return Err(format!("`{device}` is not a device number such as 8,0"));
         }
         let plus = rest.iter().position(|word| *word == "+");
         let place = plus.and_then(|at| Some((rest.get(at.checked_sub(1)?)?, rest.get(at + 1)?)));
         let (sector, sectors) =
-            place.ok_or_else(|| format!("`{name}` has a sector + a number of sectors"))?;
+            place.ok_or_else(|| format!("`{name}` needs a sector + a number of sectors"))?;
         let place = Some((number(sector, "sector")?, number(sectors, "number of sectors")?));
         let at_ns = self.clock.at(ns, to)?;
         let event = Event { device, at_ns, rwbs, place, response_ns: None };
         let range = event.range();
         if is_operation {
             if let Some(index) = range.and_then(|range| self.in_flight.reissued(range)) {
-                to.leave_out("issues again of what was put back into its queue");
+                to.leave_out("repeated issues of requeued operations");
                 to.builder.reissued(index, at_ns);
                 return Ok(());
             }
@@ -147,7 +147,7 @@ impl Lines for Events {
 
     fn end(&mut self, to: &mut Sink<'_>) -> Result<(), String> {
         if let Some(name) = self.operation {
-            to.notes.push(format!("the operations are the events `{name}`"));
+            to.notes.push(format!("the replayed operations are the events `{name}`"));
         }
         if self.other_queues > 0 {
             to.notes.push(format!(
@@ -156,7 +156,7 @@ impl Lines for Events {
             ));
         }
         if self.lost > 0 {
-            to.notes.push("events were lost when the trace was recorded: operations are missing; raise the buffer's size".to_owned());
+            to.notes.push("events were lost when the trace was recorded, so operations are missing: record with a larger buffer".to_owned());
         }
         to.notes.extend(self.in_flight.notes(to.is_whole()));
         Ok(())

@@ -2,7 +2,7 @@
 
 use super::Sink;
 
-/// Upper bound of the time by which a row may precede the first, ns.
+/// Maximum time by which a row may precede the first row, ns.
 const BEFORE_NS: u64 = 3_600_000_000_000;
 
 /// The fields of a row. Errors name the column, counted from 1.
@@ -68,7 +68,7 @@ pub(super) fn is_seconds(text: &str) -> bool {
     decimal(text, 9).is_some()
 }
 
-/// Whether a line is this head. Letter case and blanks around fields don't matter.
+/// Whether a line has the column names of `head`. Letter case and blanks around fields don't matter.
 pub(super) fn is_head(line: &str, head: &str) -> bool {
     let mut fields = line.split(',').map(str::trim);
     let mut is_next = |name: &str| fields.next().is_some_and(|f| f.eq_ignore_ascii_case(name));
@@ -104,7 +104,7 @@ impl Clock {
     pub(super) fn at(&mut self, ns: u64, to: &mut Sink<'_>) -> Result<u64, String> {
         let first_ns = *self.first_ns.get_or_insert(ns);
         to.start_ns = BEFORE_NS;
-        let too_early = || "it is more than an hour earlier than the first row".to_owned();
+        let too_early = || "the row is more than an hour earlier than the first row".to_owned();
         match ns.checked_sub(first_ns) {
             Some(after_ns) => {
                 after_ns.checked_add(BEFORE_NS).ok_or_else(|| "the time is too large".to_owned())

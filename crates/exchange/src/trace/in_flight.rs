@@ -8,9 +8,9 @@ use iodyno_units::OpKind;
 use iodyno_workload::trace::TraceBuilder;
 use std::collections::HashMap;
 
-/// Upper bound of waiting operations. One more, and those before are forgotten.
+/// Maximum number of waiting operations. When one more is issued, all of them are forgotten.
 const IN_FLIGHT_MAX: usize = 1 << 20;
-/// Upper bound of the operations that one completion covers.
+/// Maximum number of operations that one completion covers.
 const MERGED_MAX: usize = 4096;
 
 /// A range of a device in sectors, with the kind of the operation.
@@ -129,7 +129,7 @@ impl InFlight {
         Some(one)
     }
 
-    /// Whole operations that fill a range without a gap.
+    /// Removes and returns the whole operations that together fill a range; None if they leave a gap.
     fn take_merged(&mut self, place: Place) -> Option<Vec<usize>> {
         let end = place.sector.checked_add(place.sectors)?;
         let mut chosen = Vec::new();

@@ -38,7 +38,7 @@ impl Lines for Iolog {
                 .ok_or("the time is too large")?;
         }
         let (Some(file), Some(action)) = (words.next(), words.next()) else {
-            return Err("a line has a file and an action".to_owned());
+            return Err("a line needs a file and an action".to_owned());
         };
         let (offset, len) = match (words.next(), words.next(), words.next()) {
             (None, ..) => {
@@ -47,7 +47,7 @@ impl Lines for Iolog {
                         to.leave_out("lines that add, open or close a file");
                     }
                     "read" | "write" | "trim" | "sync" | "datasync" | "wait" => {
-                        return Err(format!("`{action}` has an offset and a length"));
+                        return Err(format!("`{action}` needs an offset and a length"));
                     }
                     other => to.leave_out(&format!("lines of the unknown action `{other}`")),
                 }
@@ -56,7 +56,7 @@ impl Lines for Iolog {
             (Some(offset), Some(len), None) => (number(offset, "offset")?, number(len, "length")?),
             _ => {
                 return Err(
-                    "an action is followed by an offset and a length, or nothing".to_owned()
+                    "an action must be followed by an offset and a length, or nothing".to_owned()
                 );
             }
         };

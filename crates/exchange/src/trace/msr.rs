@@ -11,12 +11,12 @@ const TICK_NS: u64 = 100;
 /// Ticks of the year 1918; no trace is older.
 const TICKS_MIN: u64 = 100_000_000_000_000_000;
 
-/// Whether a line is the head.
+/// Whether a line has the column names.
 pub(super) fn is_head(line: &str) -> bool {
     line.to_ascii_lowercase().starts_with("timestamp,hostname,disknumber,")
 }
 
-/// Whether a line is a row.
+/// Whether a line is a row of this format.
 pub(super) fn is_row(line: &str) -> bool {
     let fields: Vec<&str> = line.split(',').map(str::trim).collect();
     let whole = |at: usize| fields[at].parse::<u64>().is_ok();

@@ -14,7 +14,7 @@ use iodyno_units::{Op, OpKind};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 
-/// The first line.
+/// First line of a trace, with the version of the format.
 pub(super) const FIRST: &str = "iodyno trace 1";
 const KINDS: [(OpKind, &str); OpKind::COUNT] = [
     (OpKind::Read, "r"),
@@ -23,9 +23,9 @@ const KINDS: [(OpKind, &str); OpKind::COUNT] = [
     (OpKind::Trim, "t"),
     (OpKind::WriteZeroes, "z"),
 ];
-/// Upper bound of the targets of a trace.
+/// Maximum number of targets of a trace.
 const TARGETS_MAX: usize = 4096;
-/// Upper bound of operations that wait for their completion. Beyond it, response times are left out.
+/// Maximum number of operations that wait for their completion. Further operations get no response time.
 const IN_FLIGHT_MAX: usize = 1 << 20;
 
 /// Identifies an operation of a run.
@@ -48,7 +48,7 @@ pub fn head<'a>(targets: impl Iterator<Item = &'a str>) -> String {
     text
 }
 
-/// Appends the line of an operation that began at `at_ns`, or, if `op` is None, of its completion.
+/// Appends the line of an operation that began at `at_ns`. If `op` is None: the line of its completion at `at_ns`.
 pub fn line(to: &mut String, at_ns: u64, id: OwnId, op: Option<&Op>) {
     let OwnId { target, worker, number } = id;
     let _ = match op {
@@ -72,7 +72,7 @@ pub fn tail(operations: u64) -> String {
 /// Kind of an operation, from its letter.
 pub(super) fn kind(letter: &str) -> Result<OpKind, String> {
     let kind = KINDS.iter().find(|kind| kind.1 == letter).map(|kind| kind.0);
-    kind.ok_or_else(|| format!("`{letter}` is not a kind of operation: they are r, w, f, t and z"))
+    kind.ok_or_else(|| format!("`{letter}` is not a kind of operation: use r, w, f, t or z"))
 }
 
 #[derive(Default)]
@@ -100,10 +100,10 @@ impl Lines for Own {
                 let target = small(next("target")?, "target")?;
                 let name = text.splitn(3, ' ').nth(2).ok_or("the target's name is missing")?;
                 if self.names.len() >= TARGETS_MAX {
-                    return Err(format!("a trace has at most {TARGETS_MAX} targets"));
+                    return Err(format!("the trace has more than {TARGETS_MAX} targets"));
                 }
                 if self.names.insert(target, name.to_owned()).is_some() {
-                    return Err("the target was named before".to_owned());
+                    return Err("the target already has a name".to_owned());
                 }
             }
             "o" | "c" => {
@@ -118,7 +118,7 @@ impl Lines for Own {
                 } else {
                     let Some(name) = self.names.get(&target) else {
                         return Err(format!(
-                            "target {target} has no name: a line `t {target} NAME` comes before"
+                            "target {target} has no name: a line `t {target} NAME` must come first"
                         ));
                     };
                     let kind = kind(next("kind")?)?;
@@ -139,7 +139,7 @@ impl Lines for Own {
             "end" => {
                 self.end = Some(number(next("number of operations")?, "number of operations")?);
             }
-            _ => return Err("a line begins with t, o, c or end".to_owned()),
+            _ => return Err("a line must begin with t, o, c or end".to_owned()),
         }
         Ok(())
     }
@@ -149,7 +149,7 @@ impl Lines for Own {
             None => to.notes.push("the trace was cut off: it has no `end`".to_owned()),
             Some(count) if count != self.ops => {
                 return Err(format!(
-                    "the trace has {} operations, and `end` says {count}",
+                    "the trace has {} operations, but `end` says {count}",
                     self.ops
                 ));
             }

@@ -5,8 +5,8 @@ use super::{
     served, spc, systor, tencent,
 };
 
-/// All known formats, for errors.
-pub(super) const FORMATS: &str = "an iolog of fio (version 2 or 3), the text of blkparse, of ftrace's or perf's block events, or of bcc's biosnoop, the traces of MSR Cambridge, SYSTOR '17, Alibaba, Tencent, CloudPhysics or SPC, a trace of `iodyno run --record-trace`, or a record of `iodyno serve --record`; compressed files are unpacked first: `zcat FILE.gz | iodyno replay /dev/stdin`";
+/// Help for a file that was not recognised: all known formats.
+pub(super) const FORMATS: &str = "give an iolog of fio (version 2 or 3), the text of blkparse, of ftrace's or perf's block events, or of bcc's biosnoop, the traces of MSR Cambridge, SYSTOR '17, Alibaba, Tencent, CloudPhysics or SPC, a trace of `iodyno run --record-trace`, or a record of `iodyno serve --record`; unpack compressed files first: `zcat FILE.gz | iodyno replay /dev/stdin`";
 
 /// Files that must be converted first: magic bytes, description, and the command that converts them.
 const BINARY: [(&[u8], &str, &str); 8] = [
@@ -27,7 +27,7 @@ pub(super) fn refused_bytes(beginning: &[u8]) -> Option<(String, String)> {
     Some((format!("the file is {what}"), format!("convert it first: `{command}`")))
 }
 
-/// Message and remedy for a known text without anything to replay; None for others.
+/// Message and remedy if the first line is from a known output that can't be replayed; None for other lines.
 pub(super) fn refused_line(first: &str) -> Option<(&'static str, &'static str)> {
     let words: Vec<&str> = first.split_ascii_whitespace().collect();
     let is_start = matches!(words.as_slice(), ["Attaching" | "Attached", _, what, ..] if what.starts_with("probe"));
@@ -39,7 +39,7 @@ pub(super) fn refused_line(first: &str) -> Option<(&'static str, &'static str)> 
     ))
 }
 
-/// Reader of a format, and whether the first line is only its head.
+/// A format, its reader, and whether the first line is only a heading.
 pub(super) type Reader = (Format, Box<dyn Lines>, bool);
 
 /// Recognises a format by its first line; None if it is unknown.

@@ -7,7 +7,7 @@ use iodyno_units::OpKind;
 
 pub(super) const SECTOR_BYTES: u64 = 512;
 
-/// Decoded letters of RWBS.
+/// Decoded RWBS letters of a block event.
 pub(super) struct Rwbs {
     pub(super) flushes_before: bool,
     /// None for a kind that is not replayed.
@@ -46,7 +46,7 @@ pub(super) struct Event<'a> {
     pub(super) device: &'a str,
     pub(super) at_ns: u64,
     pub(super) rwbs: &'a str,
-    /// First sector, and number of sectors.
+    /// First sector, and number of sectors; None if the event has none.
     pub(super) place: Option<(u64, u64)>,
     pub(super) response_ns: Option<u64>,
 }
@@ -75,7 +75,7 @@ impl Event<'_> {
             Some(OpKind::Flush) => {}
             None if flags.flushes_before && sectors == 0 => {}
             None => to.leave_out(&format!(
-                "events of the kind `{rwbs}`, which is no read, write or discard"
+                "events of the kind `{rwbs}`, which is not a read, write or discard"
             )),
             Some(kind) if sectors == 0 => {
                 if !flags.flushes_before {

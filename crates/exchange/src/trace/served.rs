@@ -4,9 +4,9 @@
 use super::{Lines, Sink, number, own};
 use std::collections::HashMap;
 
-/// The beginning of the first line of any version.
+/// Beginning of the first line of a record of any version.
 pub(super) const FIRST_WORDS: &str = "iodyno record ";
-/// The first line of the present version.
+/// First line of a record of the current version.
 pub(super) const FIRST: &str = "iodyno record 2";
 
 #[derive(Default)]
@@ -37,7 +37,7 @@ impl Lines for Served {
                 self.has_end = true;
                 return Ok(());
             }
-            _ => return Err("a line begins with o, f, d or end".to_owned()),
+            _ => return Err("a line must begin with o, f, d or end".to_owned()),
         }
         let mut next = |of: &str| words.next().ok_or_else(|| format!("the {of} is missing"));
         let at_ns = number(next("time")?, "time")?;

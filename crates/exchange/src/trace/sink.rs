@@ -5,9 +5,9 @@ use iodyno_units::OpKind;
 use iodyno_workload::trace::TraceBuilder;
 use std::collections::BTreeMap;
 
-/// Upper bound of descriptions of left-out lines that are counted separately.
+/// Maximum number of descriptions of left-out lines that are counted separately.
 const NAMES_MAX: usize = 32;
-/// Upper bound of files or devices outside the selection that an error lists.
+/// Maximum number of files or devices outside the selection that an error lists.
 const OTHERS_MAX: usize = 8;
 
 /// Collector of the operations of one file.
@@ -18,8 +18,8 @@ pub(super) struct Sink<'a> {
     pub(super) start_ns: u64,
     /// Name and number of the previous operation's file or device, which the next one mostly shares.
     part: Option<(String, u16)>,
-    /// Whether an operation outside the selected files or devices was seen, and whether the first one of a selected
-    /// file or device followed it: that one then lies elsewhere than in the whole trace.
+    /// Whether an operation outside the selected files or devices was seen, and whether a selected file or device first
+    /// appeared after it. That file or device then lies elsewhere than in the whole trace.
     others: (bool, bool),
     pub(super) other_names: Vec<String>,
     pub(super) left_out: BTreeMap<String, u64>,
@@ -48,7 +48,7 @@ impl<'a> Sink<'a> {
         only.is_empty() && from_ns.is_none() && to_ns.is_none()
     }
 
-    /// Whether selected files or devices lie elsewhere than in the whole trace.
+    /// Whether selected files or devices lie elsewhere than in a replay of the whole trace.
     pub(super) fn has_moved(&self) -> bool {
         self.others.1
     }

@@ -34,14 +34,14 @@ impl Lines for Spc {
         let offset = fields.multiple("address", SECTOR_BYTES)?;
         let size = fields.whole("size")?;
         let what = fields.next("operation")?;
-        let kind = kind(what).ok_or("column 4: the operation is R or W")?;
+        let kind = kind(what).ok_or("column 4: the operation must be R or W")?;
         let at_ns = fields.seconds("time")?;
         to.push_named(&["asu.", &unit], at_ns, kind, (offset, size), None)
     }
 
     fn end(&mut self, to: &mut Sink<'_>) -> Result<(), String> {
         to.notes.push(
-            "addresses are taken as blocks of 512 bytes, which the format leaves to the trace's description"
+            "addresses are taken in blocks of 512 bytes; the format leaves the block size to the trace's description"
                 .to_owned(),
         );
         Ok(())

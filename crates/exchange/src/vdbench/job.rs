@@ -9,7 +9,7 @@ use crate::size_text::size_text;
 use std::fmt::Write as _;
 use std::ops::Range;
 
-/// Upper bound of the sizes that a range expands to.
+/// Maximum number of block sizes to which a range expands.
 const MAX_SIZES: usize = 64;
 
 /// Block sizes in bytes, with their shares.
@@ -126,7 +126,8 @@ impl Reading<'_, '_> {
         let _ = write!(toml, "\n[limits]\nramp = \"{ramp_s}s\"\ntime = \"{time_s}s\"\n");
         let to_end = bytes.filter(|_| walk == Walk::ToEnd);
         if walk == Walk::ToEnd && to_end.is_none() {
-            let words = format!("where `{}` ends is not known here", one.name);
+            let words =
+                format!("the size of `{}` is not known, but `seekpct=eof` needs it", one.name);
             let help = "give the storage its size, such as `size=10g`";
             self.found.refuse(&one.span, words, help);
         }
@@ -185,7 +186,7 @@ impl Reading<'_, '_> {
                 let count = most.saturating_sub(*least) / (*step).max(1) + 1;
                 if *step == 0 || least > most || count > MAX_SIZES as u64 {
                     let words = format!(
-                        "these are not at most {MAX_SIZES} sizes from the least to the most"
+                        "a range must ascend by a step above 0 and have at most {MAX_SIZES} sizes"
                     );
                     self.found.refuse(&parameter.span, words, "write sizes with their shares");
                     return None;
@@ -196,16 +197,15 @@ impl Reading<'_, '_> {
                 let all: Sizes = pairs.chunks(2).map(|pair| (pair[0], pair[1] as f64)).collect();
                 let sum: f64 = all.iter().map(|(_, share)| share).sum();
                 if (sum - 100.0).abs() > 0.001 {
-                    let words =
-                        format!("the shares of the sizes add up to {sum} %, and not to 100 %");
+                    let words = format!("the shares of the sizes add up to {sum} %, not to 100 %");
                     self.found.refuse(&parameter.span, words, "");
                     return None;
                 }
                 Some(all.into_iter().filter(|(_, share)| *share > 0.0).collect())
             }
             _ => {
-                let words = "these are no sizes with their shares";
-                self.found.refuse(&parameter.span, words, "write them as (4k,60,8k,40)");
+                let words = "this is not a list of sizes with their shares";
+                self.found.refuse(&parameter.span, words, "write it as (4k,60,8k,40)");
                 None
             }
         }
@@ -240,7 +240,7 @@ impl Reading<'_, '_> {
                 Ok(100.0) => Some(Walk::Random),
                 // A workload keeps four decimals.
                 Ok(percent) if (0.0001..100.0).contains(&percent) => {
-                    let words = "the threads are one worker with as many I/Os in flight: what is sequential goes on from the I/O before, whichever thread issued it";
+                    let words = "the threads become one worker with as many I/Os in flight: a sequential I/O follows the previous one, whichever thread issued it";
                     self.found.note(&value.span, words);
                     Some(Walk::Jumps(percent))
                 }
@@ -254,8 +254,8 @@ impl Reading<'_, '_> {
         }
     }
 
-    /// Whether the page cache is bypassed, and whether writes are durable. The flags of the run count first, then those
-    /// of the workload, then those of the storage.
+    /// Whether the page cache is bypassed, and whether writes are durable. Flags of the run override those of the
+    /// workload, which override those of the storage.
     fn open_flags(&mut self, definitions: [&Definition; 3]) -> (bool, bool) {
         let (mut direct, mut durable) = (false, false);
         let Some(parameter) = definitions.into_iter().find_map(|d| find(d, "openflags")) else {
@@ -271,7 +271,7 @@ impl Reading<'_, '_> {
                     self.found.note(&value.span, words);
                 }
                 "fsync" => {
-                    self.found.note(&value.span, "the flush when a file is closed is not issued");
+                    self.found.note(&value.span, "iodyno does not flush a file when it is closed");
                 }
                 "directio_off" | "clear_cache" | "clearcache" => {
                     self.found.note(&value.span, "a flag of Solaris, without effect");
@@ -306,7 +306,7 @@ impl Reading<'_, '_> {
             return Some(whole(size));
         };
         let [from, to] = parameter.values.as_slice() else {
-            self.found.refuse(&parameter.span, "a range has a start and an end", "");
+            self.found.refuse(&parameter.span, "a range needs a start and an end", "");
             return None;
         };
         let (from, to) = (self.number(from)?, self.number(to)?);
@@ -316,7 +316,7 @@ impl Reading<'_, '_> {
             return Some((size_text(start.max(skipped_bytes)), size_text(end), Some(length)));
         }
         if !(0.0..=100.0).contains(&from) || !(0.0..=100.0).contains(&to) {
-            let words = "a range over the end of the storage can't be honoured";
+            let words = "a range that crosses the end of the storage can't be honoured";
             self.found.refuse(&parameter.span, words, "give percentages from 0 to 100, or bytes");
             return None;
         }
@@ -340,16 +340,16 @@ impl Reading<'_, '_> {
         let is = |word: &str| !value.text.is_empty() && word.starts_with(value.text.as_str());
         if is("exponential") || is("deterministic") {
             if !is_open {
-                self.found.note(&value.span, "without a rate there are no gaps");
+                self.found.note(&value.span, "no effect without a rate");
             }
             return if is("deterministic") { "constant" } else { "poisson" };
         }
-        let words = format!("gaps by `{}` can't be honoured", value.text);
+        let words = format!("the distribution `{}` can't be honoured", value.text);
         self.found.refuse(&value.span, words, "give exponential or deterministic");
         "poisson"
     }
 
-    /// Adds the traps and notes of the run.
+    /// Adds notes and warnings about the run.
     fn traps(
         &mut self,
         storage: &Definition,
@@ -362,7 +362,7 @@ impl Reading<'_, '_> {
         let run = self.run;
         if targets > 1 {
             let words = format!(
-                "{targets} targets, with threads of their own: give --on for each; a rate is divided evenly"
+                "{targets} targets, each with its own threads: give one --on per target; a rate is divided evenly"
             );
             self.found.note(&run.span, words);
         }
@@ -380,7 +380,7 @@ impl Reading<'_, '_> {
             self.found.judged_trap(&storage.span, words);
         }
         if is_open {
-            let words = "vdbench's response time begins when a thread takes the I/O from its queue: iodyno's service time; what an I/O waits before is in iodyno's response time";
+            let words = "vdbench's response time begins when a thread takes the I/O from its queue, like iodyno's service time; iodyno's response time includes the wait in the queue";
             self.found.trap(&run.span, words);
         }
         if reads < 100.0 && self.general.compression <= 1.0 && !self.general.validate {

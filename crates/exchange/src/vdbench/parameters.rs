@@ -4,10 +4,10 @@
 use crate::found::{Found, variable};
 use std::ops::Range;
 
-/// Upper bound of the parameters of a file.
+/// Maximum number of parameters in a file.
 const MAX_PARAMETERS: usize = 20_000;
 
-/// Kind of a definition.
+/// Kind of a definition: general parameters, or what `hd`, `sd`, `wd` or `rd` begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     General,
@@ -17,7 +17,7 @@ pub(super) enum Kind {
     Run,
 }
 
-/// A value with its place.
+/// A value with its position in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Value {
     pub(super) text: String,
@@ -68,7 +68,7 @@ pub(super) fn definitions(found: &mut Found<'_>) -> Vec<Definition> {
             }
             ("rd", _) => Some(Kind::Run),
             ("fsd" | "fwd", _) => {
-                let words = "file system workloads are not issued";
+                let words = "file system workloads are not supported";
                 let help = "iodyno issues I/O to devices and files: use sd, wd and rd";
                 found.refuse(&parameter.span, words, help);
                 return Vec::new();
@@ -102,7 +102,7 @@ pub(super) fn definitions(found: &mut Found<'_>) -> Vec<Definition> {
     all
 }
 
-/// Parameters of all lines, separated by commas. In a line, a comment follows the first blank.
+/// Parameters of all lines, separated by commas. The first blank of a line begins a comment.
 fn parameters(found: &mut Found<'_>) -> Vec<Parameter> {
     let text = std::sync::Arc::clone(&found.file.text);
     let mut all = Vec::new();
@@ -167,7 +167,10 @@ type Wrong = (String, &'static str);
 
 fn parameter(piece: &str, span: Range<usize>) -> Result<Parameter, Wrong> {
     if let Some(name) = variable(piece) {
-        return Err((format!("`{name}` is a variable, which is not replaced"), "write its value"));
+        return Err((
+            format!("`{name}` is a variable, which iodyno does not replace"),
+            "write its value",
+        ));
     }
     let Some((key, value)) = piece.split_once('=') else {
         return Err((format!("`{piece}` is not a parameter"), "write it as KEYWORD=VALUE"));

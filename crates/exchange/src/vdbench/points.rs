@@ -56,7 +56,7 @@ impl Reading<'_, '_> {
                 let by = step.and_then(|step| self.number(step)).filter(|by| *by > 0.0);
                 if by.is_none() {
                     let words = format!("the range `{}` has no step above 0", value.text);
-                    let help = "write the step behind it: (1-8,1), or (1-8,d), which doubles";
+                    let help = "write the step after it: (1-8,1), or (1-8,d), which doubles";
                     self.found.refuse(&value.span, words, help);
                     return None;
                 }
@@ -65,7 +65,7 @@ impl Reading<'_, '_> {
         };
         if by.is_some() && from > to {
             let words = format!(
-                "the range `{}` goes down by steps: vdbench takes its first value alone; a range goes down by `d`, which halves",
+                "the range `{}` goes down by steps, so vdbench uses only its first value; a range can go down by `d`, which halves",
                 value.text
             );
             self.found.note(&value.span, words);
@@ -129,7 +129,7 @@ impl Reading<'_, '_> {
                 for value in &values {
                     let is_above = self.number(value).is_some_and(|rate| rate > 0.0);
                     if !is_above {
-                        self.found.refuse(&value.span, "a rate is above 0", "");
+                        self.found.refuse(&value.span, "a rate must be above 0", "");
                     }
                 }
                 self.times(&points, parameter, |point| {

@@ -130,7 +130,7 @@ pub(super) struct Limits {
     pub(super) bytes: Option<u64>,
 }
 
-/// A run definition, with the general parameters and the findings.
+/// A run definition, the general parameters, and the collector of notes and refusals.
 pub(super) struct Reading<'a, 'f> {
     pub(super) run: &'a Definition,
     pub(super) general: &'a General,
@@ -158,7 +158,7 @@ pub(super) fn groups(
         return Vec::new();
     }
     if points.is_empty() {
-        let words = "the run's lists have no value";
+        let words = "a list of the run has no values";
         reading.found.refuse(&run.span, words, "write values, or ranges that go up");
         return Vec::new();
     }
@@ -166,7 +166,7 @@ pub(super) fn groups(
     let mut groups = Vec::new();
     for point in points {
         if workloads.len() > 1 && point.rate.is_none() {
-            let words = "workloads at once without a rate share the threads of their storage, which can't be honoured";
+            let words = "simultaneous workloads without a rate share the threads of their storage, which can't be honoured";
             let help = "give the run an iorate, or write a run for each workload";
             reading.found.refuse(&run.span, words, help);
             return Vec::new();
@@ -197,7 +197,7 @@ impl Reading<'_, '_> {
             let value = first(parameter);
             match full {
                 "rhpct" | "whpct" if value != "0" => {
-                    let words = "hits of an area by a percentage can't be honoured";
+                    let words = "a percentage of cache hits can't be honoured";
                     let help =
                         "remove it, or use `hot-spots` or `recently-read` in a workload file";
                     self.found.refuse(&parameter.span, words, help);
@@ -228,16 +228,16 @@ impl Reading<'_, '_> {
                     self.found.refuse(&parameter.span, words, "give each workload its skew");
                 }
                 "startcmd" | "start_cmd" | "endcmd" | "end_cmd" => {
-                    let words = format!("`{full}`: iodyno runs no programs");
-                    self.found.refuse(&parameter.span, words, "run it before, or after");
+                    let words = format!("`{full}`: iodyno does not run programs");
+                    self.found.refuse(&parameter.span, words, "run it before or after the run");
                 }
                 "host" | "hd" if !matches!(value, "localhost" | "*") => {
-                    let words = "a run is of this host";
+                    let words = "a run uses only this host";
                     self.found.refuse(&parameter.span, words, "remove it");
                 }
                 "rhpct" | "whpct" | "hitarea" | "kstat" | "instance" | "resetlun" | "resetbus"
                 | "pause" | "host" | "hd" => {
-                    let words = format!("`{full}` changes no result here");
+                    let words = format!("`{full}` has no effect on results");
                     self.found.note(&parameter.span, words);
                 }
                 _ => {}
@@ -264,7 +264,7 @@ impl Reading<'_, '_> {
                         chosen.push(one);
                     } else {
                         let words = format!("`{name}` of the range `{text}` is not defined");
-                        self.found.refuse(&value.span, words, "name those that are defined");
+                        self.found.refuse(&value.span, words, "use defined names only");
                     }
                 }
             } else if let Some(prefix) = text.strip_suffix('*') {
@@ -273,8 +273,8 @@ impl Reading<'_, '_> {
                 chosen.extend(known().filter(|d| d.name == text));
             }
             if chosen.len() == before {
-                let words = format!("nothing is defined by the name `{text}`");
-                self.found.refuse(&value.span, words, "definitions stand before what names them");
+                let words = format!("`{text}` is not defined");
+                self.found.refuse(&value.span, words, "define it above the line that names it");
             }
         }
         chosen.dedup();
@@ -307,7 +307,7 @@ impl Reading<'_, '_> {
         let is_whole = (given - 100.0).abs() < 0.001;
         if !own.is_empty() && is_whole != (open == 0) || given > 100.001 {
             let words = format!("the skews of the run's workloads add up to {given} %");
-            let help = "they add up to 100 %; workloads without a skew have even parts of the rest";
+            let help = "they must add up to 100 %; workloads without a skew share the rest evenly";
             self.found.refuse(&self.run.span, words, help);
         }
         let rest = (100.0 - given) / open.max(1) as f64;
@@ -330,7 +330,7 @@ impl Reading<'_, '_> {
             let own = self.named(parameter, all, Kind::Storage);
             match &chosen {
                 Some(before) if *before != own => {
-                    let words = "workloads at the same time on different storage can't be honoured: those of a run share their targets";
+                    let words = "simultaneous workloads on different storage can't be honoured: the workloads of a run share their targets";
                     self.found.refuse(&parameter.span, words, "write a run for each");
                 }
                 _ => chosen = Some(own),
@@ -349,7 +349,7 @@ impl Reading<'_, '_> {
                 if let Some(other) = others.iter().find(|other| text(other) != text(one)) {
                     let words = format!("`{}` and `{}` differ in `{key}`", one.name, other.name);
                     let help =
-                        "the targets of a run are used in the same way: write a run for each";
+                        "the targets of a run must have equal parameters: write a run for each";
                     self.found.refuse(&other.span, words, help);
                 }
             }
@@ -411,7 +411,7 @@ impl Reading<'_, '_> {
         let run = self.run;
         let span = |key: &str| find(run, key).map_or(&run.span, |p| &p.span);
         if interval_s == 0 || elapsed_s / interval_s.max(1) < 2 {
-            let words = "the elapsed time is not twice the interval, as vdbench wants it";
+            let words = "`elapsed` must be at least twice `interval`, as in vdbench";
             self.found.refuse(span("elapsed"), words, "raise `elapsed`, or shorten `interval`");
         }
         let mut bytes = None;
@@ -423,7 +423,7 @@ impl Reading<'_, '_> {
             }
         }
         let words = format!(
-            "the series by interval is kept always; `--interval {interval_s}s` makes it as long"
+            "a time series by interval is always kept; `--interval {interval_s}s` sets this interval"
         );
         if find(run, "interval").is_some() {
             self.found.note(span("interval"), words);
@@ -431,8 +431,9 @@ impl Reading<'_, '_> {
         if let Some(ramp_s) = warmup_s {
             return Limits { ramp_s, time_s: elapsed_s, bytes };
         }
-        let words =
-            format!("vdbench leaves the first interval, {interval_s} s, out of its totals: a ramp");
+        let words = format!(
+            "vdbench leaves the first interval, {interval_s} s, out of its totals: it becomes a ramp"
+        );
         self.found.note(span("elapsed"), words);
         Limits { ramp_s: interval_s, time_s: elapsed_s.saturating_sub(interval_s), bytes }
     }

@@ -69,7 +69,7 @@ fn jobs_without_a_target_of_theirs() {
     let devices = TWO.replace("filename=a.img", "filename=/dev/sdy");
     place.write("devices.fio", devices.replace("filename=./b.img", "filename=/dev/sdz"));
     let lint = place.iodyno("convert devices.fio --lint");
-    let words = "with `--on /dev/sdy --on /dev/sdz` each keeps to its own";
+    let words = "with `--on /dev/sdy --on /dev/sdz` each job runs on its own";
     assert!(lint.succeeds().stdout.contains(words), "{}", lint.stdout);
 }
 

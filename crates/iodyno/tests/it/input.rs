@@ -128,7 +128,7 @@ fn invalid_flags_are_refused() {
         ("--block 5000", &["multiple of 512 B"]),
         ("--block 128MiB", &["64 MiB"]),
         ("--block 4KiB:60,4KiB:40", &["4 KiB", "already"]),
-        ("--time 0s", &["time is above 0"]),
+        ("--time 0s", &["time must be above 0"]),
         ("--time 10", &["--time", "no unit of time", "5s"]),
         ("--time 366d", &["too long: at most 365d"]),
         ("--ramp 1x", &["--ramp", "1x"]),

@@ -66,7 +66,7 @@ fn a_sweep_over_flushes() {
     let shown = place.iodyno(&words.replace("fsync=0,1,8", "fsync=1,8"));
     let shown = &shown.succeeds().stdout;
     assert!(shown.contains("p99 of writes ") && shown.contains(", of flushes "), "{shown}");
-    place.iodyno("run random-read --vary fsync=1,8").exits(2).says(&["writes nothing"]);
+    place.iodyno("run random-read --vary fsync=1,8").exits(2).says(&["has no writes"]);
     let both = place.iodyno("run random-write --fsync 1 --vary fsync=1,8");
     both.exits(2).says(&["--fsync has no effect with --vary"]);
     // A list and a comparison count them apart, too.

@@ -238,7 +238,7 @@ fn traces_of_other_tools_are_replayed() {
     let document = place.document(&format!("replay odd.csv --format tencent {MODEL}"));
     let named = cells(&document)[0]["evidence"]["trace"].to_string();
     assert!(named.contains("read as CSV of Tencent"), "{named}");
-    place.iodyno("replay odd.csv").fails(2, &["odd.csv", "not a trace that is known"]);
+    place.iodyno("replay odd.csv").fails(2, &["odd.csv", "neither a known trace nor a record"]);
     place.iodyno("replay ali.csv --format spc").fails(2, &["line 1: column 2: the address"]);
     place.iodyno("replay ali.csv --only 1").fails(2, &["device.0, device.1"]);
     place.write("bpf.txt", "Attaching 4 probes...\nTIME(ms)     COMM             PID    LAT(ms)\n");

@@ -32,7 +32,7 @@ pub struct Filler {
 #[derive(Debug)]
 struct Repeats {
     rng: Generator,
-    /// A draw below this repeats a piece.
+    /// A random 64-bit number below this means that a piece is repeated.
     below: u64,
     pieces: Box<[u8]>,
     /// First bytes of every repeated piece, by which the next write recognizes it in the buffer.
@@ -40,7 +40,7 @@ struct Repeats {
 }
 
 impl Filler {
-    /// The filler of worker number `worker`.
+    /// Creates the filler of worker number `worker`, counted from 0.
     pub fn new(spec: &Spec, seed: u64, worker: u32) -> Self {
         let (compressible, dedupable) = match spec.content() {
             Content::Compressible { compressible, dedupable } => (compressible, dedupable),

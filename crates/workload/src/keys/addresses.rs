@@ -76,7 +76,7 @@ pub(super) fn addresses(reader: &mut Reader, record: &Record, path: &str) -> Vec
     let Some(list) = record.get(path) else { return Vec::new() };
     if list.is_array() && list.items().is_empty() {
         let help = "write one such as `\"uniform\"`, or leave the key out";
-        reader.refuse(list.span.clone(), "no pattern of addresses is given", help);
+        reader.refuse(list.span.clone(), "no address pattern is given", help);
     }
     for item in list.items().iter().filter(|_| list.items().len() > 1) {
         if item.record().is_some_and(|address| address.get("share").is_none()) {
@@ -90,11 +90,11 @@ pub(super) fn addresses(reader: &mut Reader, record: &Record, path: &str) -> Vec
         let is_skip = alone == 2 && of(&["skip", "run"]) == 2;
         let is_shared_run = of(&["skip", "jump", "streams", "to_end"]) == 0;
         if alone > 1 && !is_skip && !is_shared_run {
-            let help = "`run` combines with `skip` only; `jump`, `streams`, `shared` and `to_end` with nothing";
+            let help = "`run` can only be combined with `skip`; `jump`, `streams`, `shared` and `to_end` with nothing";
             let at =
                 ["streams", "jump", "skip", "to_end"].iter().find_map(|name| address.get(name));
             let span = at.map_or_else(|| list.span.clone(), |entry| entry.span.clone());
-            reader.refuse(span, "keys that don't go together", help);
+            reader.refuse(span, "these keys can't be combined", help);
         }
     }
     let one = |address: &Record| Address {

@@ -8,7 +8,7 @@ use crate::spec::{
 };
 use iodyno_catalog::{Record, ValueType};
 
-/// A field with a value of a key.
+/// A type of field that a key can set.
 pub(crate) trait Field: Sized {
     /// The value at a path; None if it is missing or unreadable.
     fn read(record: &Record, path: &str) -> Option<Self>;
@@ -93,14 +93,14 @@ impl<T: Field> Field for Option<T> {
     }
 }
 
-/// Names the variants of a type that are the words of a key.
+/// Maps the variants of a type to the words of a key.
 macro_rules! words {
     ($($of:ident { $($variant:ident = $word:literal),* })*) => {$(
         impl $of {
-            /// Words of a file.
+            /// All words that the key accepts.
             pub(crate) const WORDS: &'static [&'static str] = &[$($word),*];
 
-            /// The value's word.
+            /// The word of this variant in files.
             pub(crate) const fn word(self) -> &'static str {
                 match self { $(Self::$variant => $word,)* }
             }
@@ -131,18 +131,18 @@ words! {
 }
 
 impl FileSet {
-    /// The table before its keys are read.
+    /// Values of the table before its keys are read.
     pub(super) const EMPTY: Self =
         Self { files: 1, size: Edge::Share(Percent::ALL), extent_bytes: None };
 }
 
 impl FlushBursts {
-    /// The table before its keys are read.
+    /// Values of the table before its keys are read.
     pub(super) const ONE: Self = Self { every: 1, burst: 1 };
 }
 
 impl LogLoad {
-    /// The table before its keys are read.
+    /// Values of the table before its keys are read.
     pub(super) const DEFAULT: Self = Self {
         message_bytes: Self::DEFAULT_MESSAGE_BYTES,
         rate_per_s: None,
@@ -159,7 +159,7 @@ impl LogLoad {
 }
 
 impl Steady {
-    /// The table before its keys are read.
+    /// Values of the table before its keys are read.
     pub(super) const DEFAULT: Self = Self {
         figure: SteadyFigure::Iops,
         by_slope: false,

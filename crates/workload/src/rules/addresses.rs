@@ -5,7 +5,7 @@ use crate::faults::Faults;
 use crate::spec::{Address, Pattern, Percent, Scope, Spec, Spot};
 use iodyno_units::{OpKind, human};
 
-/// Maximum number of sizes in a distribution, patterns in a table, and spots.
+/// Maximum number of patterns in a table, and of hot spots.
 const MAX_ITEMS: usize = 64;
 /// Maximum number of blocks in a sequential run.
 const MAX_RUN: u64 = 1 << 40;
@@ -14,28 +14,28 @@ const MAX_STREAMS: u64 = 65_536;
 /// Maximum distance between runs, bytes.
 const MAX_SKIP_BYTES: u64 = 1 << 50;
 
-/// Checks drawn addresses, and ranges of workers.
+/// Checks the alignment of drawn addresses, and the distance between workers' ranges.
 pub(super) fn check_places(spec: &Spec, faults: &mut Faults) {
     let align = spec.align_bytes();
     if let Some(of) = spec.address_align_bytes
         && !(of.is_power_of_two() && (align..=MAX_RANGE_BYTES).contains(&of))
     {
         let message = format!(
-            "`address_align` is a power of two from the alignment, {}, to 1 GiB",
+            "`address_align` must be a power of two from the alignment, {}, to 1 GiB",
             human::size(align.into())
         );
         faults.add("address_align", message, "");
     }
     let of = spec.address_align_bytes.unwrap_or(align).max(1);
     if spec.worker_step_bytes.is_some_and(|step| step % u64::from(of) != 0) {
-        let message = format!("the step is a multiple of {}", human::size(of.into()));
+        let message = format!("the step must be a multiple of {}", human::size(of.into()));
         faults.add("worker_step", message, "");
     }
     let addresses = spec.tables.iter().flat_map(|table| &table.addresses);
     let is_shared = |a: &Address| matches!(a.pattern, Pattern::Sequential { shared: true, .. });
     if spec.worker_step_bytes.is_some() && addresses.into_iter().any(is_shared) {
         let help = "leave `shared` out, or `worker_step`";
-        faults.add("worker_step", "workers with ranges of their own share no cursor", help);
+        faults.add("worker_step", "workers with separate ranges can't share a cursor", help);
     }
 }
 
@@ -43,7 +43,7 @@ pub(super) fn check_addresses(spec: &Spec, scope: Scope, faults: &mut Faults) {
     let addresses = &spec.tables[scope as usize].addresses;
     let key = format!("{}.addresses", scope.key());
     if addresses.len() > MAX_ITEMS {
-        faults.add(&*key, format!("a table has at most {MAX_ITEMS} patterns"), "");
+        faults.add(&*key, format!("a table must have at most {MAX_ITEMS} patterns"), "");
     }
     // Sizes of the operations that use this table's patterns.
     let users = spec.kinds().filter(|(kind, _)| spec.address_scope(*kind) == Some(scope));
@@ -60,7 +60,7 @@ pub(super) fn check_addresses(spec: &Spec, scope: Scope, faults: &mut Faults) {
     }
 }
 
-/// A pattern's place in the file, and what its rules depend on.
+/// Key of a pattern in the file, and the properties of the workload on which its rules depend.
 struct Checked<'a> {
     key: &'a str,
     /// Alignment of the workload, bytes; 1 or more.
@@ -86,7 +86,7 @@ impl Checked<'_> {
         if bytes == 0 || !bytes.is_multiple_of(self.align_bytes) || bytes > MAX_SKIP_BYTES {
             let align = human::size(self.align_bytes);
             let message = format!(
-                "{what} is above 0, at most 1 PiB, and a multiple of the alignment, {align}"
+                "{what} must be above 0, at most 1 PiB, and a multiple of the alignment, {align}"
             );
             faults.add(self.path(key), message, "");
         }
@@ -108,19 +108,19 @@ fn check_pattern(of: &Checked<'_>, pattern: &Pattern, faults: &mut Faults) {
         Pattern::Zipf { theta } => {
             if !(*theta > 0.0 && *theta <= 5.0) {
                 let help = "0.5 is mild, 0.99 is usual for key-value stores, 1.2 is strong";
-                faults.add(of.path("theta"), "`theta` is above 0 and at most 5", help);
+                faults.add(of.path("theta"), "`theta` must be above 0 and at most 5", help);
             }
         }
         Pattern::Pareto { h } => {
             if !(*h > 0.0 && *h < 1.0) {
-                let help = "of all draws, 1 - h are among the first h of the blocks: 0.2 is 80/20";
-                faults.add(of.path("h"), "`h` is above 0 and below 1", help);
+                let help = "a share of 1 - h of the draws goes to a share of h of the blocks: 0.2 is 80/20";
+                faults.add(of.path("h"), "`h` must be above 0 and below 1", help);
             }
         }
         Pattern::Zones { zone_bytes, open } => {
             of.distance("zone", "a zone", *zone_bytes, faults);
-            faults.whole(&of.path("open"), "open zones", (*open).into(), MAX_STREAMS);
-            of.needs_one_size("zone", "zones have one block size", faults);
+            faults.whole(&of.path("open"), "the number of open zones", (*open).into(), MAX_STREAMS);
+            of.needs_one_size("zone", "zones need a single block size", faults);
         }
         Pattern::HotSpots { spots, .. } => check_spots(of.key, spots, faults),
         Pattern::RecentlyRead { window } | Pattern::RecentlyWritten { window } => {
@@ -135,37 +135,37 @@ fn check_walk(of: &Checked<'_>, pattern: &Pattern, faults: &mut Faults) {
     match pattern {
         Pattern::Sequential { shared, run } => {
             if *shared {
-                of.needs_one_size("shared", "a shared cursor moves by one block size", faults);
+                of.needs_one_size("shared", "a shared cursor needs a single block size", faults);
             }
             let Some(run) = *run else { return };
             faults.whole(&of.path("run"), "a run's length in blocks", run, MAX_RUN);
             if *shared {
                 let help = "leave `shared` out: each worker then has runs of its own";
-                faults.add(of.path("run"), "a shared cursor has no runs", help);
+                faults.add(of.path("run"), "a shared cursor can't have runs", help);
             }
         }
         Pattern::Skips { run, skip_bytes } => {
             faults.whole(&of.path("run"), "a run's length in blocks", *run, MAX_RUN);
             of.distance("skip", "`skip`", *skip_bytes, faults);
-            of.needs_one_size("skip", "a run with skips has one block size", faults);
+            of.needs_one_size("skip", "runs with skips need a single block size", faults);
         }
         Pattern::Streams { streams } => {
             let what = "the number of streams";
             faults.whole(&of.path("streams"), what, (*streams).into(), MAX_STREAMS);
-            of.needs_one_size("streams", "streams in turn have one block size", faults);
+            of.needs_one_size("streams", "streams need a single block size", faults);
         }
         Pattern::Jumps { share: Percent::ZERO } => {
             let help = "leave `jump` out for addresses that are sequential throughout";
-            faults.add(of.path("jump"), "`jump` is above 0%", help);
+            faults.add(of.path("jump"), "`jump` must be above 0%", help);
         }
         Pattern::Strided { stride_bytes, start_bytes, .. } => {
             let of_align = format!("a multiple of the alignment, {}", human::size(of.align_bytes));
             if *stride_bytes == 0 || !stride_bytes.is_multiple_of(of.align_bytes) {
-                let message = format!("the stride is above 0 and {of_align}");
+                let message = format!("the stride must be above 0 and {of_align}");
                 faults.add(of.path("stride"), message, "");
             }
             if !start_bytes.is_multiple_of(of.align_bytes) {
-                faults.add(of.path("start"), format!("the start is {of_align}"), "");
+                faults.add(of.path("start"), format!("the start must be {of_align}"), "");
             }
         }
         _ => {}
@@ -174,7 +174,7 @@ fn check_walk(of: &Checked<'_>, pattern: &Pattern, faults: &mut Faults) {
 
 fn check_spots(key: &str, spots: &[Spot], faults: &mut Faults) {
     if !(1..=MAX_ITEMS).contains(&spots.len()) {
-        faults.add(format!("{key}.spots"), format!("there are 1 to {MAX_ITEMS} spots"), "");
+        faults.add(format!("{key}.spots"), format!("there must be 1 to {MAX_ITEMS} spots"), "");
         return;
     }
     for (i, spot) in spots.iter().enumerate() {
@@ -182,11 +182,11 @@ fn check_spots(key: &str, spots: &[Spot], faults: &mut Faults) {
             faults.share(&format!("{key}.spots[{i}].share"), spot.share);
         }
         if spot.range == Percent::ZERO {
-            faults.add(format!("{key}.spots[{i}].range"), "a spot has a range above 0%", "");
+            faults.add(format!("{key}.spots[{i}].range"), "a spot must have a range above 0%", "");
         }
     }
     if spots.iter().all(|spot| spot.share == 0.0) {
-        faults.add(format!("{key}.spots"), "no spot has a share", "");
+        faults.add(format!("{key}.spots"), "at least one spot must have a share above 0", "");
     }
     let parts: u64 = spots.iter().map(|spot| u64::from(spot.range.parts_per_billion())).sum();
     if parts != u64::from(Percent::ALL.parts_per_billion()) {
@@ -196,8 +196,8 @@ fn check_spots(key: &str, spots: &[Spot], faults: &mut Faults) {
     }
 }
 
-/// A repeated address must have been drawn before: a ring of recent addresses needs another source
-/// than the ring itself, and some source must draw new addresses.
+/// Refuses patterns that have no address to repeat: recent addresses need another source than themselves, and some
+/// source must draw new addresses.
 pub(super) fn check_recent(spec: &Spec, faults: &mut Faults) {
     let repeats = |address: &Address, of: OpKind| match address.pattern {
         Pattern::RecentlyRead { .. } => of == OpKind::Read,
@@ -221,15 +221,13 @@ pub(super) fn check_recent(spec: &Spec, faults: &mut Faults) {
                 let key = format!("{}.addresses[{i}].pattern", scope.key());
                 let source_is_ring = spec.addresses(of).iter().all(|a| repeats(a, of));
                 if !spec.issues(of) {
-                    let message = format!(
-                        "`{name}` repeats what the mix never does: it has no `{}`",
-                        of.name()
-                    );
+                    let message =
+                        format!("`{name}` has nothing to repeat: the mix has no `{}`", of.name());
                     faults.add(key, message, "");
                 } else if source_is_ring || !any_fresh {
                     let message = format!("`{name}` has nothing to repeat");
                     let help = format!(
-                        "every address that is to be repeated must come from somewhere first: give \
+                        "each repeated address must first be drawn by another pattern: give \
                          {}s a share of another pattern, such as `uniform`",
                         of.name()
                     );

@@ -11,7 +11,7 @@ pub struct Spot {
     pub range: Percent,
 }
 
-/// An address pattern.
+/// The order or distribution of the addresses of operations.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Pattern {
     /// Any block with equal probability, independently; or, once per pass, each block of the range once in random

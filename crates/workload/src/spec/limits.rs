@@ -2,7 +2,7 @@
 
 use crate::range::Percent;
 
-/// The end of the measurement of one target: the first limit that is reached. None: no such limit.
+/// Limits of the measurement of one target; the first one that is reached ends it. None: no such limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
     /// Measured time after the ramp, ns.
@@ -19,11 +19,11 @@ pub struct Limits {
     pub start_after_ns: u64,
     /// Whether the other workloads of the cell end when this one does.
     pub ends_others: bool,
-    /// A steady state that ends the cell.
+    /// Steady state that ends the cell; None: no steady state ends it.
     pub steady: Option<Steady>,
 }
 
-/// The figure whose steady state ends a cell.
+/// The measured value whose steady state ends a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SteadyFigure {
     /// Operations per second.
@@ -34,10 +34,10 @@ pub enum SteadyFigure {
     Latency,
 }
 
-/// A steady state as in fio: from the figure's values of each second, over a window that moves by one second.
+/// A steady state as in fio, judged by the measured value of each second, over a window that moves by one second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Steady {
-    /// The tracked figure.
+    /// Measured value that must be steady.
     pub figure: SteadyFigure,
     /// Whether to use the slope of a least-squares line, per second, rather than the largest deviation from
     /// the mean.

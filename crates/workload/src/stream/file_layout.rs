@@ -70,8 +70,8 @@ impl FileLayout {
         }
     }
 
-    /// The offset of `len_bytes` at an address of the set. An operation that would cross the end of its file or
-    /// extent is moved to end there: on the device it is contiguous.
+    /// Offset from the range's start of an operation of `len_bytes` at an address of the set. An operation that would
+    /// cross the end of its file or extent is moved to end there, so that it is contiguous on the device.
     #[inline]
     pub(super) fn offset(&self, address: u64, len_bytes: u64) -> u64 {
         let back = |at: u64, end: u64| if at + len_bytes > end { end - len_bytes } else { at };

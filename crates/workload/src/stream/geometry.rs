@@ -115,7 +115,7 @@ pub enum GeometryError {
     },
     /// A hot spot is smaller than a block.
     #[error(
-        "hot spot {number} takes {range} of the active range, which is not a block; use a larger \
+        "hot spot {number} takes {range} of the active range, less than one block; use a larger \
          range or fewer spots"
     )]
     EmptySpot {

@@ -22,17 +22,17 @@ pub(crate) struct Cursor(AtomicU64);
 pub(crate) struct Extent {
     /// Size of the whole active range, units.
     pub(crate) units: u64,
-    /// Size of the largest block that is placed in it, units.
+    /// Size of the largest block that is placed in the range, units.
     pub(crate) block_units: u64,
 }
 
 impl Extent {
-    /// Number of places at which every block fits.
+    /// Number of start addresses, in units, from which even the largest block fits into the range.
     pub(crate) fn places(self) -> u64 {
         self.units - self.block_units + 1
     }
 
-    /// Number of the largest blocks that fit side by side.
+    /// Number of blocks of the largest size that fit side by side.
     pub(crate) fn blocks(self) -> u64 {
         self.units / self.block_units
     }
@@ -73,7 +73,7 @@ pub(crate) enum Pattern {
     HotSpots {
         rng: Generator,
         choice: Weighted,
-        /// First place and number of places of each spot.
+        /// First start address and number of start addresses of each spot, units.
         spots: Box<[(u64, u64)]>,
         scatter: Option<Arc<Permutation>>,
     },
@@ -121,7 +121,7 @@ pub(crate) enum Pattern {
         first: u64,
         apart: u64,
         zone_units: u64,
-        /// The open zones, with the next place in each.
+        /// The open zones, each with the next unit in the zone to use.
         open: Box<[(u64, u64)]>,
     },
     Jumps {
@@ -188,7 +188,7 @@ pub(crate) struct Place {
 }
 
 impl Pattern {
-    /// A cursor that was shared is a copy from now on.
+    /// Replaces a shared cursor by a copy at its current position.
     pub(crate) fn own_cursor(&mut self) {
         if let Self::Shared { cursor, .. } = self {
             let at = cursor.0.load(Ordering::Relaxed);
@@ -337,7 +337,7 @@ impl Pattern {
     }
 }
 
-/// The place of a cursor, which advances by `len`.
+/// Returns the position of a cursor, and advances the cursor by `len`.
 #[inline]
 fn step(next: &mut u64, len: u64) -> u64 {
     let unit = *next;
@@ -397,7 +397,7 @@ pub(crate) struct Divisor {
 }
 
 impl Divisor {
-    /// `by` is 1 or more.
+    /// Creates a divisor; `by` must be 1 or more.
     pub(crate) fn new(by: u64) -> Self {
         Self { by, reciprocal: u64::MAX / by }
     }

@@ -7,20 +7,20 @@
 
 use iodyno_units::rng::splitmix64;
 
-/// Pairs of rounds. Four rounds are as good as random once a half has enough values to mix; the
+/// Pairs of rounds of a small range. Four rounds are as good as random once a half has enough values to mix; the
 /// halves of a small range need six.
 const PAIRS_SMALL: usize = 3;
 const PAIRS: usize = 2;
-/// Size from which a range is not small.
+/// Number of values from which a range is not small.
 const SMALL_BELOW: u64 = 1 << 16;
 
 /// A bijection of 0 .. n.
 #[derive(Clone, Debug)]
 pub(crate) struct Permutation {
     count: u64,
-    /// log₂ of a.
+    /// Number of bits of the low half: log₂ of a in the module's description.
     low_bits: u32,
-    /// b, at most 2³² as n is below 2⁶³.
+    /// Number of values of the high half: b in the module's description, at most 2³² because n is below 2⁶³.
     highs: u64,
     keys: [[u64; 2]; PAIRS_SMALL],
     pairs: usize,

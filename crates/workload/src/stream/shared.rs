@@ -33,7 +33,7 @@ pub struct Shared {
     pub(super) tables: Vec<TablePlan>,
 }
 
-/// One kind of the mix.
+/// A kind of operation in the mix, prepared for any worker.
 #[derive(Debug)]
 pub(super) struct KindPlan {
     pub(super) kind: OpKind,
@@ -43,7 +43,7 @@ pub(super) struct KindPlan {
     pub(super) table: Option<usize>,
 }
 
-/// One table of addresses.
+/// A table of addresses, prepared for any worker.
 #[derive(Debug)]
 pub(super) struct TablePlan {
     pub(super) scope: Scope,
@@ -238,7 +238,7 @@ impl TablePlan {
         }
     }
 
-    /// Number of a worker among those that share the range, and their number.
+    /// Number of a worker among those that share the range, and the count of these workers.
     fn sharing(&self, of: Worker) -> (u32, u32) {
         if self.is_own { (0, 1) } else { (of.number, of.count) }
     }

@@ -3,7 +3,7 @@
 
 use iodyno_units::rng::{Generator, RngCore as _};
 
-/// Chooses an index by shares.
+/// Draws an index with a probability proportional to its share.
 #[derive(Clone, Debug)]
 pub(crate) struct Weighted {
     /// Cumulative shares in 2⁻⁶⁴, without the last, which is the whole: outcome i is drawn below
@@ -29,7 +29,7 @@ impl Weighted {
         Self { bounds, first }
     }
 
-    /// The thresholds.
+    /// Thresholds between the outcomes, without the last.
     pub(crate) fn bounds(&self) -> &[u64] {
         &self.bounds
     }

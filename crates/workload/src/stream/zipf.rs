@@ -41,7 +41,7 @@ struct Step {
 const WHOLE: f64 = 18_446_744_073_709_551_616.0;
 
 impl Zipf {
-    /// `ranks` is 1 to 2⁶², `theta` in (0, 5].
+    /// Prepares draws of `ranks` ranks, 1 to 2⁶², with exponent `theta`, in (0, 5].
     pub(crate) fn new(ranks: u64, theta: f64) -> Self {
         let mut steps = Vec::new();
         let mut weights = Vec::new();

@@ -1,10 +1,10 @@
-//! Figures of a trace, computed once when it is complete.
+//! Statistics of a trace, computed once when the trace is complete.
 
 use super::Row;
 use iodyno_units::OpKind;
 use std::collections::{BTreeMap, HashMap};
 
-/// Initial unit of the working set, bytes.
+/// Initial resolution at which the working set is counted, bytes.
 const TOUCHED_UNIT_BYTES: u64 = 4096;
 /// Maximum number of groups of 64 units that are counted; beyond it the unit is doubled. About 100 MB of memory.
 const GROUPS_MAX: usize = 1 << 21;
@@ -17,7 +17,7 @@ pub struct TracePart {
     pub name: String,
     /// Number of operations on the part.
     pub ops: u64,
-    /// End of the part's last operation, bytes from its own start.
+    /// Highest end address of the part's operations, bytes from the start of the part.
     pub end_bytes: u64,
     /// Start of the part in the target, bytes.
     pub start_bytes: u64,
@@ -32,7 +32,7 @@ pub struct TraceSize {
     pub ops: u64,
 }
 
-/// The figures of a trace.
+/// Statistics of a trace.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TraceSummary {
     /// Number of operations, by [`OpKind::index`].
@@ -52,7 +52,7 @@ pub struct TraceSummary {
     pub peak_ops_per_s: u64,
     /// Maximum number of bytes in a second.
     pub peak_bytes_per_s: u64,
-    /// End of the last operation, bytes.
+    /// Highest end address of an operation, bytes.
     pub end_bytes: u64,
     /// Bytes that are read or written at least once (working set), in units of [`Self::touched_unit_bytes`].
     pub touched_bytes: u64,

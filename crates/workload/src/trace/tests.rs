@@ -45,7 +45,7 @@ fn operations_come_back_as_they_were_in_the_order_of_their_times() {
 fn what_can_not_be_issued_is_refused() {
     let mut b = builder();
     for (kind, at_ns, place, why) in [
-        (OpKind::Read, 0, (0, 0), "a read has a length"),
+        (OpKind::Read, 0, (0, 0), "a read needs a length"),
         (OpKind::Read, 0, (100, 512), "--align 512"),
         (OpKind::Write, 0, (0, (64 << 20) + 512), "larger than 64 MiB"),
         (OpKind::Trim, 0, (u64::MAX, 512), "ends beyond"),
