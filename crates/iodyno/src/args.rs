@@ -10,13 +10,14 @@ mod run;
 mod serve;
 mod size;
 
-use clap::builder::{OsStringValueParser, TypedValueParser as _};
+use clap::builder::{OsStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{
     Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum, ValueHint,
 };
 pub use given::Given;
 use iodyno_measure::{Metric, Threshold};
 use iodyno_report::fio::COARSENESS_MAX;
+use iodyno_report::formats::{EXPORT_FORMATS, ExportFormat};
 use iodyno_targets::TargetName;
 use iodyno_targets::purge::Method;
 use iodyno_units::parse_percent;
@@ -258,41 +259,14 @@ pub struct Resume {
     pub shown: Shown,
 }
 
-/// Export formats.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// The JSON document of `show --json --series`
-    Json,
-    /// CSV with one row per cell and kind of operation
-    Csv,
-    /// CSV with one row per interval and kind of operation
-    CsvSeries,
-    /// Percentile distribution of HdrHistogram
-    Hgrm,
-    /// JSON output of fio, for existing plotters and parsers
-    FioJson,
-    /// Output of sysbench 1.0's fileio test, one report per cell
-    Sysbench,
-    /// JSON+ output of fio: fio-json with the histogram of each latency
-    #[value(name = "fio-json+")]
-    FioJsonPlus,
-    /// Terse output of fio, version 3
-    FioTerse,
-    /// OpenMetrics for Prometheus: counts, latency histograms and verdicts per cell
-    #[value(name = "openmetrics")]
-    OpenMetrics,
-    /// Log files of fio: bandwidth, IOPS, latency and histograms per interval; requires --out
-    FioLogs,
-}
-
 /// Flags of `export`.
 #[derive(Debug, Args)]
 pub struct Export {
     /// Run to export: an id, the start of an id, or `last`
     pub run: String,
     /// Choose the format
-    #[arg(long, value_name = "FORM")]
-    pub format: Format,
+    #[arg(long, value_name = "FORM", value_parser = export_formats())]
+    pub format: &'static ExportFormat,
     /// Write files into this folder, created if absent [default: standard output]
     ///
     /// Required for fio-logs. With fio-json, writes one file per job, named as fio-plot expects.
@@ -302,6 +276,14 @@ pub struct Export {
     #[arg(long, value_name = "N", default_value_t = 0,
         value_parser = clap::value_parser!(u8).range(0..=i64::from(COARSENESS_MAX)))]
     pub log_hist_coarseness: u8,
+}
+
+fn export_formats() -> impl TypedValueParser<Value = &'static ExportFormat> {
+    let value = |format: &ExportFormat| PossibleValue::new(format.name).help(format.about);
+    PossibleValuesParser::new(EXPORT_FORMATS.iter().map(value)).map(|given| {
+        let mut all = EXPORT_FORMATS.iter();
+        all.find(|format| format.name == given).expect("the parser admits names of formats only")
+    })
 }
 
 /// Flags of `convert`.

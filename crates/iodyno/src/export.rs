@@ -1,55 +1,40 @@
 //! `export`: prints a run in another format, or writes it as files in a folder.
 
-use crate::args::{Export, Format};
+use crate::args::Export;
 use crate::console::{complain, print, print_json};
 use crate::failure::Failure;
 use crate::show;
 use iodyno_notebook::Run;
-use iodyno_report::fio::json::Form;
-use iodyno_report::{csv, fio, hgrm, json, openmetrics, sysbench_text};
+use iodyno_report::formats::{EXPORT_FORMATS, FIO_LOGS, ToDocument};
 use iodyno_targets::output::Folder;
-use serde_json::Value;
 use std::path::Path;
 use std::process::ExitCode;
 
 pub(crate) fn command(flags: &Export, notebook: Option<&Path>) -> Result<ExitCode, Failure> {
-    let form = match flags.format {
-        Format::FioJsonPlus => Form::JsonPlus,
-        _ => Form::Json,
-    };
-    let run = || show::load(notebook, &flags.run);
-    if flags.log_hist_coarseness > 0 && flags.format != Format::FioLogs {
-        return Err(Failure::input("--log-hist-coarseness is of `--format fio-logs`"));
+    let format = flags.format;
+    if flags.log_hist_coarseness > 0 && format.name != FIO_LOGS {
+        return Err(Failure::input(format!("--log-hist-coarseness needs `--format {FIO_LOGS}`")));
     }
-    if let Some(folder) = &flags.out {
-        return match flags.format {
-            Format::FioJson | Format::FioJsonPlus => {
-                let run = run()?;
-                let text = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default();
-                let documents = fio::json::documents(&run, form);
-                write(folder, &run, documents.map(|(name, value)| (name, text(&value) + "\n")))
-            }
-            Format::FioLogs => {
-                let run = run()?;
-                write(folder, &run, fio::logs::files(&run, flags.log_hist_coarseness))
-            }
-            _ => Err(Failure::input(
-                "-o is of the formats fio-json, fio-json+ and fio-logs, which are files of a folder; the others go to standard output: write `> FILE`",
-            )),
-        };
-    }
-    match flags.format {
-        Format::Json => print_json(&json::document(&run()?, json::Options { series: true })),
-        Format::Csv => print(&csv::cells(&run()?)),
-        Format::CsvSeries => print(&csv::series(&run()?)),
-        Format::Hgrm => print(&hgrm::text(&run()?)),
-        Format::FioJson | Format::FioJsonPlus => print_json(&fio::json::document(&run()?, form)),
-        Format::FioTerse => print(&fio::terse::text(&run()?)),
-        Format::OpenMetrics => print(&openmetrics::text(&run()?)),
-        Format::Sysbench => print(&sysbench_text::text(&run()?)),
-        Format::FioLogs => Err(Failure::input(
-            "fio-logs are several files: name a folder for them with -o, such as `-o logs`",
-        )),
+    let load = || show::load(notebook, &flags.run);
+    match (&flags.out, format.files, format.document) {
+        (Some(folder), Some(files), _) => {
+            let run = load()?;
+            write(folder, &run, files(&run, flags.log_hist_coarseness))
+        }
+        (Some(_), None, _) => {
+            let with_files = EXPORT_FORMATS.iter().filter(|format| format.files.is_some());
+            Err(Failure::input(format!(
+                "-o needs a format that consists of files: {}; {} goes to standard output: write `> FILE`",
+                with_files.map(|format| format.name).collect::<Vec<_>>().join(", "),
+                format.name
+            )))
+        }
+        (None, _, Some(ToDocument::Text(text))) => print(&text(&load()?)),
+        (None, _, Some(ToDocument::Json(value))) => print_json(&value(&load()?)),
+        (None, _, None) => Err(Failure::input(format!(
+            "{} consists of several files: name a folder for them with -o, such as `-o logs`",
+            format.name
+        ))),
     }
 }
 

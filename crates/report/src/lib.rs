@@ -14,6 +14,7 @@
 pub mod compare;
 pub mod csv;
 pub mod fio;
+pub mod formats;
 mod headline;
 pub mod hgrm;
 pub mod json;
