@@ -112,8 +112,8 @@ pub struct Shift {
     pub interval: Option<ConfidenceInterval>,
 }
 
-/// Estimates the shift from A to B with an interval of confidence `level` or more. The interval holds the shifts that
-/// the Mann–Whitney test does not reject. NaN if a group is empty.
+/// Estimates the shift from A to B with an interval of confidence `level` or more. The interval contains the shifts
+/// that the Mann–Whitney test does not reject. NaN if a group is empty.
 pub fn shift(a: &[f64], b: &[f64], level: f64) -> Shift {
     shift_of(a, b, level, |a, b| b - a)
 }

@@ -51,7 +51,7 @@ impl std::fmt::Display for SteadyLimits {
     }
 }
 
-/// One variable over one measurement window.
+/// One tracking variable over one measurement window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Window {
     /// Number of the first round, counted from 1.
@@ -116,7 +116,7 @@ impl Window {
     }
 }
 
-/// State of the search.
+/// Whether the search for a steady state goes on, succeeded or failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Progress {

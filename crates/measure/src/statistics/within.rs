@@ -18,7 +18,7 @@ use super::quantile::quantile;
 use crate::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// Scope of these intervals, in words, to be shown with them.
+/// Scope of the intervals computed here, as text to be shown with them.
 pub const COVERS: &str = "covers only the sampling error of this window, corrected for slow operations that come in clusters; only repeats show the difference between runs";
 
 /// Confidence interval of a percentile within one window.
@@ -34,8 +34,8 @@ pub struct Within {
     pub level: f64,
     /// Operations counted.
     pub count: u64,
-    /// Number of operations worth one independent operation, 1 or more. None if the series has fewer than ten parts
-    /// to estimate it from: then they are taken as independent.
+    /// Number of operations that carry as much information as one independent operation, 1 or more. None if the series
+    /// has fewer than ten parts to estimate it from: operations are then taken as independent.
     pub inflation: Option<f64>,
 }
 

@@ -5,11 +5,11 @@ use crate::cell::Cell;
 use crate::ranks::RankFigures;
 use iodyno_units::human;
 
-/// Largest share of the window during which not all ranks may be measuring.
+/// Maximum share of the window in which not all ranks measure.
 const APART_SHARE_MAX: f64 = 0.01;
 /// Share of the median rank's rate below which a rank is a straggler.
 const LAGS_BELOW: f64 = 0.7;
-/// Share of late operations from which they explain a rank's rate.
+/// Share of late operations from which lateness explains a rank's rate.
 const LATE_SHARE: f64 = 0.01;
 /// Share of the workers' processors, or of the generator's ceiling, from which the client is the limit.
 const BUSY_SHARE: f64 = 0.9;
@@ -52,7 +52,7 @@ pub fn of_each_rank(cell: &Cell) -> Vec<Vec<Verdict>> {
             all.push(Verdict { code: code.to_owned(), level: Level::Warning, text });
         };
         if is_apart(apart_ns(rank), cell) {
-            say("SKEW", format!("it started {} apart", human::time_ns(apart_ns(rank) as f64)));
+            say("SKEW", format!("it started up to {} after the agreed time", human::time_ns(apart_ns(rank) as f64)));
         }
         if rank.iops() < LAGS_BELOW * median {
             let share = rank.iops() / median * 100.0;
