@@ -24,8 +24,8 @@ use std::time::{Duration, Instant};
 /// Interval at which a wait checks the stop flag.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Prepares these targets of the run, as other ranks do theirs. Returns the record of the step, or the cells of a
-/// fill.
+/// Prepares the run's targets in the range `targets`, while other ranks prepare theirs. Returns a cell that records
+/// the step, or the cells of a fill.
 pub(crate) fn prepare(
     on: StepContext<'_, '_>,
     place: Place,
@@ -110,7 +110,7 @@ fn purge(
             _ => match open_target.opened() {
                 Some(opened) if opened.made_here => {
                     words.push(format!("{name}: the file is new"));
-                    less.push(format!("what lies below the file {name} was not purged"));
+                    less.push(format!("the storage below the file {name} was not purged"));
                     continue;
                 }
                 Some(opened) => match purge_opened_target(run, opened)? {
@@ -241,7 +241,7 @@ pub(crate) fn catch_up<'r>(
         };
         if !fits {
             return Err(RunError::Impossible(format!(
-                "the stored cells are not those of this method: `{}` is not what comes after cell {start}; begin a new run",
+                "the stored cells are not those of this method: `{}` is not the step after cell {start}; begin a new run",
                 step[0].key.name
             )));
         }
@@ -288,7 +288,7 @@ fn same_targets(run: &ResolvedRun, open_targets: &[OpenTarget]) -> Result<(), Ru
         let is = open_target.medium.capacity_bytes();
         if was != 0 && was != is {
             return Err(RunError::Impossible(format!(
-                "{}: the run began on {}, and now there are {}: it is not the same target; begin a new run",
+                "{}: the run began on {}, but the target now has {}, so it is a different one: begin a new run",
                 open_target.name,
                 human::size(was),
                 human::size(is)

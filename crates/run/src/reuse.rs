@@ -37,24 +37,24 @@ pub(crate) struct Wanted {
     pub(crate) purged: bool,
     /// Minimum number of fill passes.
     pub(crate) passes: u8,
-    /// Block size, bytes.
+    /// Size of a block of the fill, bytes.
     pub(crate) block_bytes: u32,
-    /// The first byte.
+    /// Offset of the first byte of the filled range.
     pub(crate) start_bytes: u64,
-    /// The length of the range.
+    /// Length of the filled range, bytes.
     pub(crate) len_bytes: u64,
 }
 
-/// The proven state of a target, and the evidence for it.
+/// The proven state of a target, with the evidence for it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Believed {
     words: String,
-    /// The deviation of the earlier run's purge, in words.
+    /// Deviation of the earlier run's purge, as text.
     deviation: Option<String>,
 }
 
-/// Whether a step can be skipped because an earlier run did it. Sets in `evidence` that run, or, if reuse was
-/// requested, the reason to repeat the step.
+/// Whether a step can be skipped because an earlier run did it. Records that run in `evidence`, or, if reuse was
+/// requested, the reason why the step must be repeated.
 pub(crate) fn reused(
     on: &mut StepContext<'_, '_>,
     targets: &Range<usize>,
@@ -69,12 +69,15 @@ pub(crate) fn reused(
     }
     let mut why_not = |words: String| {
         if of.reuse {
-            watch.advise(&format!("the preconditioning is done anew: {words}"));
+            watch.advise(&format!("the preconditioning is repeated: {words}"));
             evidence.not_reused = Some(words);
         }
     };
     let Some(fill) = prologue.fill else {
-        why_not("the method does not begin with one fill that lasts until it measures".to_owned());
+        why_not(
+            "the method does not begin with a single fill that stays intact until it measures"
+                .to_owned(),
+        );
         return Ok(false);
     };
     let Some(notebook) = *notebook else {
@@ -145,7 +148,7 @@ impl<'a> Past<'a> {
         wanted: &Wanted,
     ) -> Result<Result<Believed, String>, RunError> {
         let Some(now) = open_target.writes_seen() else {
-            let why = "nobody counts the writes to it, or the page cache may hold some";
+            let why = "the writes to it are not counted, or the page cache may hold some of them";
             return Ok(Err(why.to_owned()));
         };
         for i in 0..self.summaries.len() {
@@ -214,7 +217,7 @@ fn believe(
     }
     if proof.times < wanted.passes {
         return Err(format!(
-            "it wrote every block {} times, and {} are wanted",
+            "it wrote every block {} times, but {} are required",
             proof.times, wanted.passes
         ));
     }
@@ -225,23 +228,23 @@ fn believe(
         Some(start) if (start, there) == (wanted.start_bytes, wanted.len_bytes) => {}
         Some(start) => {
             return Err(format!(
-                "it filled {}, and {} is wanted",
+                "it filled {}, but {} is required",
                 range(start, there),
                 range(wanted.start_bytes, wanted.len_bytes)
             ));
         }
-        None => return Err("which bytes it filled was not kept".to_owned()),
+        None => return Err("the range that it filled was not stored".to_owned()),
     }
     if filled.key.block_bytes() != wanted.block_bytes {
         return Err(format!(
-            "it wrote blocks of {}, and {} are wanted",
+            "it wrote blocks of {}, but {} are required",
             human::size(filled.key.block_bytes().into()),
             human::size(wanted.block_bytes.into())
         ));
     }
     let deviation = purge_before(run, at, wanted.purged)?;
     untouched_after(run, at, name)?;
-    let then = seen_after(run, target).ok_or("it kept no count of what had been written")?;
+    let then = seen_after(run, target).ok_or("it did not store how much had been written")?;
     unwritten_since(&then, now).map_err(|why| why.to_string())?;
     let counted = if now.file.is_some() {
         "by the file's times and the counts of the devices below it"
@@ -251,7 +254,7 @@ fn believe(
     let purged = if wanted.purged { "purged, then " } else { "" };
     Ok(Believed {
         words: format!(
-            "run {} of {} left it {purged}filled: {} written {} times over, proven by what completed; nothing was written since, {counted}",
+            "run {} of {} left it {purged}filled: {} written {} times, proven by completed writes; nothing was written since, {counted}",
             run.id,
             run.started.strftime("%Y-%m-%d %H:%M UTC"),
             range(wanted.start_bytes, wanted.len_bytes),

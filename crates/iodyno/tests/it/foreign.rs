@@ -130,8 +130,8 @@ fn out_of_range_and_ineffective_flags_are_refused() {
         ("random-read --on null: --vary depth=1 --vary depth=2", "`depth` is varied twice"),
         ("random-read --on null: --depth 8 --vary depth=1,2 --time 10ms", "--depth has no effect"),
         ("random-read --on null: --block 8KiB --vary block=4KiB", "--block has no effect"),
-        ("random-read --on ram:16MiB --poll", "--poll is for the uring engine"),
-        ("random-read --on null: --plain-ring", "--plain-ring is for the uring engine"),
+        ("random-read --on ram:16MiB --poll", "--poll works only with the uring engine"),
+        ("random-read --on null: --plain-ring", "--plain-ring works only with the uring engine"),
         ("random-read --on a.img?size=8MiB --poll --engine psync", "--engine is psync"),
         ("random-write --on null: --content compressible=5%,compressible=6%", "given twice"),
     ] {

@@ -52,7 +52,13 @@ pub fn of_each_rank(cell: &Cell) -> Vec<Vec<Verdict>> {
             all.push(Verdict { code: code.to_owned(), level: Level::Warning, text });
         };
         if is_apart(apart_ns(rank), cell) {
-            say("SKEW", format!("it started up to {} after the agreed time", human::time_ns(apart_ns(rank) as f64)));
+            say(
+                "SKEW",
+                format!(
+                    "it started up to {} after the agreed time",
+                    human::time_ns(apart_ns(rank) as f64)
+                ),
+            );
         }
         if rank.iops() < LAGS_BELOW * median {
             let share = rank.iops() / median * 100.0;

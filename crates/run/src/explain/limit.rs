@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 /// Busy share from which a resource counts as saturated.
 const SATURATED: f64 = 0.9;
 
-/// The factor that limits a cell's throughput; the module's documentation has the rules.
+/// What limits a cell's throughput; the module's documentation has the rules.
 #[derive(Clone, Debug)]
 pub enum Limit {
     /// A resource is saturated.
@@ -25,9 +25,9 @@ pub enum Limit {
     },
     /// No resource is saturated: the device accepts no more commands at once.
     Queue {
-        /// Commands that one device accepts.
+        /// Number of commands that one device accepts at once.
         queue_max: u32,
-        /// I/Os that the device's workers keep outstanding.
+        /// Number of I/Os that the device's workers keep outstanding.
         outstanding: u64,
         /// The busiest resource.
         busiest: Option<Share>,
