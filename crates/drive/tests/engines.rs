@@ -111,7 +111,7 @@ fn a_medium_takes_no_engine_of_another() {
     let why = "x".parse::<EngineKind>().unwrap_err();
     assert_eq!(
         why,
-        "there is no engine `x`: use uring, libaio, psync or mmap (`ram:`, `null:`, `model:`, `live:` and `nbd:` targets bring their own)"
+        "there is no engine `x`: use uring, libaio, psync or mmap (`ram:`, `null:`, `model:`, `live:` and `nbd:` targets have their own)"
     );
 }
 
