@@ -258,7 +258,7 @@ fn a_scaled_run_reports_its_deviation() {
     let scaled =
         MethodSource { choice: Choice { scale: Some(0.1), ..Choice::default() }, ..source(&text) };
     let scaled = Method::new(scaled).unwrap();
-    assert_eq!(scaled.deviations(), ["every time is 0.1 of what the method says"]);
+    assert_eq!(scaled.deviations(), ["all times are multiplied by 0.1"]);
     let Step::Cell(first) = scaled.next(0, 1, &[]).unwrap() else { panic!() };
     assert_eq!(first.cell.spec.limits().time_ns, Some(6_000_000_000));
     assert_eq!(first.place.role, Role::Measure);
@@ -274,13 +274,13 @@ fn errors_are_reported_at_their_position() {
         ("schema = 2\n[[stages]]\ndo = \"purge\"".to_owned(), "2", "schema 2"),
         (stage("do = \"purge\""), "", "does no I/O"),
         (stage("do = \"sweep\"\ntime = \"1s\""), "\"sweep\"", "`do` must be one of"),
-        (cells("depth = [1, 0]"), "[1, 0]", "starts at 1"),
+        (cells("depth = [1, 0]"), "[1, 0]", "must be 1 or more"),
         (cells("depth = []"), "[]", "empty"),
         (cells("block = \"4KB!\""), "\"4KB!\"", "4KB!"),
         (cells("samples = 5"), "5", "has no effect"),
         (cells("order = \"down\""), "\"down\"", "`order` must be one of"),
-        (cells("rate = [\"50%\"]"), "[\"50%\"]", "of what"),
-        (cells("ceiling = { iops = \"5ms\" }"), "\"5ms\"", "over a latency"),
+        (cells("rate = [\"50%\"]"), "[\"50%\"]", "an earlier stage to refer to"),
+        (cells("ceiling = { iops = \"5ms\" }"), "\"5ms\"", "needs a latency"),
         (cells("state = \"used\""), "\"used\"", "`state` must be one of"),
         (cells("workload = \"nope\""), "\"nope\"", "no workload"),
         (cells("workload = []"), "[]", "empty"),
@@ -424,9 +424,10 @@ fn an_edge_that_is_a_limit_s_is_named_so() {
         };
         cell.evidence.conditions.get_or_insert_default().io_limits.push(limit);
     };
-    for (method, edge) in
-        [(&sweep, "the knee is that of a limit"), (&search, "the edge is that of a limit")]
-    {
+    for (method, edge) in [
+        (&sweep, "the knee is caused by an external limit"),
+        (&search, "the edge is caused by an external limit"),
+    ] {
         let words = limited(method, &by_kernel).unwrap();
         assert!(words.starts_with(edge) && words.contains("/box/io.max"), "{words}");
         assert!(words.contains("not queueing in the device"), "{words}");
