@@ -169,7 +169,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Counts with one integer per block.
+    /// Reference implementation: one integer per block.
     struct Oracle(Vec<u32>);
 
     impl Oracle {
@@ -184,7 +184,7 @@ mod tests {
     }
 
     proptest! {
-        /// Writes of any offset and length by several workers, compared with plain counters.
+        /// Compares writes of any offset and length by several workers with the reference implementation.
         #[test]
         fn counts_as_plain_counters_do(
             start in 0_u64..3000,
@@ -220,8 +220,8 @@ mod tests {
         }
     }
 
-    /// Four jobs that all start at the beginning and write half of the range each: twice the range in bytes,
-    /// and half of it never touched.
+    /// Four jobs that all start at the beginning and write half of the range each: they write twice the range in
+    /// bytes, but never touch half of it.
     #[test]
     fn bytes_enough_are_no_proof() {
         let range = 1000 * 4096;

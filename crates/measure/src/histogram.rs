@@ -349,7 +349,7 @@ mod tests {
     }
 
     proptest! {
-        /// Compares with a sorted list as the oracle.
+        /// Compares quantiles with those of a sorted list.
         #[test]
         fn quantiles_agree_with_a_sorted_list(
             mut values in prop::collection::vec(0_u64..1 << 36, 1..400),
@@ -367,7 +367,7 @@ mod tests {
             prop_assert_eq!(h.sum_ns(), values.iter().map(|&v| u128::from(v)).sum::<u128>());
         }
 
-        /// Merge is associative and commutative, and the same as recording into one.
+        /// Merging is associative and commutative, and equals recording into one histogram.
         #[test]
         fn merging_is_recording(parts in prop::collection::vec(
             prop::collection::vec(0_u64..1 << 45, 0..40), 0..6)) {

@@ -378,7 +378,7 @@ mod tests {
         }
     }
 
-    /// Repeats: rates are over all their time, percentiles over all their operations.
+    /// Over repeats, rates are over all their time and percentiles over all their operations.
     #[test]
     fn repeats_are_counted_together() {
         let cell = |reads_ns: u64, n: u64, seconds: u64| {

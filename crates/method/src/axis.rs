@@ -259,7 +259,7 @@ pub(crate) fn applied(spec: Spec, kind: AxisKind, value: &Value) -> Result<Spec,
 mod tests {
     use super::*;
 
-    /// Only the axis of flushes has a value 0: none. All others count from 1.
+    /// Only the axis of flushes allows the value 0, for no flushes. All others start at 1.
     #[test]
     fn flushes_may_be_none() {
         let values = |text: &str| text.parse::<Axis>().map(|axis| axis.values);

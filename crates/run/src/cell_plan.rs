@@ -119,7 +119,7 @@ mod tests {
     use iodyno_targets::{TargetName, inspect};
     use iodyno_workload::CellSpec;
 
-    /// Each workload of a volume has its own workers in the machine; their numbers follow one another.
+    /// Each workload on a volume has its own workers in the machine, with consecutive numbers.
     #[test]
     fn workloads_at_once_share_no_worker_of_a_live_machine() {
         let cell = |threads| {

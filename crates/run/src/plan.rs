@@ -400,7 +400,7 @@ mod tests {
         assert_eq!(Writes::of(&few, 0), Writes::AtMost(1000.0 * 0.3 * 8192.0));
     }
 
-    /// Only writes to a device's own targets wear it.
+    /// A device is worn only by writes to its own targets.
     #[test]
     fn a_device_takes_what_its_targets_write() {
         let devices = [vec!["nvme0n1"], vec!["nvme1n1"], vec!["nvme0n1"], vec![], vec![]];

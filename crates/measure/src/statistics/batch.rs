@@ -97,7 +97,7 @@ mod tests {
     use super::*;
     use crate::statistics::noise;
 
-    /// Share of 2000 trials whose 95 % interval holds the true mean.
+    /// Share of 2000 trials whose 95 % interval contains the true mean.
     fn coverage(name: &str, n: usize, rho: f64) -> f64 {
         noise::share(2_000, |i| {
             let series = noise::ar1(&mut noise::trial(name, i), n, 100_000.0, 0.05, rho);

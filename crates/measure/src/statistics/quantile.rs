@@ -136,7 +136,7 @@ mod tests {
         assert!((0.93..=0.97).contains(&share), "{share}");
     }
 
-    /// Samples that come in equal groups of four are worth a quarter.
+    /// Samples in groups of four equal ones are worth a quarter of their number.
     #[test]
     fn correlated_samples_need_the_inflation() {
         let truth = 1e5 * (0.8 * distribution::normal_quantile(0.99)).exp();

@@ -233,7 +233,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// With few distinct values, and hence many ties.
+        /// Compares with enumeration, for values with many ties.
         #[test]
         fn p_agrees_with_enumeration(
             a in prop::collection::vec(0_u8..6, 1..6), b in prop::collection::vec(0_u8..6, 1..6),

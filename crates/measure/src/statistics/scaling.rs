@@ -189,7 +189,7 @@ mod tests {
     }
 
     proptest! {
-        /// Fitting a known law recovers its parameters, whatever the unit.
+        /// Fitting the points of a known law recovers its parameters, whatever the unit.
         #[test]
         fn a_known_law_is_found(
             alone in 1e-3_f64..1e9, contention in 0.0_f64..0.5, coherency in 0.0_f64..0.02,

@@ -146,7 +146,7 @@ mod tests {
             .collect()
     }
 
-    /// Share of trials whose interval holds the truth, with and without the correction.
+    /// Share of trials whose interval contains the true value, with and without the correction.
     fn held(name: &str, stalls: bool, truth: f64) -> (f64, f64) {
         let both = (0..TRIALS).map(|number| {
             let series = window(name, number, 1200, stalls);

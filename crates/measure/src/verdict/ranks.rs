@@ -172,7 +172,7 @@ mod tests {
         RankFigures { rank: number, host, ops, window_ns, cpu_share: 0.3, ..RankFigures::default() }
     }
 
-    /// Verdicts on these ranks, with their texts.
+    /// Codes and texts of the verdicts on these ranks.
     fn found(ranks_of: Vec<RankFigures>) -> Vec<(String, String)> {
         let evidence = Evidence { ranks: ranks_of, ..Evidence::default() };
         let cell = Cell { evidence, window_ns: 1_000_000_000, ..Cell::default() };
@@ -237,7 +237,7 @@ mod tests {
         assert!(all[0].1.contains(words), "{all:?}");
     }
 
-    /// Each rank is judged by the same rules as all, so that a table shows which ones are meant.
+    /// Each rank is judged by the same rules as all together, so that a table can mark the ranks concerned.
     #[test]
     fn each_rank_has_its_own_verdicts() {
         let late = RankFigures { start_late_ns: 11_000_000, ..rank(1, 1000) };
@@ -254,7 +254,7 @@ mod tests {
         assert_eq!(of(&cell), [[""; 0]]);
     }
 
-    /// By the processors of half of the ranks, or by their generators' ceilings.
+    /// Half of the ranks are limited by their processors, or by their generators' ceilings.
     #[test]
     fn busy_ranks_bound_the_rate() {
         let busy = |n| RankFigures { cpu_share: 0.95, ..rank(n, 1000) };

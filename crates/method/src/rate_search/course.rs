@@ -157,7 +157,7 @@ impl Tried {
 mod tests {
     use super::*;
 
-    /// Answers of searches in which the probability that a rate holds falls around the edge.
+    /// Answers of searches in which the probability of meeting the limit falls gradually around the edge.
     fn answers(noise: f64, spoiled: f64) -> Vec<f64> {
         let edge = 0.4e5;
         let run = |seed| {

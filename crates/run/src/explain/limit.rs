@@ -177,7 +177,7 @@ mod tests {
         limit(shares, 1000.0, 4.0, offered, queue_max, out).words()
     }
 
-    /// An active resource takes precedence over a held one, and both over latency.
+    /// A busy active resource takes precedence over a held one, and both take precedence over latency.
     #[test]
     fn the_limit_is_what_works_all_the_time() {
         let (contexts, dies) = (share("read contexts", true, 0.99), share("dies", false, 0.93));
