@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-/// One target of a cell.
+/// A target of a cell, with its engine, and the workload that runs on it.
 #[derive(Clone, Debug)]
 pub struct TargetPlan {
     /// Canonical name.

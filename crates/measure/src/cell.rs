@@ -186,7 +186,7 @@ impl Scheduling {
     }
 }
 
-/// Time that runnable threads waited for a processor.
+/// Waits of runnable threads for a processor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RunDelay {

@@ -125,7 +125,7 @@ pub const fn errno_name(errno: i32) -> Option<&'static str> {
     })
 }
 
-/// Failed operations by kind, and the last error numbers.
+/// Counts of failed operations by kind, and the latest error numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorCounts {
     counts: [u64; ErrorKind::ALL.len()],

@@ -14,7 +14,7 @@ pub struct Storage {
     pub end: StorageEnd,
     /// Kernel names of the devices at the bottom.
     pub lowest: Vec<String>,
-    /// Layers that use the page cache whatever the run requested, in words, with the remedy.
+    /// Layers that use the page cache whatever the run requested, as text, with the remedy.
     pub page_cache: Vec<String>,
     /// Effects of layers that change the measured figures.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -83,7 +83,7 @@ pub struct LayerEffect {
     pub driver: String,
     /// Kind of effect.
     pub effect: Effect,
-    /// Extent of the effect, in words, such as `1 of 2 members`.
+    /// Extent of the effect, as text, such as `1 of 2 members`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub amount: Option<String>,
 }

@@ -32,7 +32,7 @@ pub(crate) fn wrong_because(
     FileError::new(span, message).with_help(help)
 }
 
-/// Defaults of stages.
+/// Values that stages use for the keys that they leave out.
 #[derive(Clone, Debug)]
 pub(crate) struct Defaults {
     pub(crate) threads: u32,

@@ -23,7 +23,7 @@ pub struct Outcome {
 /// A run that its notebook could not store.
 #[derive(Debug)]
 pub struct NotKept {
-    /// The notebook's error.
+    /// The error of the run's own notebook.
     pub why: notebook::Error,
     /// Another notebook, created for this run alone, which stores it; or the reason why there is none.
     pub instead: Result<PathBuf, String>,

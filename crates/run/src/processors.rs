@@ -69,7 +69,7 @@ impl TryFrom<String> for Processors {
     }
 }
 
-/// Size of the kernel's processor set in this program, processors.
+/// Maximum number of processors in the kernel's set type, as this program uses it.
 const SET_BITS: usize = 8 * size_of::<libc::cpu_set_t>();
 
 impl Processors {

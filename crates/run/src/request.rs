@@ -46,7 +46,7 @@ pub struct RunRequest {
     pub seed: u64,
     /// The engine; None chooses by the target.
     pub engine: Option<EngineKind>,
-    /// Options of the engine.
+    /// Options of the engine, such as polling for completions.
     pub options: EngineOptions,
     /// The processors for all threads of the run; None: all that this process may use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -55,7 +55,7 @@ pub struct RunRequest {
     pub system_clock: bool,
     /// Length of the series' intervals, ns; None chooses by the length of the cell.
     pub interval_ns: Option<u64>,
-    /// Number of failed operations after which the run stops.
+    /// Number of failed operations above which the run stops.
     pub errors_max: u64,
     /// Whether targets are never opened for writing.
     pub read_only: bool,
@@ -177,7 +177,7 @@ impl ListedCell {
         Self { name, workload, spec, fill_passes, engine, drop_cache, only_on, beside }
     }
 
-    /// The cell in the driver's form.
+    /// Converts the cell to the form that the driver executes.
     pub(crate) fn cell(&self) -> CellSpec {
         let cell = CellSpec::new(self.name.clone(), self.spec.clone());
         let beside = self.beside.iter().map(Self::cell).collect();

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 /// Maximum number of units of a target whose map is kept: 128 GiB in units of 4 KiB.
 const UNITS_MAX: u64 = 1 << 25;
-/// Size of a stored map, bytes: per unit, and fixed.
+/// Bytes of a stored map: per unit, and in addition to all units.
 const MAP_BYTES: (usize, usize) = (10, 4096);
 /// Timeout of an NBD server's final flush.
 const FLUSH_PATIENCE: Duration = Duration::from_secs(60);

@@ -15,7 +15,7 @@ pub const BATCHES_MIN: usize = 10;
 /// Largest acceptable correlation of neighbouring batch means.
 pub const CORRELATION_MAX: f64 = 0.2;
 
-/// The mean of a correlated series.
+/// Mean of a correlated series, with its confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BatchMean {
     /// Mean of all values.

@@ -8,7 +8,7 @@ use iodyno_units::{OpKind, human};
 
 /// Share of a cell's bytes that must reach the device to show that the device, not a cache, answered.
 const REACHED_SHARE_MIN: f64 = 0.95;
-/// Fewest bytes that are compared with a device's counters.
+/// Minimum number of bytes for a comparison with a device's counters.
 const ISSUED_BYTES_MIN: u64 = 1 << 20;
 /// Written share of a range below which unwritten parts are considered: reads of them need not reach a device.
 const WRITTEN_SHARE_MIN: f64 = 0.999;

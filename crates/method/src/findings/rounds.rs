@@ -34,7 +34,7 @@ pub struct RoundsFinding {
 /// A tracking variable over the rounds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Variable {
-    /// Name of the variable.
+    /// Name for people, such as `iops of block=4KiB`.
     pub name: String,
     /// Index of the point in the grid.
     #[serde(skip)]

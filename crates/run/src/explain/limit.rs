@@ -118,7 +118,7 @@ impl Limit {
         let bound = |s: &Share| s.bound_iops.map_or(String::new(), &rate);
         let busiest = |s: &Option<Share>| match s {
             Some(s) => format!(
-                "nothing is saturated; busiest is {}, {}, good for {}",
+                "nothing is saturated; the busiest resource is {}, {}, which allows {}",
                 s.name,
                 percent(s.busy),
                 bound(s)
@@ -127,25 +127,25 @@ impl Limit {
         };
         match self {
             Self::Resource(s) => format!(
-                "{}{}, busy {} of the time: at most {} by this resource{}",
+                "{}{}, busy {} of the time, which allows at most {}{}",
                 s.name,
                 if s.of_host { " of the host, not the device" } else { "" },
                 percent(s.busy),
                 bound(s),
-                if s.of_host { "; more threads give more" } else { "" }
+                if s.of_host { "; use more threads" } else { "" }
             ),
             Self::Offered { iops, busiest: b } => {
-                format!("the rate that is offered, {}; {}", rate(*iops), busiest(b))
+                format!("the offered rate, {}; {}", rate(*iops), busiest(b))
             }
             Self::Queue { queue_max, outstanding, busiest: b } => format!(
-                "the queue of the device, which takes {queue_max} of {outstanding} outstanding I/Os at once; {}",
+                "the queue of the device, which accepts {queue_max} of {outstanding} outstanding I/Os at once; {}",
                 busiest(b)
             ),
             Self::Latency { outstanding, latency_ns, busiest: b } => {
                 let count = (outstanding * 10.0).round() / 10.0;
                 let of = if count < 1.05 { "I/O that takes" } else { "I/Os, each taking" };
                 format!(
-                    "latency, {count} outstanding {of} {}; {}; more depth or threads give more",
+                    "latency, {count} outstanding {of} {}; {}; use more depth or threads",
                     time(*latency_ns),
                     busiest(b)
                 )

@@ -20,7 +20,7 @@ const S: u64 = 1_000_000_000;
 pub struct ExplainedCell {
     /// Name of the cell's workload.
     pub name: String,
-    /// The state of the devices at the cell's start, in words.
+    /// State of the devices at the cell's start, as text.
     pub state: String,
     /// Number of volumes that work at once.
     pub volumes: usize,
