@@ -289,7 +289,7 @@ pub enum SpentOf {
     Read,
     /// Whole writes.
     Write,
-    /// Flash pages of reads; several pages of one read may pass at the same time.
+    /// Flash pages of reads; several pages of one read may be read at the same time.
     Page,
     /// Operations of any kind on a real target, of which a sample was stamped. `submission` is within the latency,
     /// until the submitting call returned; `reaping` is after the latency, until the operation was counted.

@@ -15,7 +15,7 @@ use iodyno_workload::{
     ArrivalKind, CellSpec, Content, Edge, Geometry, MAX_THREADS, Percent, Shared, Spec,
 };
 
-/// Combinations that are impossible on any target.
+/// Refuses combinations that are impossible on any target.
 pub(crate) fn impossible(run: &ResolvedRun) -> Result<(), RunError> {
     interval(run)?;
     recording(run)?;

@@ -103,7 +103,7 @@ impl RunRequest {
 pub enum Work {
     /// A list of cells, in order.
     Cells(Vec<ListedCell>),
-    /// A method, which decides as it goes.
+    /// A method, which chooses each step by the results of earlier ones.
     Method {
         /// All inputs of the method.
         source: Box<MethodSource>,

@@ -22,9 +22,9 @@ use iodyno_notebook::{Notebook, Run, RunSummary, Status};
 use iodyno_targets::{WritesSeen, unwritten_since};
 use iodyno_units::{OpKind, human};
 
-/// Name of a fill's cells.
+/// Name of the cells that a fill yields.
 pub(crate) const FILL_NAME: &str = "fill";
-/// Name of a purge's record.
+/// Name of the cell that records a purge.
 pub(crate) const PURGE_NAME: &str = "purge";
 /// Number of earlier runs to examine, the latest first. The latest fill of a target decides; runs on other
 /// targets may lie in between.

@@ -71,7 +71,7 @@ pub trait Watch {
     fn warn(&mut self, _words: &str) {}
     /// An activity that is not a measurement begins.
     fn phase(&mut self, _phase: Phase<'_>) {}
-    /// Cell `index` of `count` starts; a `count` of 0 is unknown.
+    /// Cell `index` of `count` starts; `count` is 0 if it is unknown.
     fn cell(&mut self, _index: usize, _count: usize, _cell: &Cell) {}
     /// The workers of the next cells are ready. `cells` has one cell per target, still empty; the first has this
     /// index in the run.

@@ -39,7 +39,7 @@ impl LoadPoint {
 pub enum Optimum {
     /// There is a best point.
     Found {
-        /// The best point: the fewest outstanding I/Os with at least 98 % of the most IOPS.
+        /// The best point: the fewest outstanding I/Os with at least 98 % of the highest IOPS.
         chosen: usize,
         /// The point with the highest IOPS under the ceilings.
         most: usize,
