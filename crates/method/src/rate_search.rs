@@ -232,7 +232,7 @@ mod tests {
         };
         let none = run(2_000_000, 1.0, 10_000);
         assert!(none.holds_iops == 0.0 && none.has_failed);
-        assert!(run(1, 0.9, 10_000).holds_iops == 0.0, "a rate that is not met does not hold");
+        assert!(run(1, 0.9, 10_000).holds_iops == 0.0, "a rate that is not met misses the limit");
         let every = run(1, 1.0, 10_000);
         assert!(every.holds_iops >= 0.98e5 && !every.has_failed);
         // Of 100 operations one lies beyond the 99th percentile, but 1000 operations are needed, at 50000 per second.

@@ -66,7 +66,7 @@ fn prepare_own(
         }
         Prepare::Fill { .. } if is_emulated => {
             on.schedule.rewrite(Precondition::Sequential);
-            let words = "constructed: each cell finds emulated devices in the steady state of its own writes, or, where cells go on from one another, as sequential writes over the whole capacity leave them";
+            let words = "constructed: each cell starts with emulated devices in the steady state of its own writes, or, if cells continue from each other, in the state after sequential writes over the whole capacity";
             let less = "preconditioning was constructed, not written";
             evidence.deviation = Some(less.to_owned());
             Preparation::Constructed(words.to_owned())
@@ -104,7 +104,7 @@ fn purge(
         let name = &open_target.name;
         let why = match &open_target.medium {
             Medium::Ram(_) | Medium::Null(_) => {
-                words.push(format!("{name}: memory remembers no writes"));
+                words.push(format!("{name}: memory needs no purge"));
                 continue;
             }
             _ => match open_target.opened() {
@@ -161,7 +161,7 @@ fn purge_opened_target(
     let by = record.method.map_or(String::new(), |method| format!(" by {method}"));
     let verified = match record.verified {
         Verified::Yes => "verified",
-        Verified::No => "what was written before is still there",
+        Verified::No => "earlier content can still be read",
         Verified::Unknown => "not verified",
     };
     let long = human::duration_ns(record.duration_ns);

@@ -204,7 +204,7 @@ fn believe(
     now: &WritesSeen,
 ) -> Result<Believed, String> {
     let name = &run.head.targets[target].name;
-    let (at, proof) = fill_of(run, target).ok_or("it did not fill it")?;
+    let (at, proof) = fill_of(run, target).ok_or("it did not fill the target")?;
     let filled = &run.cells[at];
     if proof.is_short() {
         let share = 100.0 * (1.0 - proof.times_share);
@@ -279,10 +279,10 @@ fn purge_before(run: &Run, at: usize, wanted: bool) -> Result<Option<String>, St
     match purge {
         _ if !wanted => Ok(None),
         Some(Evidence { preparation: Some(Preparation::Reused(_)), .. }) => {
-            Err("it did not purge it itself before its fill".to_owned())
+            Err("it did not purge the target itself before its fill".to_owned())
         }
         Some(purge) => Ok(purge.deviation.clone()),
-        None => Err("it did not purge it before its fill, as this method does".to_owned()),
+        None => Err("it did not purge the target before its fill, as this method does".to_owned()),
     }
 }
 
@@ -304,7 +304,7 @@ fn untouched_after(run: &Run, at: usize, target: &str) -> Result<(), String> {
             .iter()
             .all(|(kind, class)| kind == OpKind::Read || class.ops() + class.errors.total() == 0);
         if !only_read {
-            return Err(format!("its own `{}` wrote after the fill", cell.key.name));
+            return Err(format!("its cell `{}` wrote after the fill", cell.key.name));
         }
     }
     Ok(())

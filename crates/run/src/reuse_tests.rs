@@ -122,10 +122,10 @@ fn each_lack_is_a_reason_of_its_own() {
         ("its fill left out 50.0 %", |run, _, _| {
             run.cells[1].evidence.fill.as_mut().unwrap().times_share = 0.5;
         }),
-        ("did not purge it before", |run, _, _| drop(run.cells.remove(0))),
-        ("did not purge it itself", |run, _, _| run.cells[0] = reused(0)),
-        ("its own `measured` wrote", |run, _, _| run.cells[2] = measured(OpKind::Write)),
-        ("its own `measured` wrote", |run, _, _| run.cells.push(measured(OpKind::Trim))),
+        ("did not purge the target before", |run, _, _| drop(run.cells.remove(0))),
+        ("did not purge the target itself", |run, _, _| run.cells[0] = reused(0)),
+        ("its cell `measured` wrote", |run, _, _| run.cells[2] = measured(OpKind::Write)),
+        ("its cell `measured` wrote", |run, _, _| run.cells.push(measured(OpKind::Trim))),
         ("`purge` came after", |run, _, _| run.cells.push(purged(3))),
         ("its fill is doubtful (FOREIGN_IO", |run, _, _| {
             run.cells[1].verdicts = vec![Verdict {

@@ -352,9 +352,9 @@ impl<'a> Schedule<'a> {
     pub(crate) fn states(&self, task: &Task) -> Vec<String> {
         let Some(emulated) = &self.run.emulated else { return Vec::new() };
         let carried = match self.made {
-            Precondition::Workload => "carried on from the cell before",
-            Precondition::Fresh => "carried on since a purge",
-            _ => "carried on since a fill",
+            Precondition::Workload => "continued from the previous cell",
+            Precondition::Fresh => "continued since a purge",
+            _ => "continued since a fill",
         };
         match (task.cell.emulation.precondition, &task.place) {
             (Precondition::Carried, _) => vec![carried.to_owned(); emulated.volumes.len()],

@@ -108,11 +108,11 @@ pub fn judge(
 ) -> Result<Drift, BadInput> {
     all_finite("a series", series)?;
     if !(interval_s > 0.0 && interval_s.is_finite()) {
-        return Err(BadInput(format!("the interval is {interval_s} s, and must be above 0 s")));
+        return Err(BadInput(format!("the interval must be above 0 s, not {interval_s} s")));
     }
     if series.is_empty() || describe::mean(series) <= 0.0 {
         return Err(BadInput(
-            "a drift is a share of the mean level, and the mean level of this series is not above 0: nothing was measured".to_owned(),
+            "a drift is a share of the mean level, but the mean level of this series is not above 0: nothing was measured".to_owned(),
         ));
     }
     let whole = swing_at_the_end(series);

@@ -230,9 +230,17 @@ mod tests {
         let mut points = sweep();
         assert_eq!(outside_curve(&points), [1, 5, 2, 3, 4]);
         points.push(point(16, 170_000.0, 150.0));
-        assert_eq!(outside_curve(&points), [1, 5, 6, 3, 4], "the better of two at the same load");
+        assert_eq!(
+            outside_curve(&points),
+            [1, 5, 6, 3, 4],
+            "the better of two points at the same load"
+        );
         points.push(point(100, 495_000.0, 500.0));
-        assert_eq!(outside_curve(&points), [1, 5, 6, 3, 4], "as much at more load raises nothing");
+        assert_eq!(
+            outside_curve(&points),
+            [1, 5, 6, 3, 4],
+            "more load at the same IOPS is no gain"
+        );
     }
 
     #[test]

@@ -172,7 +172,7 @@ impl SteadyState {
         }
         if values.len() != self.variables.len() {
             return Err(BadInput(format!(
-                "a round needs one value for each of {} tracking variables, and has {}: add a round when all its cells are finished",
+                "a round needs one value for each of {} tracking variables, but has {}: add a round when all its cells are finished",
                 self.variables.len(),
                 values.len()
             )));

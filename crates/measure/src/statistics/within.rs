@@ -188,7 +188,7 @@ mod tests {
         let found = within(&total, &parts, &[0.5, 0.99, 0.9999], 0.95);
         assert!(found[0].unwrap().inflation.unwrap() < 2.0);
         assert_eq!(found[1].unwrap().count, 24_000);
-        assert_eq!(found[2], None, "three operations beyond it say nothing");
+        assert_eq!(found[2], None, "three operations beyond it are too few");
         // Two kinds of operation in one interval form one part.
         let halves: Vec<Vec<&Histogram>> =
             series.chunks(2).map(|pair| pair.iter().collect()).collect();

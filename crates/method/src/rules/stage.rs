@@ -95,7 +95,7 @@ impl Reader<'_> {
             let key = if self.raw.get("rounds").is_some() { "rounds" } else { "window" };
             return Err(wrong(
                 self.raw.place(key),
-                "the rounds must be at least as many as those of a window",
+                "`rounds` must be at least as large as `window`",
             ));
         }
         Ok(limits)
