@@ -313,7 +313,7 @@ mod tests {
             s.push_round(&[1.0])
                 .unwrap_err()
                 .to_string()
-                .contains("2 tracking variables, and has 1")
+                .contains("2 tracking variables, but has 1")
         );
         assert!(s.push_round(&[1.0, f64::NAN]).is_err());
         assert_eq!(s.report().rounds, 0, "what is refused is not kept");
