@@ -111,7 +111,7 @@ pub fn drive_cell(
     Ok(cells)
 }
 
-/// The target of each worker that never returned.
+/// Returns the index of the target of each worker that never returned.
 fn stuck_workers(plan: &CellPlan, done: &[Done]) -> Vec<usize> {
     let all = (0..plan.targets.len()).flat_map(|target| {
         (0..plan.cell_on(target).spec.threads()).map(move |number| (target, number))
@@ -120,10 +120,10 @@ fn stuck_workers(plan: &CellPlan, done: &[Done]) -> Vec<usize> {
     all.filter(|worker| !back.contains(worker)).map(|(target, _)| target).collect()
 }
 
-/// The result of [`collect`].
+/// What [`collect`] received from the workers.
 struct Collected {
     done: Vec<Done>,
-    /// Time at which the cell was due to end, ns: its time was over, or it was stopped.
+    /// Time at which the cell had to end, ns, because its time was over or it was stopped.
     end_ns: u64,
 }
 
@@ -201,8 +201,8 @@ fn collect(
     Collected { done, end_ns: end_ns.unwrap_or_else(|| plan.clock.now_ns()) }
 }
 
-/// The generator's cost with this workload: ns of one worker per operation, and the rate of all workers together,
-/// from a short run on the null engine (in closed loop, whatever the workload's arrivals).
+/// Measures the generator's cost with a workload, in a short run on the null engine in closed loop: ns per operation
+/// of one worker, and the operations per second of all workers together.
 pub fn calibrate(
     spec: &Spec,
     seed: u64,

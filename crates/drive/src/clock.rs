@@ -109,7 +109,7 @@ impl Clock {
         }
     }
 
-    /// The source of this clock.
+    /// Where the readings come from: the processor's counter or the system's clock.
     pub fn source(&self) -> ClockSource {
         self.source
     }
@@ -134,7 +134,7 @@ impl Clock {
         if system <= 0.0 { 0.0 } else { (ours / system - 1.0) * 1e6 }
     }
 
-    /// This clock and the system's, read together, ns.
+    /// Current time of this clock and of the system's, read together, ns.
     pub fn both_ns(&self) -> (u64, u64) {
         beside_system(|| self.now_ns())
     }

@@ -10,7 +10,7 @@ use iodyno_measure::{RunDelay, Scheduling};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// CPU time of the calling thread until some instant, ns since its start.
+/// CPU time that the calling thread had used at some instant, ns.
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(clippy::struct_field_names, reason = "units come last in names")]
 pub(crate) struct CpuTime {
@@ -79,7 +79,7 @@ impl CpuTime {
 /// runnable without one, and number of times on one (`Documentation/scheduler/sched-stats.rst` of Linux).
 #[derive(Debug)]
 pub(crate) struct RunDelayReader {
-    /// Counts of the thread that opened it, even if another thread reads it.
+    /// The kernel's file for the thread that opened it; it shows that thread's counts even if another thread reads it.
     file: File,
     last: RunDelay,
 }

@@ -22,7 +22,7 @@ struct Workload {
     /// Set when the workload's workers must end.
     is_over: Arc<AtomicBool>,
     working: u32,
-    /// Number of values of the steady figure that were judged.
+    /// Number of values that were already judged for the steady state.
     judged: usize,
     /// Reason for the early end; None without one.
     why: Option<String>,
@@ -67,8 +67,8 @@ impl EarlyEnd {
         true
     }
 
-    /// Judges the values that are complete `elapsed_ns` after the cell's start. Returns the targets whose workers
-    /// end.
+    /// Judges whether workloads are steady by the values that are complete `elapsed_ns` after the cell's start.
+    /// Returns the targets whose workers must end.
     pub(crate) fn judge(&mut self, cells: &[Cell], elapsed_ns: u64) -> Vec<usize> {
         let mut ended = Vec::new();
         for (target, (one, cell)) in self.workloads.iter_mut().zip(cells).enumerate() {
@@ -102,7 +102,7 @@ impl EarlyEnd {
         ended
     }
 
-    /// Records in the cells why they ended early.
+    /// Records in each cell why it ended early.
     pub(crate) fn state(self, cells: &mut [Cell]) {
         for (one, cell) in self.workloads.into_iter().zip(cells) {
             let Some(why) = one.why else { continue };

@@ -10,7 +10,7 @@ use iodyno_workload::Content;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-/// Maximum interval between notifications of the observer.
+/// Maximum time between notifications of the observer.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
 
 /// The empty cells of a plan, one per target.
@@ -127,7 +127,7 @@ fn add_interval(cell: &mut Cell, index: usize, interval: &Interval) {
     cell.series[index].trim();
 }
 
-/// Blocks that the workers of a target covered in a fill.
+/// Blocks that the workers of a target covered in a fill, and their bytes.
 struct Fill {
     map: Box<Coverage>,
     /// Bytes moved.
@@ -232,7 +232,7 @@ fn add(plan: &CellPlan, done: Done, cell: &mut Cell, fill: &mut Option<Fill>) {
     cell.ended = graver(cell.ended, report.ended);
 }
 
-/// Completes a cell that has all reports.
+/// Completes a cell once all its workers have reported.
 fn finish(plan: &CellPlan, index: usize, cell: &mut Cell, fill: Option<Fill>) {
     if let Some(of) = cell.evidence.verification.take() {
         let map = plan.targets[index].verify.as_ref();

@@ -95,7 +95,7 @@ impl<T: Copy + Default> InFlight<T> {
     }
 }
 
-/// A worker's share of the window's operations or bytes; `u64::MAX` for no limit.
+/// A worker's share of the operations or bytes to be measured; `u64::MAX` for no limit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Share {
     pub(crate) ops_max: u64,
@@ -129,7 +129,7 @@ impl Share {
             || self.are_bytes_used_up(bytes.saturating_add(in_flight.bytes), source)
     }
 
-    /// Checks the bytes beyond the share last: few runs limit bytes.
+    /// Whether the share of bytes is complete. Queries the source last, because few runs limit bytes.
     #[inline]
     fn are_bytes_used_up(&self, bytes: u64, source: &impl Source) -> bool {
         bytes >= self.bytes_max

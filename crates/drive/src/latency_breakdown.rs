@@ -113,8 +113,8 @@ impl LatencyBreakdown {
 mod tests {
     use super::*;
 
-    /// Turns of 10 µs that submit one operation, every tenth followed by a turn of 990 µs that submits ten.
-    /// Chosen by time, nearly every stamped turn would be the one after a long one.
+    /// Turns of 10 µs that submit one operation; every tenth is followed by a turn of 990 µs that submits ten. If
+    /// turns were chosen by time, nearly every stamped turn would be the one after a long turn.
     #[test]
     fn long_turns_are_not_stamped_more_often_than_they_occur() {
         let mut trip = LatencyBreakdown::new(0);

@@ -6,7 +6,7 @@ use iodyno_measure::Cell;
 use iodyno_msglog::{LoadOfTarget, LoadShape};
 use std::sync::Arc;
 
-/// The load of each target in the plan's order; None where the workload is not a log. `slots` gives the maximum
+/// Creates the load of each target, in the plan's order; None for other workloads than logs. `slots` gives the maximum
 /// number of operations that a worker of a target has in flight.
 pub(crate) fn of_targets(
     plan: &CellPlan,

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-/// One target of a cell.
+/// A target of a cell, with its engine, and the workload that runs on it.
 #[derive(Clone, Debug)]
 pub struct TargetPlan {
     /// Canonical name.
@@ -43,12 +43,12 @@ impl TargetPlan {
     }
 }
 
-/// A cell, with all inputs for driving it.
+/// A cell with everything that is needed to run it.
 #[derive(Debug)]
 pub struct CellPlan {
     /// The cell.
     pub cell: CellSpec,
-    /// The cell's place in a method; None outside one.
+    /// Step of the method to which the cell belongs; None without a method.
     pub place: Option<Place>,
     /// Targets; each has its own workers of the workload.
     pub targets: Vec<TargetPlan>,
@@ -63,16 +63,16 @@ pub struct CellPlan {
     pub flow: Arc<Flow>,
     /// Receives the issued operations and their completions; None for a cell that is not recorded.
     pub events: Option<TraceEvents>,
-    /// Agrees on the start with other processes; None for a cell of this process alone, and in virtual time.
+    /// Agreement with other processes on the start time; None for a cell of this process alone, and in virtual time.
     pub start: Option<Arc<dyn StartTogether>>,
-    /// Limit of the warm-up before the ramp, in events of SSDs; in virtual time, the workload first runs until
-    /// buffers and caches are at rest. None: no warm-up.
+    /// Maximum length of the warm-up before the ramp in virtual time, in events of SSDs: the workload first runs until
+    /// buffers and caches are at rest. None for no warm-up.
     pub warm_up_events_max: Option<u64>,
     /// Timeout for the final flush of a worker, ns; the time for writing its bytes is added to it.
     pub flush_ns: u64,
 }
 
-/// Agrees with the other processes that measure a cell on the instant at which it starts.
+/// Lets all processes that measure a cell agree on its start time.
 pub trait StartTogether: core::fmt::Debug + Send + Sync {
     /// Called when this process's workers are ready. Returns the start by this process's CLOCK_MONOTONIC, ns; None if
     /// the cell does not start, because another process's workers are not ready.
@@ -83,10 +83,10 @@ impl CellPlan {
     /// Default limit of a warm-up, in events: some seconds of processor time.
     pub const WARM_UP_EVENTS_MAX: u64 = 16_000_000;
 
-    /// Default of `flush_ns`: longer than the kernel's timeout for a device command.
+    /// Default of `flush_ns`, ns: longer than the kernel's timeout for a device command.
     pub const FLUSH_NS: u64 = 120_000_000_000;
 
-    /// The workload on a target, with its settings.
+    /// The cell of the workload that runs on a target.
     pub fn cell_on(&self, target: usize) -> &CellSpec {
         let beside = self.targets.get(target).and_then(|target| target.beside);
         beside.map_or(&self.cell, |beside| &self.cell.beside[beside])
@@ -159,7 +159,7 @@ pub enum DriveError {
         engine: &'static str,
         /// The system's error.
         source: io::Error,
-        /// The remedy.
+        /// Remedy, as the end of the message, such as `; use fewer --threads`; may be empty.
         hint: &'static str,
     },
     /// An engine failed while it ran.

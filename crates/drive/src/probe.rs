@@ -33,7 +33,7 @@ pub struct Load {
     pub outstanding: u32,
     /// Bytes per I/O.
     pub block_bytes: u32,
-    /// The first byte that the probe may address, and the one after the last.
+    /// Range of bytes that the probe may address: the first, and one past the last.
     pub range: (u64, u64),
     /// Whether the workload writes; if so, the probe writes back what it read.
     pub writes: bool,
@@ -48,8 +48,8 @@ const TICK: Duration = Duration::from_millis(11);
 const BURST_MAX: u64 = 1024;
 const BURST_BYTES_MAX: u64 = 64 << 20;
 
-/// Issues a few operations through its own ring. True if the kernel used a worker thread for them. Runs in its own
-/// thread, whose ring workers end with it.
+/// Issues a few operations through its own ring. Returns true if the kernel used a worker thread for them. Runs in its
+/// own thread, whose ring workers end with it.
 fn hands_to_workers(medium: &FileMedium, load: Load) -> io::Result<bool> {
     let medium = medium.clone();
     let probe = move || -> io::Result<bool> {

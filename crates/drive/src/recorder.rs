@@ -45,8 +45,7 @@ pub(crate) struct Recorder {
     pub(crate) errors: u64,
 }
 
-/// Consecutive completions with equal recorded values: one kind, one submission, one reap. If operations are
-/// submitted and reaped in batches, they are counted as a batch.
+/// Consecutive completions with the same kind, submission and reap, which are recorded as one batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run {
     /// Kind of the operations.

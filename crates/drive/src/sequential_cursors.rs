@@ -11,8 +11,8 @@ use std::sync::{Mutex, PoisonError};
 pub struct Walks(Mutex<BTreeMap<(usize, u32), Vec<u64>>>);
 
 impl Walks {
-    /// Continues a new worker where the worker with the same number on this target (its index in the plan)
-    /// ended.
+    /// Moves the cursors of a new worker to where the worker with the same number ended on this target, which `target`
+    /// gives as an index in the plan.
     pub(crate) fn go_on(&self, target: usize, worker: u32, stream: &mut Stream) {
         stream.go_on(&self.of(target, worker));
     }
@@ -21,8 +21,8 @@ impl Walks {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert((target, worker), walked);
     }
 
-    /// A worker's cursor positions, in the workload's order and in units of its alignment; empty if it has not
-    /// worked yet.
+    /// Positions of a worker's cursors, in the workload's order and in units of its alignment; empty before the
+    /// worker's first cell.
     pub fn of(&self, target: usize, worker: u32) -> Vec<u64> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(&(target, worker)).cloned().unwrap_or_default()

@@ -11,8 +11,9 @@ use iodyno_units::OpKind;
 /// The cause if this machine delivered a completion late.
 const LATE: &str = "this machine, which delivered the completion late";
 
-/// Records the cause of each interval with a spike. `by_interval` has the machine's activity in each, and `late_ns`
-/// the longest delay of its deliveries to the volume; empty if they can't be late.
+/// Records the cause of the spike in each interval that has one. `by_interval` is the machine's activity per interval,
+/// and `late_ns` the longest delay in delivering a completion of the volume; empty in virtual time, where none is
+/// late.
 pub(crate) fn note(by_interval: &[Snapshot], late_ns: &[u64], volume: u32, cell: &mut Cell) {
     let Some(log) = &mut cell.log else { return };
     let of_volume = |usage: &'_ Snapshot| usage.volumes.get(volume as usize).cloned();
@@ -76,10 +77,10 @@ fn usual_phases(all: &[VolumeUsage]) -> Vec<f64> {
 #[derive(Debug)]
 pub(crate) struct LiveUsage<'a> {
     plan: &'a CellPlan,
-    /// Start of the next interval, ns; the last interval of the window is open.
+    /// Start of the next interval, ns; the last interval has no end.
     next_ns: u64,
     snapshots: Vec<Snapshot>,
-    /// Longest delay of a delivery, ns, by finished interval and by target.
+    /// Longest delay in delivering a completion, ns, by finished interval and by target.
     late_ns: Vec<Vec<u64>>,
 }
 

@@ -25,7 +25,7 @@ pub struct TraceEvent {
     pub worker: u32,
 }
 
-/// Channel for the events of a cell. Those of one worker are in order.
+/// Channel for the events of a cell. The events of each worker arrive in order.
 ///
 /// A worker that finds it full waits: a trace with missing operations would be a different trace.
 pub type TraceEvents = SyncSender<Vec<TraceEvent>>;

@@ -20,7 +20,7 @@ use iodyno_units::{Op, OpKind, verifiable};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-/// Value of a claim by a writer.
+/// Claim value of a unit that a writer has claimed.
 const WRITER: u8 = u8::MAX;
 /// Maximum number of simultaneous readers of a unit.
 const READERS_MAX: u8 = 250;
@@ -61,14 +61,14 @@ struct Durable {
     generation: Box<[AtomicU32]>,
 }
 
-/// Content of a target before the run's first write, and the kind of its writes.
+/// What is known about a target's content before the run's first write.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
     /// Existing content; None if it is unknown.
     pub before: Option<Arc<Written>>,
     /// Whether every unit holds this run's generation 1.
     pub laid_out: bool,
-    /// Whether the run flushes or writes with FUA.
+    /// Whether the run issues flushes or writes with FUA.
     pub flushes: bool,
 }
 
@@ -116,7 +116,7 @@ impl VerifyMap {
         self.found.iter().for_each(|word| word.store(0, Ordering::Relaxed));
     }
 
-    /// The state of the map of earlier content.
+    /// How much is known about earlier content.
     pub(crate) fn kept_map(&self) -> KeptMap {
         match &self.before {
             _ if self.laid_out => KeptMap::Whole,

@@ -39,7 +39,7 @@ pub(crate) struct Control {
     pub(crate) start_ns: AtomicU64,
     /// Number of failures so far, over all workers and targets.
     pub(crate) errors: AtomicU64,
-    /// Number of failures that stops the run.
+    /// Maximum number of failures; one more stops the run.
     pub(crate) errors_max: u64,
     /// Whether some engine failed as a whole, which stops all workers.
     pub(crate) failed: AtomicBool,
@@ -50,13 +50,13 @@ pub(crate) struct Control {
     pub(crate) start_late_ns: AtomicU64,
     /// See [`crate::CellPlan::flush_ns`].
     pub(crate) flush_ns: u64,
-    /// Number of workers that issue their final flush or reads.
+    /// Number of workers that issue their final operations: flushes, or reads of the written blocks.
     pub(crate) closing: AtomicU32,
-    /// Bytes that these workers had moved before.
+    /// Bytes that the workers counted in `closing` had moved before their final operations.
     pub(crate) closing_bytes: AtomicU64,
-    /// Time at which such a worker last completed an operation, or began its final operations, ns.
+    /// Time at which a worker counted in `closing` last completed an operation, or began its final ones, ns.
     pub(crate) closing_since_ns: AtomicU64,
-    /// Time at which the last of these workers is given up if nothing completes until then, ns.
+    /// Time at which the last worker counted in `closing` is given up if nothing completes until then, ns.
     pub(crate) closing_until_ns: AtomicU64,
     /// Wakes the workers that wait for the start.
     started: (Mutex<()>, Condvar),
@@ -114,13 +114,13 @@ pub(crate) struct Limits {
     pub(crate) ramp_ns: u64,
     /// Duration of the measured window, ns; None without a time limit.
     pub(crate) time_ns: Option<u64>,
-    /// This worker's share of operations or bytes.
+    /// The worker's share of operations or bytes.
     pub(crate) share: Share,
     /// Delay from the cell's start to this worker's start, ns.
     pub(crate) start_after_ns: u64,
 }
 
-/// All inputs of a worker except its engine.
+/// A worker's inputs, apart from its engine.
 #[derive(Debug)]
 pub(crate) struct Worker<S> {
     /// State shared with the other workers.
@@ -163,9 +163,9 @@ pub(crate) struct WorkerReport {
     pub(crate) moved_bytes: u64,
     /// Integral of operations in flight over the window.
     pub(crate) outstanding_area_ns: u128,
-    /// See [`iodyno_measure::Resources`].
+    /// Time before the window of operations carried into it; see [`iodyno_measure::Resources`].
     pub(crate) carried_in_ns: i128,
-    /// See [`iodyno_measure::Resources`].
+    /// Time within the window of operations carried out of it; see [`iodyno_measure::Resources`].
     pub(crate) carried_out_ns: i128,
     /// Resolution of the stamps.
     pub(crate) stamps: StampQuality,
@@ -187,7 +187,7 @@ pub(crate) struct WorkerReport {
     pub(crate) verification: Option<Box<Verification>>,
     /// Blocks that the worker wrote or read; None unless coverage must be proven.
     pub(crate) coverage: Option<Box<Coverage>>,
-    /// See [`iodyno_measure::Evidence`].
+    /// Whether the kernel granted MAP_SYNC; None if the engine maps nothing.
     pub(crate) map_sync: Option<bool>,
     /// Why the worker ended.
     pub(crate) ended: Ended,

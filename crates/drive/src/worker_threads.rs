@@ -179,7 +179,7 @@ impl WorkerParts<'_> {
         }
     }
 
-    /// Whether some of its operations have no asynchronous form on its engine.
+    /// Whether some of the worker's operations have no asynchronous form on its engine.
     fn blocks(&self) -> bool {
         let target = &self.plan.targets[self.target];
         let spec = &self.plan.cell_on(self.target).spec;
@@ -221,7 +221,7 @@ impl WorkerParts<'_> {
         Ok(TraceSource::new(replay, placement, number, workers, self.slots()))
     }
 
-    /// Wraps a source to record its operations; without a clock in virtual time.
+    /// Wraps a source so that its operations are recorded; `clock` is None in virtual time.
     pub(crate) fn recorded<S>(
         &self,
         source: S,
@@ -385,7 +385,7 @@ impl WorkerSetup {
     }
 }
 
-/// A worker of a thread that sets its engine up.
+/// A worker whose thread is setting up the engine.
 struct WorkerAtEngine<'a, S> {
     setup: &'a WorkerSetup,
     worker: Worker<S>,

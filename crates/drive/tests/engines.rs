@@ -84,7 +84,7 @@ fn depth(engine: EngineKind) -> u32 {
     if engine.queues() { 16 } else { 1 }
 }
 
-/// A medium has one engine, or, if it is a file, takes the engines of files.
+/// A medium other than a file has one engine; a file allows all engines of files.
 #[test]
 fn a_medium_takes_no_engine_of_another() {
     let region = Arc::new(Region::new(MIB as usize).unwrap());
@@ -111,12 +111,12 @@ fn a_medium_takes_no_engine_of_another() {
     let why = "x".parse::<EngineKind>().unwrap_err();
     assert_eq!(
         why,
-        "there is no engine `x`: use uring, libaio, psync or mmap (`ram:`, `null:`, `model:`, `live:` and `nbd:` targets bring their own)"
+        "there is no engine `x`: use uring, libaio, psync or mmap (`ram:`, `null:`, `model:`, `live:` and `nbd:` targets have their own)"
     );
 }
 
-/// Samples of a series are one sequential pass: half of the range and then the other half is all of
-/// it, written once; with a cursor that workers share as with workers that each have a part.
+/// Samples of a series form one sequential pass: half of the range and then the other half are all of it, each block
+/// written once, whether workers share a cursor or each have a part.
 #[test]
 fn sequential_cells_continue_where_the_previous_one_ended() {
     for (addresses, threads) in
@@ -365,7 +365,7 @@ fn no_space_is_counted_by_kind_and_stops_the_run() {
     }
 }
 
-/// Several targets at once: a cell for each, and each has its own workers.
+/// Each of several simultaneous targets has its own cell and workers.
 #[test]
 fn targets_run_side_by_side() {
     let spec = spec(
@@ -502,7 +502,7 @@ fn a_target_that_stops_answering_is_given_up() {
     assert!(verdicts.iter().any(|v| v.code == "TARGET_HUNG" && v.text.contains("8 operations")));
 }
 
-/// One that answers slowly after the end is not: each answer extends its time.
+/// A target that answers slowly after the end is not given up, because each answer extends its timeout.
 #[test]
 fn a_target_that_answers_slowly_is_not_given_up() {
     let (reader, mut writer) = std::io::pipe().unwrap();
@@ -530,8 +530,8 @@ fn a_target_that_answers_slowly_is_not_given_up() {
     drop(slow.join().unwrap());
 }
 
-/// Writes in flight when a target was given up may have been written: their units are uncertain,
-/// and claimed no more. A full pipe takes no write.
+/// Writes in flight when a target was given up may have been executed: their units are uncertain, and are not claimed
+/// again. A full pipe accepts no write.
 #[test]
 fn units_of_hanging_writes_are_uncertain() {
     let (reader, writer) = std::io::pipe().unwrap();
@@ -589,8 +589,8 @@ fn issued(plan: &CellPlan) -> Vec<(OpKind, u64, u32)> {
     ops
 }
 
-/// Four processes of one worker issue what one process of four workers issues, where they use the whole of a target;
-/// processes with regions of their own stay within them.
+/// Four processes with one worker each issue the same operations as one process with four workers, if they all use the
+/// whole target; processes with their own regions stay within them.
 #[test]
 fn processes_that_share_a_target_issue_its_operations() {
     for pattern in ["uniform", "sequential", "zipf"] {

@@ -18,11 +18,11 @@ use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
 
-/// What requests of one kind do; all others are answered at once.
+/// Delays all requests of one kind, and answers all others at once.
 #[derive(Clone)]
 struct Stalls {
     kind: Kind,
-    /// Until they are answered; None: they never are.
+    /// Delay of the answer; None if it never comes.
     after: Option<Duration>,
     kept: Arc<Mutex<Vec<DeferredReply>>>,
 }
@@ -52,8 +52,8 @@ impl Session for Stalls {
     }
 }
 
-/// Runs two workers that write a little. Each issues `flushes` flushes at its end, with this
-/// `patience`.
+/// Runs two workers that write a little. Each issues `flushes` flushes at its end, and `patience` is the timeout of
+/// each.
 fn drive(stalls: (Kind, Option<Duration>), flushes: u32, limits: &str, patience: Duration) -> Cell {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("nbd.sock");
@@ -95,7 +95,8 @@ fn drive(stalls: (Kind, Option<Duration>), flushes: u32, limits: &str, patience:
 
 const SOON: Duration = Duration::from_millis(300);
 
-/// With and without a limit of time. What was written is counted, and the flushes in flight are those that hang.
+/// A hanging flush ends cells with and without a time limit. Written bytes are counted, and the flushes in flight are
+/// reported as hung.
 #[test]
 fn a_flush_that_hangs_ends_the_cell() {
     for limits in ["ops = 100", "time = \"200ms\""] {
@@ -115,7 +116,7 @@ fn a_flush_that_hangs_ends_the_cell() {
     }
 }
 
-/// Writes that hang keep the flushes from being issued, and have no more time than elsewhere.
+/// Writes that hang before the flushes are issued have the usual timeout, not that of flushes.
 #[test]
 fn writes_that_hang_before_it_end_the_cell() {
     let cell = drive((Kind::Write, None), 1, "time = \"200ms\"", Duration::from_secs(3600));
@@ -123,7 +124,7 @@ fn writes_that_hang_before_it_end_the_cell() {
     assert_eq!(cell.evidence.hung.unwrap().ops, 8);
 }
 
-/// Each flush that completes gives the next one its whole time.
+/// Each completed flush gives the next one its full timeout.
 #[test]
 fn slow_flushes_do_not_end_the_cell() {
     let each = Duration::from_millis(200);

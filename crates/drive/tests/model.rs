@@ -40,7 +40,7 @@ fn host() -> Host {
     }
 }
 
-/// This many memories in one host, each of 64 MiB.
+/// A host with this many memories of 64 MiB each.
 fn system(volumes: u32) -> Arc<System> {
     let memory = Memory {
         capacity_bytes: 64 << 20,
@@ -156,7 +156,7 @@ fn a_window_may_begin_and_end_in_the_generator() {
     }
 }
 
-/// As on real storage: a second cell continues where the first one ended, each worker by itself.
+/// As on real storage, a second cell continues where the first one ended, separately for each worker.
 #[test]
 fn sequential_cells_continue_where_the_previous_one_ended() {
     let spec = spec(
@@ -233,7 +233,7 @@ fn an_open_loop_keeps_its_rate() {
     }
 }
 
-/// More than the device can do: operations are late, and what was due and never submitted is
+/// If more is offered than the device can do, operations are late, and those that were due but never submitted are
 /// counted.
 #[test]
 fn an_overload_is_a_backlog() {
@@ -279,8 +279,7 @@ fn limits_are_exact() {
     assert_balanced(&cell);
 }
 
-/// All kinds of operation go through, each counted apart, also with windows that end in the midst
-/// of operations.
+/// Every kind of operation is counted separately, also if windows begin and end with operations in flight.
 #[test]
 fn every_kind_is_counted_apart() {
     let cell = run(
@@ -308,7 +307,7 @@ fn verified_content_is_not_claimed() {
     assert_eq!(cell, run(&text("incompressible")));
 }
 
-/// One seed, one result; another seed, another.
+/// Equal seeds give equal cells, and different seeds different ones.
 #[test]
 fn equal_plans_give_equal_cells() {
     let text = "threads = 4\ndepth = 8\n[mix]\nread = 70\nwrite = 30\n\
@@ -332,7 +331,7 @@ fn equal_plans_give_equal_cells() {
     });
 }
 
-/// 32 targets in one machine: as many cells, and their merged cell is their sum.
+/// 32 targets run on one machine; each has a cell, and the merged cell is their sum.
 #[test]
 fn many_targets_are_one_machine_and_merge_to_their_sum() {
     let text = "threads = 2\ndepth = 4\n[mix]\nread = 1\n[limits]\ntime = \"50ms\"\nramp = \"5ms\"";
@@ -499,7 +498,7 @@ fn early_ends_agree_with_a_queue_of_known_length() {
     }
 }
 
-/// Targets that can't share a cell.
+/// Targets of different systems can't share a cell.
 #[test]
 fn targets_of_different_systems_are_refused() {
     let spec = spec("[mix]\nread = 1");

@@ -15,7 +15,7 @@ pub struct CellKey {
     pub target: String,
     /// Workload name.
     pub workload: String,
-    /// Engine that executed it.
+    /// I/O engine of the cell, such as `uring`.
     pub engine: String,
     /// Workers per target.
     pub threads: u32,
@@ -27,7 +27,7 @@ pub struct CellKey {
     pub offered_iops: Option<f64>,
     /// Seed of the random streams.
     pub seed: u64,
-    /// Position in a method; None outside of a method.
+    /// Step of the method to which the cell belongs; None without a method.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<Place>,
     /// Number of the repeat of the cell within its run, from 0.
@@ -35,7 +35,7 @@ pub struct CellKey {
     pub repeat: u32,
 }
 
-/// The position of a cell in a method.
+/// The step of a method that a cell belongs to: stage, round and grid point.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Place {
@@ -49,7 +49,7 @@ pub struct Place {
     pub index: u32,
     /// Purpose of the step.
     pub role: Role,
-    /// Value on each axis, in words, outermost axis first.
+    /// Name and value on each axis as text, outermost axis first.
     pub at: Vec<(String, String)>,
 }
 
@@ -57,15 +57,15 @@ pub struct Place {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// The step's figures are the result.
+    /// The step measures: its figures are a result.
     #[default]
     Measure,
     /// The step brings the target into a state: a purge, a fill, writes before a round, a wait.
     Prepare,
 }
 
-/// Whether a cell is the representative one of its workload, among the cells of a run: the merged one of several targets where
-/// there is one.
+/// Returns a predicate that selects the cells that stand for their workloads in summaries: the merged cell if a
+/// workload ran on several targets, otherwise each of its cells.
 pub fn representative(cells: &[Cell]) -> impl Fn(&CellKey) -> bool {
     let merged = cells.iter().filter(|cell| cell.key.is_of_all_targets());
     let merged: BTreeSet<String> = merged.map(|cell| cell.key.name.clone()).collect();
@@ -81,7 +81,7 @@ impl CellKey {
         Self { seed: 0, repeat: 0, engine: String::new(), place, ..self.clone() }
     }
 
-    /// Whether the cell is the merged cell of several targets.
+    /// Whether this is the merged cell of several targets.
     pub fn is_of_all_targets(&self) -> bool {
         self.target.starts_with("all (")
     }
@@ -105,21 +105,21 @@ pub enum Ended {
     /// The measured time elapsed.
     #[default]
     Time,
-    /// The number of operations was reached.
+    /// The requested number of operations completed.
     Ops,
-    /// The number of bytes was reached.
+    /// The requested number of bytes was moved.
     Bytes,
-    /// In virtual time: the measured figures were steady and known well enough; [`Evidence::settled`] gives the
-    /// precision.
+    /// In virtual time: rate and latency were steady, and their confidence intervals narrow enough;
+    /// [`Evidence::settled`] gives the precision.
     Settled,
-    /// The user or another process stopped it (Ctrl-C, SIGTERM).
+    /// The user or another process stopped the run (Ctrl-C, SIGTERM).
     Interrupted,
-    /// Too many operations failed, or a whole engine; [`Evidence::failure`] gives the reason for the latter.
+    /// Too many operations failed, or an engine could not continue; [`Evidence::failure`] gives the engine's error.
     Errors,
-    /// The target stopped answering: operations were in flight beyond the end, and no more completed;
+    /// The target stopped answering: operations still in flight after the cell's end never completed;
     /// [`Evidence::hung`](crate::Evidence::hung) holds their number.
     Hung,
-    /// The process died; the cell holds what it had written to the notebook.
+    /// The process died; the cell holds the intervals that had reached the notebook.
     Crashed,
     /// The cell has not ended: another process is still measuring it. Only readers of the notebook see this.
     Running,
@@ -130,7 +130,7 @@ pub enum Ended {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StampQuality {
-    /// Times that at least one completion was reaped.
+    /// Number of polls that reaped at least one completion.
     pub reaps: u64,
     /// Number of completions reaped.
     pub completions: u64,
@@ -141,8 +141,8 @@ pub struct StampQuality {
 }
 
 impl StampQuality {
-    /// Counts a reap of `completions` that may have occurred at any time in the last `span_ns`; 0 for a completion
-    /// reaped alone.
+    /// Counts one poll that reaped `completions`, each of which may have occurred at any time in the last `span_ns`.
+    /// Pass a span of 0 for a completion reaped alone.
     #[inline]
     pub fn add(&mut self, completions: u64, span_ns: u64) {
         self.reaps += 1;
@@ -156,7 +156,7 @@ impl StampQuality {
         (self.completions > 0).then(|| self.span_sum_ns as f64 / self.completions as f64)
     }
 
-    /// Adds another worker's figures to these.
+    /// Adds another worker's counts.
     pub fn merge(&mut self, other: &Self) {
         self.reaps += other.reaps;
         self.completions += other.completions;
@@ -165,11 +165,11 @@ impl StampQuality {
     }
 }
 
-/// The kernel's counters of threads.
+/// Kernel counters of the worker threads: context switches and page faults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Scheduling {
-    /// Times that a thread left its processor, voluntarily or not.
+    /// Context switches, voluntary and involuntary.
     pub context_switches: u64,
     /// Page faults that waited for storage.
     pub major_faults: u64,
@@ -186,22 +186,22 @@ impl Scheduling {
     }
 }
 
-/// Time that runnable threads waited for a processor.
+/// Waits of runnable threads for a processor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RunDelay {
     /// Time runnable without a processor, ns.
     pub waited_ns: u64,
-    /// Number of such waits, including each wake-up.
+    /// Number of waits for a processor; every wake-up counts as one.
     pub waits: u64,
 }
 
-/// Longest time of a wake-up on an idle machine, ns: the interrupt of another processor, and the exit from its idle
-/// state. It is part of every I/O that is waited for, and not caused by other programs.
+/// Maximum wake-up latency on an idle machine, ns: an inter-processor interrupt and the exit from an idle state. Every
+/// I/O for which a thread sleeps includes it, so it is not evidence of other programs.
 const WAKE_UP_NS: u64 = 20_000;
 
 impl RunDelay {
-    /// Time that others had the processor, ns: waits beyond one wake-up each.
+    /// Time that other programs had the processor, ns: the waiting time less the usual wake-up latency of each wait.
     pub fn starved_ns(&self) -> u64 {
         self.waited_ns.saturating_sub(self.waits.saturating_mul(WAKE_UP_NS))
     }
@@ -211,10 +211,10 @@ impl RunDelay {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Resources {
-    /// CPU time of each worker in user mode, ns. Together with the time in the kernel it adds up to the scheduler's
-    /// exact count; the kernel splits that by ticks of some ms.
+    /// CPU time of each worker in user mode, ns. The sum of user and kernel time is exact; the kernel estimates the
+    /// split by ticks of a few ms.
     pub cpu_user_ns: Vec<u64>,
-    /// CPU time of each worker in the kernel, ns. Kernel workers are not included.
+    /// CPU time of each worker in the kernel, ns, without kernel worker threads (io-wq).
     pub cpu_system_ns: Vec<u64>,
     /// Kernel counters summed over all workers; None in virtual time, and in runs before this was recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -222,8 +222,8 @@ pub struct Resources {
     /// Time that each worker waited for a processor; empty in virtual time, and if the kernel keeps no such counts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub run_delay: Vec<RunDelay>,
-    /// Time that workers waited for a processor beyond their wake-ups, summed, per interval of the series, ns; empty
-    /// if there was none.
+    /// Per interval of the series, time that workers waited for a processor beyond their wake-ups, ns, summed over
+    /// workers; empty if there was none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub starved_by_interval_ns: Vec<u64>,
     /// Bytes moved by all operations from the start to the last completion, including the ramp and operations in
@@ -245,7 +245,7 @@ impl Resources {
         self.cpu_user_ns.iter().chain(&self.cpu_system_ns).sum::<u64>() as f64 / 1e9
     }
 
-    /// Adds time that a worker waited for a processor in an interval, ns.
+    /// Adds `ns` to the time that workers waited for a processor in an interval.
     pub fn add_starved(&mut self, interval: usize, ns: u64) {
         if ns > 0 {
             let length = self.starved_by_interval_ns.len().max(interval + 1);
@@ -272,16 +272,16 @@ impl Resources {
     }
 }
 
-/// Operations of a cell by recorded interval.
+/// Completed operations of a cell per recorded interval, before intervals were merged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recorded {
     /// Length of an interval, ns. The last one may be shorter.
     pub interval_ns: u64,
-    /// Completed operations per interval, of the kinds that IOPS count.
+    /// Completed operations per interval, of the kinds counted in IOPS.
     pub ops: Vec<u64>,
 }
 
-/// One cell of a run: plain data that merges.
+/// Results of one cell of a run. A plain value: cells of workers and targets merge.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Cell {
@@ -293,8 +293,8 @@ pub struct Cell {
     pub interval_ns: u64,
     /// All completions in the window, by interval; an interval without completions is present but empty.
     pub series: Vec<Interval>,
-    /// Operations per interval before intervals of `series` were merged, since a short stall is not visible in a long
-    /// interval. None if nothing was merged. Set by the caller that merged them, and not stored.
+    /// Operations per interval before neighbouring intervals of `series` were merged, because a short stall is not
+    /// visible in a long interval. None if nothing was merged. Set by the code that merges; not stored.
     #[serde(skip)]
     pub recorded: Option<Recorded>,
     /// Resources used by the workers.
@@ -305,7 +305,7 @@ pub struct Cell {
     pub lateness: Option<Histogram>,
     /// Open loop: operations that were due but not submitted when the window ended.
     pub backlog_ops: u64,
-    /// Figures of a message log; None for other workloads.
+    /// Results of a message log; None for other workloads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log: Option<Box<MessageLog>>,
     /// Reason why the cell ended.
@@ -315,7 +315,7 @@ pub struct Cell {
     /// Effective settings, for people only: engine flags, alignment, refusals of the kernel. Code displays facts, and
     /// decides nothing by their keys or texts; it uses [`Evidence`].
     pub facts: BTreeMap<String, String>,
-    /// Verdicts from when the cell ended; [`crate::verdict::judge`] computes them again.
+    /// Verdicts given when the cell ended; [`crate::verdict::judge`] computes them again.
     pub verdicts: Vec<Verdict>,
 }
 
@@ -343,18 +343,18 @@ impl Cell {
         Self { interval_ns, series, recorded, ..self.without_series() }
     }
 
-    /// Kinds of operation that the cell's IOPS count.
+    /// Kinds of operation counted in the cell's IOPS.
     pub fn io_kinds(&self) -> IoKinds {
         IoKinds::of(self.series.iter().flat_map(Interval::kinds))
     }
 
-    /// Operations of the kinds in [`Self::io_kinds`], per second of the window.
+    /// Operations per second of the window, of the kinds in [`Self::io_kinds`].
     pub fn iops(&self) -> f64 {
         let of = self.io_kinds();
         self.per_second(self.series.iter().map(|interval| interval.ios(of)).sum::<u64>() as f64)
     }
 
-    /// Length of the recorded intervals, ns, and the operations that IOPS count in each.
+    /// Length of a recorded interval, ns, and the number of operations counted in IOPS in each interval.
     pub fn recorded(&self) -> (u64, Cow<'_, [u64]>) {
         if let Some(recorded) = &self.recorded {
             return (recorded.interval_ns, Cow::Borrowed(&recorded.ops));
@@ -363,8 +363,8 @@ impl Cell {
         (self.interval_ns, self.series.iter().map(|interval| interval.ios(of)).collect())
     }
 
-    /// Length of the whole recorded intervals, ns, and the IOPS in each. A shorter last interval is left out; a cell
-    /// that is shorter than its interval has one interval, of its own length. Empty for an empty window.
+    /// Length of a recorded interval, ns, and the IOPS in each complete one. A shorter last interval is left out; a
+    /// cell shorter than one interval gives one value, over its own length. Empty for an empty window.
     pub fn rates_iops(&self) -> (u64, Vec<f64>) {
         let (interval_ns, ops) = self.recorded();
         let length_ns = interval_ns.min(self.window_ns);
@@ -376,7 +376,7 @@ impl Cell {
         (length_ns, ops.iter().take(whole).map(rate).collect())
     }
 
-    /// Copy of the cell without figures by interval.
+    /// Copy of the cell without its per-interval data.
     #[must_use]
     pub fn without_series(&self) -> Self {
         Self {
@@ -405,7 +405,7 @@ impl Cell {
         (1..=count).map(move |i| if i == count { last_ns } else { interval_ns })
     }
 
-    /// Gravest level of the verdicts; None if the cell was never judged.
+    /// Most severe level of the verdicts; None if the cell was never judged.
     pub fn level(&self) -> Option<Level> {
         self.verdicts.iter().map(|v| v.level).max()
     }

@@ -19,7 +19,8 @@ pub struct IoLimit {
     pub per_s: u64,
 }
 
-/// Conditions during a cell; see the module's description.
+/// Settings, counters and sensors of the machine and the device around a cell. `None` and an empty list mean "unknown"
+/// or "nothing", never "fine".
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Conditions {
@@ -42,9 +43,9 @@ pub struct Conditions {
     pub swapped_pages: Option<u64>,
     /// Page faults of this process that waited for storage during the cell.
     pub major_faults: Option<u64>,
-    /// Settings that changed during the cell, in words: `scheduler of sda: none, then bfq`.
+    /// Settings that changed during the cell, as text: `scheduler of sda: none, then bfq`.
     pub changed: Vec<String>,
-    /// RAID sets of the target that were checked or rebuilt during the cell, in words: `md0: resync`.
+    /// RAID sets of the target that were checked or rebuilt during the cell, as text: `md0: resync`.
     pub raid_at_work: Vec<String>,
     /// I/Os of other programs in flight on the device before the cell began.
     pub in_flight_before: Option<u64>,
@@ -54,7 +55,7 @@ pub struct Conditions {
     pub temperature_c: Option<f64>,
     /// Warning temperature of that sensor, °C.
     pub temperature_warning_c: Option<f64>,
-    /// The device's PCIe link, if it is below its capability, in words.
+    /// Speed and width of the device's PCIe link as text, if below their maximum; None otherwise.
     pub link_below: Option<String>,
     /// Smallest write that the device handles without a read-modify-write, bytes.
     pub physical_block_bytes: Option<u64>,

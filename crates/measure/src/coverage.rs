@@ -1,12 +1,12 @@
-//! Counts of completed writes by block of a range: the proof that a fill covered the range.
+//! Counts the completed writes to each block of a range, to prove that a fill covered the range.
 //!
-//! Each count has two bits and stays at three. Each worker has its own map, allocated before it starts and merged at
-//! the end; counting takes a few instructions per block of an operation. A map takes a quarter of a byte per block:
-//! 16 MiB for 8 TiB in blocks of 128 KiB.
+//! Each count has two bits and saturates at 3. Each worker has its own map, allocated before it starts and merged at
+//! the end; counting takes a few instructions per block of an operation. A map takes a quarter of a byte per block: 16
+//! MiB for 8 TiB in blocks of 128 KiB.
 
 use serde::{Deserialize, Serialize};
 
-/// Number of writes to each block of a range.
+/// Saturating count of the writes to each block of a range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Coverage {
     start_bytes: u64,
@@ -19,7 +19,7 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    /// The highest count.
+    /// Value at which a block's count saturates.
     pub const TIMES_MAX: u8 = 3;
 
     /// Creates a map without writes for the bytes from `start_bytes` up to `end_bytes`, in blocks of `block_bytes`
@@ -28,7 +28,7 @@ impl Coverage {
     /// # Panics
     /// If `block_bytes` is 0.
     pub fn new(start_bytes: u64, end_bytes: u64, block_bytes: u64) -> Self {
-        assert!(block_bytes > 0, "a block has bytes");
+        assert!(block_bytes > 0, "the block size must be above 0");
         let len_bytes = end_bytes.saturating_sub(start_bytes);
         let words = len_bytes.div_ceil(block_bytes).div_ceil(64) as usize;
         let (low, high) = (vec![0; words].into(), vec![0; words].into());
@@ -39,8 +39,8 @@ impl Coverage {
         self.len_bytes.div_ceil(self.block_bytes)
     }
 
-    /// Counts a completed write of `len_bytes` at `offset_bytes`, for each block that it covers completely. A block
-    /// that is written in pieces is not counted.
+    /// Counts a completed write of `len_bytes` at `offset_bytes` for each block that it covers completely. A block
+    /// written in several parts is not counted.
     #[inline]
     pub fn add(&mut self, offset_bytes: u64, len_bytes: u64) {
         let end = (offset_bytes + len_bytes).saturating_sub(self.start_bytes).min(self.len_bytes);
@@ -57,13 +57,13 @@ impl Coverage {
         }
     }
 
-    /// Adds another worker's writes to the same range.
+    /// Adds another worker's counts for the same range.
     ///
     /// # Panics
-    /// If the other map has another range.
+    /// If the other map covers another range.
     pub fn merge(&mut self, other: &Self) {
         let shape = |map: &Self| (map.start_bytes, map.len_bytes, map.block_bytes);
-        assert_eq!(shape(self), shape(other), "maps of one range");
+        assert_eq!(shape(self), shape(other), "the maps must cover the same range");
         for i in 0..self.low.len() {
             let (a0, a1, b0, b1) = (self.low[i], self.high[i], other.low[i], other.high[i]);
             // A two-bit adder for 64 blocks at once; a carry out of it means three or more.
@@ -74,7 +74,7 @@ impl Coverage {
         }
     }
 
-    /// Words with a bit set for each block that was written at least `times` times.
+    /// Words with one bit per block, set if the block was written at least `times` times.
     fn at_least(&self, times: u8) -> impl Iterator<Item = u64> + '_ {
         self.low.iter().zip(&self.high).map(move |(low, high)| match times {
             0 => u64::MAX,
@@ -84,7 +84,7 @@ impl Coverage {
         })
     }
 
-    /// Bytes that were written at least this often, 1 to [`TIMES_MAX`](Self::TIMES_MAX) times.
+    /// Bytes of the range that were written at least `at_least_times` times, 1 to [`TIMES_MAX`](Self::TIMES_MAX).
     pub fn bytes(&self, at_least_times: u8) -> u64 {
         let last = self.blocks().saturating_sub(1);
         let missing = self.blocks() * self.block_bytes - self.len_bytes;
@@ -100,7 +100,7 @@ impl Coverage {
         bytes
     }
 
-    /// Share of the range that was written at least this often, 0 to 1; 1 for an empty range.
+    /// Share (0 to 1) of the range that was written at least `at_least_times` times; 1 for an empty range.
     pub fn share(&self, at_least_times: u8) -> f64 {
         if self.len_bytes == 0 {
             return 1.0;
@@ -108,7 +108,7 @@ impl Coverage {
         self.bytes(at_least_times) as f64 / self.len_bytes as f64
     }
 
-    /// Address of the first block that was written less often; None if there is none.
+    /// Offset in bytes of the first block that was written fewer than `at_least_times` times; None if there is none.
     pub fn first_gap_bytes(&self, at_least_times: u8) -> Option<u64> {
         let mut words = (0_u64..).zip(self.at_least(at_least_times));
         let block = words.find_map(|(word, bits)| {
@@ -117,7 +117,7 @@ impl Coverage {
         (block < self.blocks()).then(|| self.start_bytes + block * self.block_bytes)
     }
 
-    /// Proof of a fill that had to write every block `times` times, and wrote `written_bytes` in all.
+    /// Summarises a fill that had to write every block `times` times and wrote `written_bytes` in all.
     pub fn proof(&self, times: u8, written_bytes: u64) -> FillProof {
         FillProof {
             times,
@@ -130,7 +130,7 @@ impl Coverage {
     }
 }
 
-/// Coverage of a fill, by completed writes.
+/// Proof that a fill covered the active range, from its completed writes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FillProof {
     /// Required number of writes to every block.
@@ -143,15 +143,15 @@ pub struct FillProof {
     pub once_share: f64,
     /// Share (0 to 1) of the active range that was written at least as often as required.
     pub times_share: f64,
-    /// First address that was written less often than required; None if there is none.
+    /// Offset in bytes of the first block that was written less often than required; None if there is none.
     pub first_gap_bytes: Option<u64>,
 }
 
 impl FillProof {
-    /// The share below which a fill is short.
+    /// Minimum share of the range, written as often as required, of a complete fill.
     pub const SHARE_MIN: f64 = 0.999;
 
-    /// Whether the fill left out more than allowed.
+    /// Whether the fill covered less of the range than [`Self::SHARE_MIN`].
     pub fn is_short(&self) -> bool {
         self.times_share < Self::SHARE_MIN
     }
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Counts with one integer per block.
+    /// Reference implementation: one integer per block.
     struct Oracle(Vec<u32>);
 
     impl Oracle {
@@ -184,7 +184,7 @@ mod tests {
     }
 
     proptest! {
-        /// Writes of any offset and length by several workers, compared with plain counters.
+        /// Compares writes of any offset and length by several workers with the reference implementation.
         #[test]
         fn counts_as_plain_counters_do(
             start in 0_u64..3000,
@@ -220,8 +220,8 @@ mod tests {
         }
     }
 
-    /// Four jobs that all start at the beginning and write half of the range each: twice the range in bytes,
-    /// and half of it never touched.
+    /// Four jobs that all start at the beginning and write half of the range each: they write twice the range in
+    /// bytes, but never touch half of it.
     #[test]
     fn bytes_enough_are_no_proof() {
         let range = 1000 * 4096;

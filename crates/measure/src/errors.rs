@@ -35,7 +35,7 @@ impl ErrorKind {
         Self::Other,
     ];
 
-    /// Name in tables and JSON.
+    /// Name in tables and JSON, such as `no_space`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Io => "io",
@@ -48,7 +48,7 @@ impl ErrorKind {
         }
     }
 
-    /// Short description.
+    /// Description for people, such as `out of space`.
     pub const fn words(self) -> &'static str {
         match self {
             Self::Io => "I/O errors",
@@ -125,7 +125,7 @@ pub const fn errno_name(errno: i32) -> Option<&'static str> {
     })
 }
 
-/// Failed operations by kind, and the last error numbers.
+/// Counts of failed operations by kind, and the latest error numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorCounts {
     counts: [u64; ErrorKind::ALL.len()],
@@ -162,7 +162,7 @@ impl ErrorCounts {
         ErrorKind::ALL.into_iter().map(|k| (k, self.of(k))).filter(|&(_, n)| n > 0)
     }
 
-    /// Adds another's counts to these.
+    /// Adds the counts of `other`.
     pub fn merge(&mut self, other: &Self) {
         for (mine, theirs) in self.counts.iter_mut().zip(other.counts) {
             *mine += theirs;

@@ -10,11 +10,11 @@ use crate::storage::{DiskUse, Storage, Uncached};
 use crate::verification::Verification;
 use serde::{Deserialize, Serialize};
 
-/// Action of a method's step that issued no I/O, with a description.
+/// How a method's step prepared the targets without I/O, with a description.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Preparation {
-    /// Purged the parts that can be purged and were named for it.
+    /// Purged the targets that the user named for it, where possible; the text says what was done to each.
     Purged(String),
     /// Constructed emulated devices in the state that a fill would leave.
     Constructed(String),
@@ -25,7 +25,7 @@ pub enum Preparation {
 }
 
 impl Preparation {
-    /// Key and text of the fact for people.
+    /// Key and text of the preparation's entry in [`crate::Cell::facts`].
     pub fn fact(&self) -> (&'static str, &str) {
         match self {
             Self::Purged(words) => ("purge", words),
@@ -36,7 +36,7 @@ impl Preparation {
     }
 }
 
-/// Evidence of one cell.
+/// Recorded circumstances of a cell, by which [`crate::verdict`] judges its figures. `None` means unknown.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Evidence {
@@ -49,8 +49,8 @@ pub struct Evidence {
     pub emulated_live: bool,
     /// Emulated in real time: share (0 to 1) of completions more than 10 µs later than in the model.
     pub late_share: Option<f64>,
-    /// Share (0 to 1) of completions that were late while the thread that spun for them had no core; None without
-    /// emulation in real time, and in runs before this was recorded.
+    /// Share (0 to 1) of completions that were late while the thread that spun for them had lost its core; None
+    /// without emulation in real time, and in runs before this was recorded.
     pub late_away_share: Option<f64>,
     /// Whether O_DIRECT was in effect. None where it has no meaning (in-process, mmap on memory).
     pub direct: Option<bool>,
@@ -59,7 +59,7 @@ pub struct Evidence {
     /// Whether NVMe commands bypassed the block layer.
     #[serde(skip_serializing_if = "core::ops::Not::not")]
     pub passthrough: bool,
-    /// Bytes that uncached I/O left in the page cache; None for other I/O.
+    /// Content that uncached I/O left in the page cache; None for other I/O.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uncached: Option<Uncached>,
     /// Whether the kernel granted MAP_SYNC, with which a mapping bypasses the page cache. None if nothing was mapped.
@@ -69,23 +69,23 @@ pub struct Evidence {
     /// In virtual time: the warm-up before the ramp, until buffers and caches were at rest; None without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warm_up: Option<WarmUp>,
-    /// In virtual time: the fill of buffers and caches over the window.
+    /// In virtual time: fill levels of buffers and caches at the start and the end of the window.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stores: Vec<StoreLevel>,
-    /// In virtual time: skewed writes started on flash in the steady state of uniform writes.
+    /// In virtual time: whether writes were skewed although the flash started in the steady state of uniform writes.
     #[serde(skip_serializing_if = "core::ops::Not::not")]
     pub skew_missing: bool,
-    /// State in which the cell found an emulated device, in words.
+    /// State of an emulated device at the start of the cell, as text.
     pub device_state: Option<String>,
     /// Reason why the cell was skipped; None if it was issued.
     pub skipped: Option<String>,
     /// Reason why an engine failed; None if none did.
     pub failure: Option<String>,
-    /// Precision of a cell that ended early ([`crate::Ended::Settled`]), in words.
+    /// Precision of a cell that ended early ([`crate::Ended::Settled`]), as text.
     pub settled: Option<String>,
-    /// Deviation of the cell from its method, in words.
+    /// How the cell deviated from its method, as text.
     pub deviation: Option<String>,
-    /// Action of a method's step that prepared instead of measuring.
+    /// Preparation by a step that issued no I/O; None for other cells.
     pub preparation: Option<Preparation>,
     /// Reason why the step could not reuse an earlier run's preparation, if that was requested.
     pub not_reused: Option<String>,
@@ -108,7 +108,7 @@ pub struct Evidence {
     pub trimmed_bytes: u64,
     /// Proof of a fill of the active range, by its completed writes; None for other cells.
     pub fill: Option<FillProof>,
-    /// Number of blocks sampled after the cell.
+    /// Number of blocks sampled after the cell, to detect storage that holds only zeroes.
     pub blocks_sampled: u32,
     /// Sampled blocks that held only zeroes.
     pub blocks_zero: u32,
@@ -119,8 +119,8 @@ pub struct Evidence {
     pub kernel_workers: u32,
     /// CPU time of the kernel workers, ns.
     pub kernel_workers_cpu_ns: u64,
-    /// Cost of one operation in the generator itself, ns, calibrated with this workload on the null engine with as
-    /// many workers.
+    /// Cost of one operation in the generator itself, ns, from a run of this workload on the null engine with the same
+    /// number of workers.
     pub generator_ns_per_io: Option<f64>,
     /// Operations per second of this workload on the null engine, all workers together.
     pub generator_ceiling_iops: Option<f64>,
@@ -135,7 +135,7 @@ pub struct Evidence {
     pub clock_error_ppm: Option<f64>,
     /// Settings and counters of the machine and the device; None if time is emulated.
     pub conditions: Option<Conditions>,
-    /// The issued trace and its options, in words: equal texts mean equal operations. None for a workload.
+    /// The replayed trace and its options, as text: equal texts mean equal operations. None for a workload.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<String>,
     /// Rank that measured the cell; None for a run of one process, and for the merged cell.
@@ -145,40 +145,40 @@ pub struct Evidence {
     /// process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_late_ns: Option<u64>,
-    /// Figures of each rank, in the merged cell of several ranks.
+    /// Results of each rank; empty except in the merged cell of several ranks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ranks: Vec<RankFigures>,
     /// Workloads that ran on the same targets at the same time.
     pub beside: Vec<String>,
-    /// Draws of a recently read or written address before there was one.
+    /// Number of operations that should have used a recently read or written address before any existed.
     pub recent_misses: u64,
     /// Operations not issued because another one on the same block was in flight (verifiable content only).
     pub overlaps_skipped: u64,
     /// Operations in flight when the target was given up; None if it answered.
     pub hung: Option<Hung>,
-    /// First corruption found by verification, in words.
+    /// First corruption found by verification, as text.
     pub first_corruption: Option<String>,
     /// Result of verifying the reads; None if the content is not verifiable, nothing was read, or the engine moves no
     /// bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verification: Option<Verification>,
-    /// Time of the I/Os by phase, in order. In virtual time the machine reports it for all I/Os; in real time the
-    /// workers' own stamps give a sample ([`SpentOf::Operation`]).
+    /// Time of the I/Os by phase, in the order of the phases. In virtual time the machine reports it for all I/Os; in
+    /// real time the workers' own stamps give a sample ([`SpentOf::Operation`]).
     pub spent: Vec<Spent>,
     /// In virtual time: utilisation of the machine's parts, except idle ones.
     pub busy: Vec<Busy>,
-    /// Emulated flash DIMMs that share a driver thread by their default; None where each has its own.
+    /// Number of emulated flash DIMMs that share a driver thread by default; None if each has its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub modules_per_driver_thread: Option<u32>,
 }
 
 impl Evidence {
-    /// Whether the target's bytes are memory of the machine, though not of this process.
+    /// Whether all or part of the target is stored in this machine's memory, outside this process.
     pub fn is_memory(&self) -> bool {
         self.storage.as_ref().is_some_and(Storage::is_memory)
     }
 
-    /// Adds the phase times of another target's I/Os; of parts with the same name the busiest is kept.
+    /// Adds the phase times of another target's I/Os. Of parts with the same name it keeps the busiest.
     pub fn add_usage(&mut self, other: &Self) {
         self.add_spent(&other.spent);
         for theirs in &other.busy {
@@ -208,52 +208,53 @@ impl Evidence {
 pub struct WarmUp {
     /// Length, ns of virtual time.
     pub took_ns: u64,
-    /// Buffer or cache that was not at rest when the warm-up was given up; None: all were at rest.
+    /// Buffer or cache whose fill level still changed when the warm-up gave up; None if all were at rest.
     pub unsteady: Option<String>,
-    /// Net change of that store, as a share of its intake; below 0 for a loss.
+    /// Net change of the fill of the `unsteady` buffer or cache, as a share of the bytes that it took in; negative if
+    /// it drained.
     pub net_share: Option<f64>,
 }
 
-/// Fill of the buffers or caches of one kind over a window, summed over the emulated system.
+/// Fill levels of the buffers or caches of one kind over a window, summed over the emulated system.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StoreLevel {
-    /// Kind of store, such as `disk's write cache`.
+    /// Kind of buffer or cache, such as `disk's write cache`.
     pub store: String,
     /// Fill at the start of the window, bytes.
     pub start_bytes: u64,
     /// Fill at the end of the window, bytes.
     pub end_bytes: u64,
-    /// Fill at which it accepts no more, or replaces its content, bytes.
+    /// Fill, in bytes, at which the store accepts no more or evicts.
     pub capacity_bytes: u64,
-    /// Bytes accepted during the window.
+    /// Bytes that the store accepted during the window.
     pub taken_bytes: u64,
-    /// Bytes among which it could choose what to write next, at the start of the window; 0 without a choice.
+    /// Pending bytes that the store could reorder at the start of the window; 0 if it writes in a fixed order.
     pub choice_bytes: u64,
     /// Whether the fill rose in each eighth of the window, or fell in each.
     pub one_way: bool,
 }
 
-/// One of the processes that measure a run together.
+/// The rank that measured a cell: one of the processes of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RankEvidence {
     /// Number of the rank, from 0.
     pub rank: u32,
     /// Name of its host.
     pub host: String,
-    /// Uncertainty of its clock's offset from rank 0's, ns.
+    /// Uncertainty of the offset of its clock from rank 0's, ns.
     pub clock_bound_ns: u64,
 }
 
 /// Operations that a target did not answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hung {
-    /// Operations in flight when they were given up.
+    /// Number of operations in flight when the target was given up.
     pub ops: u64,
     /// Time that the oldest of them had been in flight, ns; a lower bound if its worker is stuck in a system call and
     /// can't report it.
     pub oldest_ns: u64,
-    /// Workers that did not return from a system call; their last counts, less than an interval's worth, are missing
-    /// in the figures.
+    /// Workers that did not return from a system call. Their last counts, less than one interval, are missing from the
+    /// figures.
     pub stuck_workers: u32,
 }
 
@@ -275,7 +276,7 @@ pub struct Spent {
     pub of: SpentOf,
     /// Total time, ns.
     pub total_ns: u64,
-    /// Number of units.
+    /// Number of operations or pages that passed the phase; the unit is in `of`.
     pub count: u64,
 }
 
@@ -288,7 +289,7 @@ pub enum SpentOf {
     Read,
     /// Whole writes.
     Write,
-    /// Flash pages of reads; several pages of one read may pass at the same time.
+    /// Flash pages of reads; several pages of one read may be read at the same time.
     Page,
     /// Operations of any kind on a real target, of which a sample was stamped. `submission` is within the latency,
     /// until the submitting call returned; `reaping` is after the latency, until the operation was counted.
@@ -300,7 +301,7 @@ pub enum SpentOf {
 pub struct Busy {
     /// Name of the part, such as `flash channels`.
     pub resource: String,
-    /// Number of such parts.
+    /// Number of parts with this name.
     pub count: u32,
     /// Mean share of the window in which they were busy, 0 to 1.
     pub share: f64,

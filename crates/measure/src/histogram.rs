@@ -21,8 +21,8 @@ const SUB: usize = 1 << SUB_BITS;
 const VALUE_BITS: u32 = 42;
 const BUCKETS: usize = (VALUE_BITS - SUB_BITS + 1) as usize * SUB;
 
-/// Fewest samples beyond a supported percentile (ten exceedances give the estimate a relative standard
-/// error of about a third).
+/// Minimum number of samples beyond a percentile for it to be printed. Ten exceedances give the estimate a relative
+/// standard error of about a third.
 pub const EXCEEDANCES_MIN: f64 = 10.0;
 
 /// Counts of nanosecond values in log-linear buckets. About 36 KiB, or some KiB once trimmed.
@@ -91,8 +91,8 @@ pub(crate) fn nearest_rank(q: f64, count: u64) -> u64 {
     ((exact * (1.0 - 4.0 * f64::EPSILON)).ceil() as u64).clamp(1, count.max(1))
 }
 
-/// Expected number of `count` values beyond quantile `q`, on the side with fewer. 1 − 0.999 is not exactly 0.001: a
-/// result within one part in 10^9 of a whole number is taken for that number.
+/// Expected number of values beyond quantile `q` among `count`, on the side with fewer. 1 − 0.999 is not exactly
+/// 0.001: a result within one part in 10^9 of a whole number is taken for that number.
 pub(crate) fn exceedances(q: f64, count: u64) -> f64 {
     let tail = (1.0 - q).min(q) * count as f64;
     let whole = tail.round();
@@ -208,7 +208,7 @@ impl Histogram {
         self.max_ns = self.max_ns.max(value_ns);
     }
 
-    /// Adds another histogram's counts to these.
+    /// Adds another histogram's counts.
     pub fn merge(&mut self, other: &Self) {
         if other.count == 0 {
             return;
@@ -298,7 +298,7 @@ impl Histogram {
         if self.supports(q) { self.quantile_ns(q) } else { None }
     }
 
-    /// Whether enough samples lie on both sides of quantile `q`.
+    /// Whether enough samples lie on both sides of quantile `q` to print it.
     pub fn supports(&self, q: f64) -> bool {
         exceedances(q, self.count) >= EXCEEDANCES_MIN
     }
@@ -349,7 +349,7 @@ mod tests {
     }
 
     proptest! {
-        /// Compares with a sorted list as the oracle.
+        /// Compares quantiles with those of a sorted list.
         #[test]
         fn quantiles_agree_with_a_sorted_list(
             mut values in prop::collection::vec(0_u64..1 << 36, 1..400),
@@ -367,7 +367,7 @@ mod tests {
             prop_assert_eq!(h.sum_ns(), values.iter().map(|&v| u128::from(v)).sum::<u128>());
         }
 
-        /// Merge is associative and commutative, and the same as recording into one.
+        /// Merging is associative and commutative, and equals recording into one histogram.
         #[test]
         fn merging_is_recording(parts in prop::collection::vec(
             prop::collection::vec(0_u64..1 << 45, 0..40), 0..6)) {

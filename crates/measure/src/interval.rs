@@ -5,7 +5,7 @@ use crate::{ErrorCounts, Histogram};
 use iodyno_units::OpKind;
 use serde::{Deserialize, Serialize};
 
-/// Figures of one kind of operation.
+/// Completions and failures of one kind of operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClassStats {
     /// Bytes moved by operations that completed without error.
@@ -16,7 +16,7 @@ pub struct ClassStats {
     /// submission).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response: Option<Histogram>,
-    /// Failed operations.
+    /// Failed operations, by kind of error.
     #[serde(default)]
     pub errors: ErrorCounts,
 }
@@ -32,7 +32,7 @@ impl ClassStats {
         self.response.as_ref().unwrap_or(&self.service)
     }
 
-    /// Adds another's figures to these.
+    /// Adds the counts of `other`.
     pub fn merge(&mut self, other: &Self) {
         self.bytes += other.bytes;
         self.service.merge(&other.service);
@@ -44,7 +44,7 @@ impl ClassStats {
         self.errors.merge(&other.errors);
     }
 
-    /// Clears all figures, but keeps the memory.
+    /// Clears all counts, but keeps the memory.
     pub fn clear(&mut self) {
         self.bytes = 0;
         self.service.clear();
@@ -54,7 +54,7 @@ impl ClassStats {
         self.errors = ErrorCounts::default();
     }
 
-    /// Moves everything out, without empty buckets, and keeps the memory.
+    /// Moves all counts into a trimmed copy, and keeps this one's memory for reuse.
     #[must_use]
     pub fn take_trimmed(&mut self) -> Self {
         Self {
@@ -104,27 +104,27 @@ impl IoKinds {
 /// Completions of one interval of the measured window. Kinds without completions are absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interval {
-    /// Figures by [`OpKind::index`].
+    /// Results per kind of operation, at [`OpKind::index`]; None for kinds that did not occur.
     pub classes: [Option<Box<ClassStats>>; OpKind::COUNT],
 }
 
 impl Interval {
-    /// Figures of one kind; None if it is absent.
+    /// Results of one kind; None if there are none.
     pub fn class(&self, kind: OpKind) -> Option<&ClassStats> {
         self.classes[kind.index()].as_deref()
     }
 
-    /// Figures of one kind, created empty if it is absent.
+    /// Results of one kind, created empty if there are none.
     pub fn class_mut(&mut self, kind: OpKind) -> &mut ClassStats {
         self.classes[kind.index()].get_or_insert_default()
     }
 
-    /// The kinds with figures, in the order of [`OpKind::ALL`].
+    /// Kinds with results, in the order of [`OpKind::ALL`].
     pub fn iter(&self) -> impl Iterator<Item = (OpKind, &ClassStats)> {
         OpKind::ALL.into_iter().filter_map(|k| self.class(k).map(|c| (k, c)))
     }
 
-    /// Adds another interval's figures to these. A kind that is new here takes no more memory than in `other`.
+    /// Adds another interval's counts. A kind that is new here takes no more memory than in `other`.
     pub fn merge(&mut self, other: &Self) {
         for (kind, stats) in other.iter() {
             match &mut self.classes[kind.index()] {
@@ -139,7 +139,7 @@ impl Interval {
         self.classes.iter_mut().flatten().for_each(|c| c.trim());
     }
 
-    /// Latency seen by a user of the storage, over all kinds of operation together. Label it so wherever it is shown.
+    /// Latency over all kinds of operation together, as a user of the storage sees it. Say so wherever it is shown.
     pub fn response_time(&self) -> Histogram {
         let mut all = Histogram::trimmed();
         self.iter().for_each(|(_, stats)| all.merge(stats.response_time()));
@@ -156,7 +156,7 @@ impl Interval {
         self.iter().filter(|(_, stats)| !stats.is_empty()).map(|(kind, _)| kind)
     }
 
-    /// Number of completed operations of the kinds that `of` counts.
+    /// Number of completed operations of the kinds in `of`.
     pub fn ios(&self, of: IoKinds) -> u64 {
         self.iter().filter(|(kind, _)| of.count(*kind)).map(|(_, stats)| stats.ops()).sum()
     }

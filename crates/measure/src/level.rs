@@ -6,18 +6,18 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
-    /// The figure can be used as it is.
+    /// The figures can be used as they are.
     Valid,
-    /// Good to know; the figure stands.
+    /// Worth knowing; the figures can be used.
     Note,
-    /// The figure may be misleading.
+    /// The figures may be misleading.
     Warning,
-    /// The figure must not be used.
+    /// The figures must not be used.
     Invalid,
 }
 
 impl Level {
-    /// Name in documents and in the notebook.
+    /// Name in JSON and in the notebook.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Valid => "valid",
@@ -28,13 +28,13 @@ impl Level {
     }
 }
 
-/// One verdict.
+/// One judgement on a cell: its code, severity and explanation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
     /// Stable name, upper case with underscores.
     pub code: String,
     /// Severity.
     pub level: Level,
-    /// Reason, with the figures, and remedy.
+    /// Explanation for people: the reason, with its numbers, and the remedy.
     pub text: String,
 }

@@ -1,4 +1,4 @@
-//! Figures of a message log, beside those of its operations: messages, and their time until persisted.
+//! Results of a message log, in addition to those of its I/Os: messages, and the time until they were persisted.
 
 use crate::histogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -22,39 +22,39 @@ pub struct MessageLog {
     pub chunks: u64,
     /// Number of completed flushes.
     pub flushes: u64,
-    /// Most messages that were due and not persisted.
+    /// Maximum number of messages that were due but not yet persisted.
     pub backlog_max: u64,
-    /// Messages due and not persisted at the end.
+    /// Number of messages that were due but not persisted at the end of the window.
     pub backlog_end: u64,
-    /// Time that publishers waited because they held as many messages as allowed, ns.
+    /// Time that publishers had to wait at their limit of unpersisted messages, ns.
     pub blocked_ns: u64,
     /// Messages that publishers dropped instead of waiting.
     pub dropped: u64,
     /// Number of messages read by replays.
     pub replayed: u64,
-    /// Chunks read by replays with a wrong checksum, position or messages.
+    /// Number of chunks read by replays that had a wrong checksum, position or messages.
     pub replay_errors: u64,
-    /// Figures by interval.
+    /// Results per interval of the cell's series.
     pub intervals: Vec<LogInterval>,
 }
 
-/// An interval of the cell's series.
+/// Messages that were persisted in one interval of the cell's series.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LogInterval {
     /// Number of persisted messages.
     pub messages: u64,
-    /// Median of the time until persisted, ns.
+    /// Median time from due to persisted, ns.
     pub p50_ns: u64,
-    /// 99th percentile of the time until persisted, ns.
+    /// 99th percentile of the time from due to persisted, ns.
     pub p99_ns: u64,
-    /// Longest time until persisted, ns.
+    /// Maximum time from due to persisted, ns.
     pub max_ns: u64,
-    /// Most messages that were due and not persisted.
+    /// Maximum number of messages that were due but not yet persisted.
     pub backlog_max: u64,
-    /// Cause of a spike in this interval, on emulated storage: the phase of the slow writes, as `explain` names it,
-    /// or `flush`; and the device's activity at that time. In real time this machine may be the cause. Empty if
-    /// unknown.
+    /// Cause of a latency spike in this interval, on emulated storage: the phase of the slow writes (a name that
+    /// `explain` uses) or `flush`, and the device's activity at that time. In real time this machine may be the cause.
+    /// Empty if unknown.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub cause: String,
 }
@@ -85,7 +85,7 @@ impl MessageLog {
         }
         for (mine, theirs) in self.intervals.iter_mut().zip(&other.intervals) {
             mine.messages += theirs.messages;
-            // For several logs the slower one: percentiles can't be added.
+            // For several logs the slower one, because percentiles can't be added.
             mine.p50_ns = mine.p50_ns.max(theirs.p50_ns);
             mine.p99_ns = mine.p99_ns.max(theirs.p99_ns);
             mine.max_ns = mine.max_ns.max(theirs.max_ns);
@@ -100,7 +100,7 @@ impl MessageLog {
 /// Multiple of the median latency from which a message is a spike.
 pub const SPIKE_FACTOR: u64 = 5;
 
-/// Intervals with spikes.
+/// Latency spikes in a cell's series.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spikes {
     /// Number of intervals with a spike.
@@ -110,7 +110,7 @@ pub struct Spikes {
     /// Median distance between spikes, ns, if they are regular: at least four, with half of the distances within a
     /// quarter of the median.
     pub every_ns: Option<u64>,
-    /// Commonest cause of the spikes on emulated storage, and the number of spikes that it explains.
+    /// Most frequent cause of the spikes on emulated storage, and the number of spikes that it explains.
     pub cause: Option<(String, usize)>,
 }
 

@@ -1,9 +1,9 @@
-//! Figures by name: `iops`, `bandwidth`, `mean`, `p50` to `p99.999`, `max`, each for all kinds of operation or for
-//! one (`read.p99`), and their values for a cell or for the repeats of a cell together.
+//! Metrics by name: `iops`, `bandwidth`, `mean`, `p50` to `p99.999`, `max`, each for all kinds of operation or for one
+//! (`read.p99`), and their values for a cell or for its repeats together.
 //!
-//! Thresholds ([`crate::threshold`]) and comparisons of runs name figures in this way. Rates add up over kinds;
-//! latencies are never mixed, so a latency without a kind stands for one figure per kind in the cell. A figure with
-//! too few samples has no value, but a reason.
+//! Thresholds ([`crate::threshold`]) and comparisons of runs use these names. Rates add up over kinds; latencies are
+//! never mixed, so a latency without a kind stands for one figure per kind in the cell. A figure with too few samples
+//! has no value, but a reason.
 
 use crate::histogram::EXCEEDANCES_MIN;
 use crate::statistics::compare::Better;
@@ -13,17 +13,17 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// Quantity of a figure.
+/// What a metric measures: a rate, or a statistic of latency.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Quantity {
-    /// Completed operations per second; over all kinds, only those that IOPS count ([`IoKinds`]).
+    /// Completed operations per second; over all kinds, only of those counted in IOPS ([`IoKinds`]).
     Iops,
     /// Bytes moved per second.
     Bandwidth,
     /// Mean latency, ns: response time in open loop, service time otherwise.
     Mean,
-    /// Latency at this quantile (above 0, below 1), ns.
+    /// Latency at the given quantile (between 0 and 1, exclusive), ns.
     Quantile(f64),
     /// Longest latency, ns. It grows with the number of operations: it can be bounded, but comparing it makes no
     /// sense.
@@ -50,7 +50,7 @@ impl Quantity {
         }
     }
 
-    /// Value in these latencies, ns; None for a rate, and if there are too few samples.
+    /// Value for a histogram of latencies, ns; None for a rate, and if there are too few samples.
     pub fn of(self, latencies: &Histogram) -> Option<f64> {
         match self {
             Self::Mean => latencies.mean_ns(),
@@ -91,7 +91,7 @@ impl fmt::Display for Quantity {
     }
 }
 
-/// Error: a text is not the name of a figure.
+/// Error for a text that is not the name of a metric.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoMetric(String);
 
@@ -146,18 +146,18 @@ impl TryFrom<String> for Quantity {
     }
 }
 
-/// A figure of a cell: a quantity, over all kinds of operation or of one.
+/// A metric of a cell: a quantity, over all kinds of operation or of one.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Metric {
     /// Kind of operation. None: for rates the sum over all kinds, for latencies each kind separately.
     pub kind: Option<OpKind>,
-    /// Quantity of the figure.
+    /// What is measured.
     pub quantity: Quantity,
 }
 
 impl Metric {
-    /// A quantity over all kinds.
+    /// The metric of a quantity over all kinds of operation.
     pub const fn of_all(quantity: Quantity) -> Self {
         Self { kind: None, quantity }
     }
@@ -172,7 +172,7 @@ impl fmt::Display for Metric {
     }
 }
 
-/// Parses the name of a kind of operation.
+/// Parses the name of a kind of operation, such as `read`.
 pub(crate) fn kind_named(text: &str) -> Option<OpKind> {
     OpKind::ALL.into_iter().find(|k| k.name() == text)
 }
@@ -218,7 +218,7 @@ pub struct Counted {
 }
 
 impl Counted {
-    /// Adds up the counts of these cells.
+    /// Adds up the counts of `cells`.
     pub fn of<'a>(cells: impl IntoIterator<Item = &'a Cell>) -> Self {
         let mut sum = Self::default();
         for cell in cells {
@@ -228,8 +228,8 @@ impl Counted {
         sum
     }
 
-    /// Single figures that `metric` stands for: for a latency without a kind, one per kind with figures. Empty if its
-    /// kind has none.
+    /// Metrics with a single value for which `metric` stands: for a latency without a kind, one per kind that
+    /// occurred. Empty if the kind of `metric` did not occur.
     pub fn figures(&self, metric: Metric) -> Vec<Metric> {
         let mut kinds = self.total.kinds();
         match metric.kind {
@@ -241,7 +241,8 @@ impl Counted {
         }
     }
 
-    /// Like [`Self::figures`]; the rate over all kinds also gives that of each kind that it does not count.
+    /// Like [`Self::figures`], but IOPS over all kinds also give the IOPS of each kind that they leave out, such as
+    /// flushes.
     pub fn figures_apart(&self, metric: Metric) -> Vec<Metric> {
         let mut figures = self.figures(metric);
         if metric == Metric::of_all(Quantity::Iops) {
@@ -283,7 +284,7 @@ impl Counted {
     }
 }
 
-/// Fewest operations for a quantity.
+/// Minimum number of operations for which a quantity has a value.
 fn samples_needed(quantity: Quantity) -> u64 {
     match quantity {
         Quantity::Quantile(q) => (EXCEEDANCES_MIN / q.min(1.0 - q)).round() as u64,
@@ -377,7 +378,7 @@ mod tests {
         }
     }
 
-    /// Repeats: rates are over all their time, percentiles over all their operations.
+    /// Over repeats, rates are over all their time and percentiles over all their operations.
     #[test]
     fn repeats_are_counted_together() {
         let cell = |reads_ns: u64, n: u64, seconds: u64| {

@@ -3,7 +3,7 @@
 use crate::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// Figures of one rank in a cell.
+/// Results of one rank in a cell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RankFigures {
@@ -21,14 +21,14 @@ pub struct RankFigures {
     pub p50_ns: Option<u64>,
     /// 99th percentile of the service time of reads and writes, ns; None without enough samples.
     pub p99_ns: Option<u64>,
-    /// CPU time of its workers, as a share of the processor time available to them: of as many processors as it has
-    /// workers, or of all its processors if those are fewer.
+    /// CPU time of its workers, as a share (0 to 1) of the processor time available to them: one processor per worker,
+    /// or all its processors if there are fewer.
     pub cpu_share: f64,
-    /// Operations per second that its generator reaches without storage; None if unknown.
+    /// Operations per second that its generator reaches on the null engine; None if unknown.
     pub ceiling_iops: Option<f64>,
-    /// I/O of other programs on its device, as a share of its own.
+    /// I/O of other programs on its device, as a share of the rank's own.
     pub foreign_share: Option<f64>,
-    /// Processor time stolen by its hypervisor, as a share (0 to 1).
+    /// Processor time stolen by its hypervisor, as a share (0 to 1) of all processors' time.
     pub steal_share: Option<f64>,
     /// Share (0 to 1) of operations submitted over 1 ms after their intended start; None in closed loop.
     pub late_share: Option<f64>,
@@ -38,13 +38,13 @@ pub struct RankFigures {
     pub temperature_c: Option<f64>,
     /// Warning temperature of that sensor, °C.
     pub temperature_warning_c: Option<f64>,
-    /// Uncertainty of its clock's offset from rank 0's, ns.
+    /// Uncertainty of the offset of its clock from rank 0's, ns.
     pub clock_bound_ns: u64,
     /// Longest time between the agreed start and the start of one of its workers, ns.
     pub start_late_ns: u64,
     /// Number of targets that it measured.
     pub targets: u32,
-    /// Service times, for the percentiles over several targets.
+    /// Service times, to compute percentiles over several targets.
     #[serde(skip)]
     pub(crate) service: Histogram,
     #[serde(skip)]

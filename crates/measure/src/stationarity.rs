@@ -9,41 +9,41 @@ use std::ops::Range;
 
 /// Confidence level of the interval of a mean rate.
 const LEVEL: f64 = 0.95;
-/// Fewest operations in the median interval from which an interval without any is significant.
+/// Minimum number of operations in the median interval for an empty interval to be significant.
 const OPS_MIN: f64 = 10.0;
-/// Fewest intervals for a comparison with their median.
+/// Minimum number of intervals for comparing each with the median.
 const INTERVALS_MIN: usize = 5;
 /// Fewest intervals for a trend.
 const TREND_INTERVALS_MIN: usize = 10;
-/// Most points that a series is averaged to for the search for breaks.
+/// Maximum number of points in the search for breaks; longer series are averaged.
 const POINTS_BREAKS: usize = 600;
-/// Most points for the search for a swing.
+/// Maximum number of points in the search for a swing; longer series are averaged.
 const POINTS_SWING: usize = 2_000;
-/// Duration of an operation, as a share of an interval, from which it may be a stall within the interval.
+/// Duration of an operation, as a share of an interval, from which it may be a stall within that interval.
 const WITHIN_INTERVAL_SHARE: f64 = 0.2;
-/// Duration of an operation, in medians, from which it may be such a stall.
+/// Duration of an operation, as a multiple of the median, from which it may be a stall within an interval.
 const MEDIANS_MIN: f64 = 10.0;
-/// Standard deviations within which a slower interval is chance.
+/// Number of standard deviations within which a slower interval counts as chance.
 const CHANCE_DEVIATIONS: f64 = 4.0;
-/// Intervals on either side of a point that determine its level.
+/// Number of intervals on either side of a point that determine the level there.
 const NEIGHBOURS: usize = 6;
-/// Standard errors by which the means of a window's two ends must differ.
+/// Number of standard errors by which the means of a window's two ends must differ.
 const ENDS_ERRORS_MIN: f64 = 4.0;
-/// Most by which correlated noise may increase the variance of a mean over that of independent rates.
+/// Maximum factor by which correlated noise is taken to increase the variance of a mean; a larger one means a trend.
 const MEMORY_MAX: f64 = 8.0;
 /// Gradual change over the window, as a share of the level, below which it is ignored.
 const TREND_SHARE_MIN: f64 = 0.1;
-/// Difference of a level from the mean, as a share, below which it is ignored.
+/// Difference of a level from the mean, as a share of the mean, below which it is ignored.
 const STEP_SHARE_MIN: f64 = 0.05;
-/// Standard errors by which the levels before and after a step must differ; high, because the best of all positions
-/// is chosen.
+/// Number of standard errors by which the levels before and after a step must differ. It is high because the search
+/// picks the best of all positions.
 const STEP_ERRORS_MIN: f64 = 8.0;
 /// Fewest intervals on either side of a step.
 const STEP_INTERVALS_MIN: usize = 4;
 /// Amplitude of a swing, as a share of the level, below which it is noise.
 const SWING_SHARE_MIN: f64 = 0.1;
 
-/// Largest deviation of the distances between regular stalls from their mean, as a share.
+/// Maximum deviation of the distances between regular stalls from their mean, as a share of the mean.
 const REGULAR_SHARE_MAX: f64 = 0.15;
 
 /// A period of next to no completions while operations were in flight.
@@ -62,7 +62,7 @@ impl Stall {
     }
 }
 
-/// A change of the level within the window.
+/// A sudden or gradual change of throughput within the window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shift {
     /// Operations per second before the change; for a gradual one, at the start of the window.
@@ -84,12 +84,12 @@ pub struct Swing {
     pub amplitude_share: f64,
 }
 
-/// Findings on a cell; see the module's description.
+/// Stalls, changes of throughput and periodic swings found in a cell.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stationarity {
     /// Stalls, in order.
     pub stalls: Vec<Stall>,
-    /// Largest change of the level; None if there is none.
+    /// Largest change of the throughput's level; None if there is none.
     pub shift: Option<Shift>,
     /// Periodic swing; None if there is none.
     pub swing: Option<Swing>,
@@ -177,7 +177,7 @@ impl<'a> Series<'a> {
         }
     }
 
-    /// Runs of intervals with a stall.
+    /// Ranges of neighbouring intervals that contain a stall.
     fn stalled(&self) -> Vec<Range<usize>> {
         if self.median * self.interval_ns as f64 / 1e9 < OPS_MIN {
             return Vec::new();
@@ -213,13 +213,13 @@ impl<'a> Series<'a> {
         found
     }
 
-    /// Standard deviation of the rates, robust to outliers: from the median absolute deviation.
+    /// Standard deviation of the rates, from the median absolute deviation, so that outliers hardly matter.
     fn deviation(&self) -> f64 {
         let mut distances: Vec<f64> = self.rates.iter().map(|r| (r - self.median).abs()).collect();
         describe::median_in_place(&mut distances) / 0.674_489_75
     }
 
-    /// Median rate of the intervals around a position, because the level may differ elsewhere.
+    /// Median rate of the intervals around `place`; the level may differ elsewhere.
     fn level_around(&self, place: &Range<usize>) -> f64 {
         let before = place.start.saturating_sub(NEIGHBOURS)..place.start;
         let after = place.end..(place.end + NEIGHBOURS).min(self.rates.len());
@@ -229,7 +229,8 @@ impl<'a> Series<'a> {
         if around.is_empty() { self.median } else { describe::median(&around) }
     }
 
-    /// Whether operations were in flight for half of these intervals; otherwise the workload had none to issue.
+    /// Whether operations were in flight for half of the time of the intervals in `place`; otherwise the workload had
+    /// none to issue.
     fn was_in_flight(&self, place: &Range<usize>) -> bool {
         if self.in_flight_ns.is_empty() {
             return true;
@@ -243,7 +244,8 @@ impl<'a> Series<'a> {
         2 * in_flight_ns >= place.len() as u128 * u128::from(self.interval_ns)
     }
 
-    /// Stalls that leave no interval empty: an operation took long, and correspondingly less was completed.
+    /// Stalls that leave no interval empty: an operation took long, and the interval completed less by that time's
+    /// share.
     fn within_intervals(&self) -> Vec<Range<usize>> {
         let total = self.cell.total();
         let medians = total.iter().filter_map(|(_, c)| c.service.quantile_ns(0.5));
@@ -270,8 +272,8 @@ impl<'a> Series<'a> {
         found
     }
 
-    /// Stall in a run of intervals. Its duration is the time that the missing operations take at the surrounding
-    /// rate. It ends with the last interval that it affected completely.
+    /// The stall in the intervals of `place`. Its duration is the time that the missing operations take at the
+    /// surrounding rate. It ends with the last interval that it affected completely.
     fn stall(&self, place: &Range<usize>) -> Stall {
         let level = self.level_around(place);
         let lacks = |i: usize| {
@@ -287,7 +289,7 @@ impl<'a> Series<'a> {
     }
 }
 
-/// Largest change of the level of `rates`, and the index of a sudden one.
+/// Largest change of the level of `rates`, and its index if it is sudden.
 fn shift(rates: &[f64]) -> Option<(Shift, Option<usize>)> {
     let mean = describe::mean(rates);
     if rates.len() < TREND_INTERVALS_MIN || mean <= 0.0 {
@@ -310,7 +312,7 @@ fn shift(rates: &[f64]) -> Option<(Shift, Option<usize>)> {
     ends(&points, mean).map(|shift| (shift, None))
 }
 
-/// Finds a gradual change: the means of the first and the last fifth differ beyond doubt.
+/// Finds a gradual change: the means of the first and the last fifth differ by more than noise explains.
 fn ends(rates: &[f64], mean: f64) -> Option<Shift> {
     let fifth = rates.len() / 5;
     let (first, last) = (&rates[..fifth], &rates[rates.len() - fifth..]);
@@ -366,7 +368,7 @@ fn swing(rates: &[f64], interval_ns: u64) -> Option<Swing> {
     (mean > 0.0 && amplitude_share >= SWING_SHARE_MIN).then_some(swing)
 }
 
-/// Means of `each` neighbours; an incomplete rest is left out.
+/// Means of groups of `each` neighbouring values; an incomplete last group is left out.
 fn averaged(values: &[f64], each: usize) -> Vec<f64> {
     values.chunks_exact(each.max(1)).map(describe::mean).collect()
 }

@@ -4,19 +4,19 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Storage below a target; see the module's description.
+/// Layers and devices below a target, and the number of the cell's bytes that reached them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Storage {
     /// Layers, from the target's name down.
     pub layers: Vec<StorageLayer>,
-    /// Kind of the bottom of the stack.
+    /// Kind of storage at the bottom of the stack.
     pub end: StorageEnd,
     /// Kernel names of the devices at the bottom.
     pub lowest: Vec<String>,
-    /// Layers that use the page cache whatever the run requested, in words, with the remedy.
+    /// Layers that use the page cache whatever the run requested, as text, with the remedy.
     pub page_cache: Vec<String>,
-    /// Effects of layers that change figures.
+    /// Effects of layers that change the measured figures.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub effects: Vec<LayerEffect>,
     /// Bytes that reached the bottom during the cell; None if they can't be counted.
@@ -83,7 +83,7 @@ pub struct LayerEffect {
     pub driver: String,
     /// Kind of effect.
     pub effect: Effect,
-    /// Extent of the effect, in words, such as `1 of 2 members`.
+    /// Extent of the effect, as text, such as `1 of 2 members`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub amount: Option<String>,
 }
@@ -107,22 +107,23 @@ pub enum StorageEnd {
     Memory,
 }
 
-/// Bytes that a cell issued, and bytes moved by the bottom in the same time: from the first operation to the last,
-/// including the ramp and operations in flight at the end.
+/// Bytes that a cell issued, and bytes that the storage at the bottom moved in the same time: from the first operation
+/// to the last, including the ramp and operations in flight at the end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Reached {
     /// Bytes returned by the cell's reads.
     pub issued_read_bytes: u64,
-    /// Bytes read from the bottom.
+    /// Bytes read from the storage at the bottom.
     pub device_read_bytes: u64,
     /// Bytes of the cell's writes.
     pub issued_written_bytes: u64,
-    /// Bytes written to the bottom.
+    /// Bytes written to the storage at the bottom.
     pub device_written_bytes: u64,
 }
 
-/// Page cache of a cell's active range, if I/O used it without being meant to stay there (`RWF_DONTCACHE`).
+/// Content of the page cache for a cell's active range, if the cell's I/O should leave nothing there
+/// (`RWF_DONTCACHE`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Uncached {
@@ -139,7 +140,7 @@ pub struct Uncached {
 }
 
 impl Uncached {
-    /// Bytes that I/O left in the page cache clean, as a share of the most that buffered I/O can leave; None if
+    /// Bytes that I/O left clean in the page cache, as a share of the most that buffered I/O can leave; None if
     /// unknown.
     pub fn kept_share(&self) -> Option<f64> {
         let kept = self.after_bytes?.saturating_sub(self.unwritten_bytes?);
@@ -191,7 +192,7 @@ pub struct DiskUse {
 }
 
 impl DiskUse {
-    /// Adds the device's activity at another time.
+    /// Adds the activity of the device in another period.
     pub fn add(&mut self, other: &Self) {
         for (mine, theirs) in [
             (&mut self.elapsed_ns, other.elapsed_ns),

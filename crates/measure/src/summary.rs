@@ -31,7 +31,7 @@ pub const PERCENTILES: [Percentile; 6] = [
 /// Confidence of the percentiles' intervals.
 pub const CONFIDENCE: f64 = 0.95;
 
-/// Block size from which bandwidth matters more than operations per second, bytes.
+/// Block size from which bandwidth matters more than IOPS, bytes.
 const BANDWIDTH_BLOCK_BYTES: u32 = 64 << 10;
 
 /// Whether bandwidth matters more than operations per second at this block size.
@@ -39,7 +39,7 @@ pub const fn is_about_bandwidth(block_bytes: u32) -> bool {
     block_bytes >= BANDWIDTH_BLOCK_BYTES
 }
 
-/// Latencies of one histogram. A figure with too few samples is None.
+/// Latency statistics of one histogram. Those with too few samples are None.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
     /// Minimum, ns.
@@ -67,7 +67,8 @@ impl Latency {
         }
     }
 
-    /// One of the figures, ns. Of quantiles, only those of [`PERCENTILES`] are available.
+    /// Value of a latency, ns; None for a rate, for a quantile that is not in [`PERCENTILES`], and if there are too
+    /// few samples.
     pub fn get(&self, quantity: Quantity) -> Option<f64> {
         match quantity {
             Quantity::Mean => self.mean_ns,
@@ -210,7 +211,7 @@ impl Summary {
         summary
     }
 
-    /// One figure over all kinds; None if there are too few samples.
+    /// Value of a quantity over all kinds of operation; None if there are too few samples.
     pub fn get(&self, quantity: Quantity) -> Option<f64> {
         match quantity {
             Quantity::Iops => Some(self.iops),

@@ -21,7 +21,7 @@ use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 
-/// Side of the value on which the figure must be.
+/// Comparison operator of a threshold: on which side of the value the figure must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
     /// `<`
@@ -65,7 +65,7 @@ pub struct Threshold {
     pub cells: Option<String>,
     /// Figure to judge.
     pub metric: Metric,
-    /// Side on which the figure must be.
+    /// Comparison operator.
     pub bound: Bound,
     /// Value in the unit of the metric's quantity (ns, operations per second, bytes per second); above 0.
     pub value: f64,
@@ -77,7 +77,7 @@ pub struct ThresholdError {
     text: String,
     /// Range of the invalid part, in bytes of the text.
     pub span: Range<usize>,
-    /// Correct form.
+    /// Reason, with the correct form of a threshold.
     pub why: String,
 }
 
@@ -209,7 +209,7 @@ pub struct Outcome<'a> {
     pub metric: Metric,
     /// Value of the figure; None if it could not be determined.
     pub value: Option<f64>,
-    /// Whether it was shown to hold.
+    /// Whether the figure was shown to meet the threshold.
     pub held: bool,
     /// Reason why there is no value; None if there is one.
     pub why: Option<String>,
@@ -275,7 +275,7 @@ fn judge_cell<'a>(threshold: &'a Threshold, group: &[&'a Cell]) -> Vec<Outcome<'
     figures.into_iter().map(|metric| outcome(metric, counted.value(metric))).collect()
 }
 
-/// Reason why a cell's figures must not be used; None if they may.
+/// Reason why a cell's figures must not be used; None if they may be used.
 pub fn unusable(cell: &Cell) -> Option<String> {
     let codes: Vec<&str> = cell
         .verdicts

@@ -4,16 +4,17 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Offsets kept per finding, the lowest ones.
+/// Maximum number of offsets kept per finding; the lowest are kept.
 const PLACES_MAX: usize = 4;
-/// Writers counted separately; the reads of further ones are in [`Verification::other_writers`].
+/// Maximum number of writers counted separately; reads of other writers' content are in
+/// [`Verification::other_writers`].
 const WRITERS_MAX: usize = 8;
 
-/// Flaw, or possible flaw, of a unit of verifiable content.
+/// What is, or may be, wrong with a unit of verifiable content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Finding {
-    /// Whole, but from a write before the latest acknowledged one.
+    /// Intact, but from an earlier write than the latest acknowledged one.
     Stale,
     /// All zeroes, although content had been written.
     Zeroed,
@@ -55,13 +56,13 @@ impl Finding {
         }
     }
 
-    /// Whether only faulty storage can leave a unit in this state. An unflushed write may be lost.
+    /// Whether only faulty storage can leave a unit in this state. Not so for an unflushed write, which may be lost.
     pub const fn is_wrong(self) -> bool {
         !matches!(self, Self::Unflushed)
     }
 }
 
-/// Count and lowest offsets of a finding.
+/// Count and lowest offsets of the units with one finding.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Found {
@@ -73,20 +74,20 @@ pub struct Found {
     pub first_bytes: Vec<u64>,
 }
 
-/// Whole units read, by the run that wrote them.
+/// A run that wrote some of the units read, with the number of its intact units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Writer {
     /// Stamp of the writer: the start of its run, ns since 1970; for content of layout version 1, its seed. On a
     /// target that is created for each cell it is not a time.
     pub stamp: u64,
-    /// Whole units of this writer, counted at each read.
+    /// Intact units of this writer, counted at each read.
     pub reads: u64,
     /// Version of the content's layout, 1 or 2; 0 in runs that did not store it.
     pub layout: u8,
 }
 
-/// Knowledge about the units' expected content.
+/// How much is known about the content that units should have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KeptMap {
@@ -107,9 +108,9 @@ pub struct Verification {
     pub unit_bytes: u32,
     /// Checked units, counted at each read.
     pub checked: u64,
-    /// Checked units that are whole and of the latest known write.
+    /// Checked units that are intact and hold the latest known write.
     pub current: u64,
-    /// Checked units that are whole, but may be of an earlier write.
+    /// Checked units that are intact, but may hold an earlier write.
     pub whole: u64,
     /// Checked units without verifiable content, where none was known to have been written.
     pub unverified: u64,
@@ -117,18 +118,18 @@ pub struct Verification {
     pub unverified_zeroes: u64,
     /// Units that are wrong or may be, by finding; only findings that occurred.
     pub found: BTreeMap<Finding, Found>,
-    /// Writers of the whole units, by stamp; at most eight.
+    /// Writers of the intact units, by stamp; at most eight.
     pub writers: Vec<Writer>,
-    /// Whole units by writers that are not in `writers`.
+    /// Intact units by writers that are not in `writers`.
     pub other_writers: u64,
-    /// Knowledge about the expected content; for several targets, the least.
+    /// How much is known about the expected content; for several targets, the least.
     pub kept_map: KeptMap,
     /// Share (0 to 1) of the active range read by a pass over all of it; None for other cells.
     pub read_share: Option<f64>,
 }
 
 impl Verification {
-    /// Result without any unit, with memory for all counts, so that counting allocates nothing.
+    /// An empty result with preallocated counters, so that counting allocates nothing.
     pub fn of_units(unit_bytes: u32) -> Self {
         Self {
             unit_bytes,
@@ -143,7 +144,8 @@ impl Verification {
         }
     }
 
-    /// Counts a whole unit by its writer's stamp and layout; `current` means that the map knows no later write of it.
+    /// Counts an intact unit by its writer's stamp and layout; `current` means that no later write of the unit is
+    /// known.
     #[inline]
     pub fn add_whole(&mut self, stamp: u64, layout: u8, current: bool) {
         self.checked += 1;
@@ -173,7 +175,7 @@ impl Verification {
         self.unverified_zeroes += u64::from(zeroes);
     }
 
-    /// Counts a unit with a finding; `is_new` if this unit was not counted for it before.
+    /// Counts a unit with a finding; `is_new` if this unit has not been counted for the finding before.
     pub fn add_found(&mut self, finding: Finding, offset_bytes: u64, is_new: bool) {
         self.checked += 1;
         let found = self.found.entry(finding).or_default();
@@ -200,7 +202,7 @@ impl Verification {
         self.found.iter().filter(|(of, _)| of.is_wrong()).map(|(_, found)| found.reads).sum()
     }
 
-    /// Number of reads of units that were whole.
+    /// Number of reads of units that were intact.
     pub fn verified(&self) -> u64 {
         self.current + self.whole
     }

@@ -41,7 +41,7 @@ fn codes(cell: &Cell) -> Vec<String> {
     judge(cell).into_iter().map(|v| v.code).collect()
 }
 
-/// The text of a cell's verdict.
+/// Text of the cell's verdict with this code; None if there is none.
 fn said(cell: &Cell, code: &str) -> Option<String> {
     judge(cell).into_iter().find(|v| v.code == code).map(|v| v.text)
 }
@@ -75,7 +75,7 @@ fn fewer_arrivals_by_chance_are_no_missed_rate() {
     assert_eq!(said(&cell(98, 0), "RATE_MET").unwrap(), "the rate of 50.0/s was met");
 }
 
-/// Failures of the ramp count, and its completions do not: no share is computed from the two.
+/// Failures in the ramp are counted, but completions in it are not, so no share is computed from the two.
 #[test]
 fn a_share_of_failures_needs_both_counts() {
     let mut cell = sound();
@@ -89,7 +89,7 @@ fn a_share_of_failures_needs_both_counts() {
     assert!(text.starts_with("101 operations failed, including those during the ramp: "), "{text}");
 }
 
-/// A mapped file is read by page faults: they are no sign of short memory.
+/// A mapped file is read by page faults, which are therefore no sign of short memory.
 #[test]
 fn the_mmap_engine_reads_by_page_faults() {
     let mut cell = sound();
@@ -99,7 +99,7 @@ fn the_mmap_engine_reads_by_page_faults() {
     assert_eq!(said(&cell, "MAJOR_FAULTS"), None);
 }
 
-/// Holes beneath are read without a device, and written with one.
+/// Reads of holes in a file below need no device, but writes of them do.
 #[test]
 fn holes_beneath_are_named_where_reads_fell_short() {
     let mut cell = sound();
@@ -118,7 +118,7 @@ fn a_sound_cell_is_valid_and_nothing_else() {
     assert_eq!(codes(&sound()), ["VALID"]);
 }
 
-/// Between the readings of two clocks an interrupt may fall: for a short cell a share proves nothing.
+/// An interrupt may fall between the readings of two clocks, so in a short cell a share proves nothing.
 #[test]
 fn a_clock_is_off_by_a_time_and_a_share() {
     let mut cell = sound();
@@ -134,7 +134,7 @@ fn a_clock_is_off_by_a_time_and_a_share() {
     }
 }
 
-/// The null engine may have been disturbed when it was measured: no share above all is reported.
+/// The null engine's run may have been disturbed: a share above 100 % is not reported.
 #[test]
 fn a_ceiling_that_was_passed_was_disturbed() {
     let mut cell = sound();
@@ -145,7 +145,7 @@ fn a_ceiling_that_was_passed_was_disturbed() {
 
 type Change = fn(&mut Cell);
 
-/// The conditions around a cell, which cause no verdict by themselves.
+/// The cell's verification; adds an empty one if it has none.
 fn checked(cell: &mut Cell) -> &mut Verification {
     cell.evidence.verification.get_or_insert_with(|| Verification::of_units(4096))
 }
@@ -154,7 +154,7 @@ fn around(cell: &mut Cell) -> &mut Conditions {
     cell.evidence.conditions.get_or_insert_with(calm)
 }
 
-/// All conditions were as they should be.
+/// Conditions that cause no verdict.
 fn calm() -> Conditions {
     Conditions {
         governor: Some("performance".to_owned()),
@@ -185,7 +185,7 @@ fn write_one(cell: &mut Cell) {
     cell.resources.outstanding_area_ns += 2_000_000_000;
 }
 
-/// At the edge of every rule no verdict fires; and for memory of the process no device is blamed.
+/// Values at the edge of every rule cause no verdict, and a cell on memory of this process never blames a device.
 #[test]
 fn calm_conditions_cause_no_verdict() {
     let mut cell = sound();
@@ -211,7 +211,7 @@ fn calm_conditions_cause_no_verdict() {
     assert_eq!(codes(&memory), ["THROTTLED"]);
 }
 
-/// Each rule fires on its evidence, and makes the cell not VALID where it should.
+/// Each rule fires on its evidence, and marks the cell as not VALID if it is a warning or worse.
 #[test]
 fn each_rule_fires_on_its_own_evidence() {
     let cases: &[(&str, Level, Change)] = &[
@@ -363,7 +363,7 @@ fn each_rule_fires_on_its_own_evidence() {
     }
 }
 
-/// An unknown kind is reported with its number, whatever else failed later.
+/// Errors of an unknown kind are reported with their number, whatever else failed later.
 #[test]
 fn other_errors_are_reported_by_name() {
     let mut cell = sound();
@@ -378,7 +378,7 @@ fn other_errors_are_reported_by_name() {
     assert!(text.contains("2 other errors, the last error 133"), "{text}");
 }
 
-/// More time is no remedy for operations that fail, nor for a run that the user stopped.
+/// A longer run is not suggested for operations that fail, nor for a run that the user stopped.
 #[test]
 fn nothing_completed_names_the_remedy_by_the_reason() {
     let text = |ended: Ended, fails: bool| {
@@ -448,8 +448,8 @@ fn cells_merge_in_any_order() {
     assert_eq!(a.total().ops(), 40_001);
 }
 
-/// Wake-ups take some microseconds each on an idle machine: 20 000 of them are nobody's fault. In an open loop each wait makes
-/// what is due meanwhile late, so less spoils its percentiles.
+/// Wake-ups take some microseconds each on an idle machine, so 20 000 of them are no evidence of other load. In an
+/// open loop a shorter wait is enough to spoil percentiles, because operations become due during it.
 #[test]
 fn waits_for_a_processor_are_judged_by_what_they_spoil() {
     let mut cell = sound();
@@ -468,8 +468,8 @@ fn waits_for_a_processor_are_judged_by_what_they_spoil() {
     );
 }
 
-/// A token bucket behind the device's interface: a round rate, even, with long waits. A device that is as even without waits, or
-/// at another rate, is none.
+/// A token bucket in front of the device gives an even, round rate with long waits. A device that is as even without
+/// waits, or at a rate that is not round, is not taken for a limiter.
 #[test]
 fn a_limit_from_outside_is_known_by_its_fingerprint() {
     let cell = |per_interval: u64, slow_ns: u64| {
@@ -497,7 +497,8 @@ fn a_limit_from_outside_is_known_by_its_fingerprint() {
     assert_eq!(said(&open, "LIMITED"), None, "the schedule sets the rate");
 }
 
-/// A write-ahead log through the page cache: what is counted is durable. Without the flushes memory answers.
+/// A write-ahead log through the page cache with a flush for each write measures durable writes. Without the flushes,
+/// memory answers.
 #[test]
 fn buffered_writes_that_are_flushed_each_are_the_device_s() {
     let mut cell = sound();
@@ -522,8 +523,8 @@ fn buffered_writes_that_are_flushed_each_are_the_device_s() {
     assert_eq!(codes(&cell), ["VALID"]);
 }
 
-/// A buffer that fills, or works through what it holds, spoils an emulated cell's figures; one at rest, or whose fill only
-/// fluctuates, does not. A method that hands its devices on judges their course itself.
+/// A buffer that fills, or works through its backlog, spoils an emulated cell's figures; a buffer at rest, or whose
+/// fill only fluctuates, does not. A method that passes devices from cell to cell judges their course itself.
 #[test]
 fn emulated_transients_are_warned_of() {
     let level = |start_mib: u64, end_mib: u64, one_way: bool| StoreLevel {
@@ -571,7 +572,7 @@ fn emulated_transients_are_warned_of() {
     assert!(text.contains("after a warm-up of 5 s, by 25.0 %"), "{text}");
 }
 
-/// Flash DIMMs share driver threads by default: a note where these limit the rate, nothing elsewhere.
+/// Flash DIMMs share driver threads by default: this is a note if the threads limit the rate, and nothing otherwise.
 #[test]
 fn a_shared_driver_thread_that_limits_the_rate_is_named() {
     let cell = |share: f64, modules| {

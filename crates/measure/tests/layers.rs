@@ -4,7 +4,7 @@ use iodyno_measure::verdict::judge;
 use iodyno_measure::{Cell, Effect, Interval, LayerEffect, Level, Storage, StorageEnd, Verdict};
 use iodyno_units::OpKind;
 
-/// 20 000 operations of 100 µs, one at a time, of this kind.
+/// A cell of 20 000 operations of one kind, 100 µs each, one at a time.
 fn sound(kind: OpKind) -> Cell {
     let mut interval = Interval::default();
     let class = interval.class_mut(kind);
@@ -39,7 +39,7 @@ fn on(kind: OpKind, effects: &[(Effect, &str)], end: StorageEnd) -> Cell {
     cell
 }
 
-/// The verdict of a code.
+/// The cell's verdict with this code; None if there is none.
 fn found(cell: &Cell, code: &str) -> Option<Verdict> {
     judge(cell).into_iter().find(|verdict| verdict.code == code)
 }
@@ -48,7 +48,7 @@ fn level(cell: &Cell, code: &str) -> Option<Level> {
     found(cell, code).map(|verdict| verdict.level)
 }
 
-/// A warning where the figures are not the device's; only named where they are.
+/// Layers whose figures are not the device's cause a warning; other layers are only named.
 #[test]
 fn layers_are_judged_by_what_they_do() {
     use Level::{Note, Warning};
@@ -103,7 +103,7 @@ fn layers_are_judged_by_what_they_do() {
     assert_eq!(level(&buffered, "CHECKSUMMED"), None, "PAGE_CACHE covers it");
 }
 
-/// What the cell trims, or another of the run before or at the same time.
+/// Reads are noted if the run trimmed the target before: in this cell, in an earlier one or in a simultaneous one.
 #[test]
 fn reads_of_what_the_run_trimmed_are_named() {
     let code = "READS_OF_TRIMMED";

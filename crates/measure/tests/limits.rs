@@ -5,7 +5,7 @@ use iodyno_measure::verdict::{judge, limit_seen};
 use iodyno_measure::{Cell, Interval, IoLimit, Place, Role};
 use iodyno_units::OpKind;
 
-/// A recorded cell: operations of each interval of 100 ms, and what their latencies were.
+/// A recorded cell: number and latencies of the operations in each interval of 100 ms.
 struct Recorded {
     depth: u32,
     block_bytes: u64,
@@ -36,8 +36,9 @@ fn cell(depth: u32, block_bytes: u64, [fastest_ns, mean_ns]: [u64; 2], ops: &[u6
     cell
 }
 
-/// Recorded on a busy machine: QEMU's throttle at 2000 operations a second, nbdkit's rate filter at 100 MiB/s and at 10 MiB/s,
-/// a control group's 3000 reads a second without its limit being read, and QEMU's throttle when its burst ended.
+/// Cells recorded on a busy machine: behind QEMU's throttle at 2000 operations/s, behind nbdkit's rate filter at 100
+/// MiB/s and at 10 MiB/s, in a control group limited to 3000 reads/s whose limit was not read, and behind QEMU's
+/// throttle after its burst ended.
 const LIMITED: [(&str, Recorded); 5] = [
     (
         "2.00 k/s",
@@ -106,8 +107,8 @@ const LIMITED: [(&str, Recorded); 5] = [
     ),
 ];
 
-/// A file on a disk, an NBD server without a limit, a random write on an SSD whose buffer drains evenly, and reads at a link's
-/// rate of exactly 1.5 GB/s. The last two are of models.
+/// Cells without a limit: a file on a disk, an NBD server, random writes on an SSD whose buffer drains evenly, and
+/// reads at a link's rate of exactly 1.5 GB/s. The last two are from models.
 const HONEST: [Recorded; 4] = [
     Recorded {
         depth: 32,
@@ -168,8 +169,8 @@ fn limiters_are_recognised_and_honest_storage_is_not() {
     }
 }
 
-/// If all operations wait alike, only the rate itself tells. Even rates are taken for a limit no
-/// more often than documented.
+/// If all operations wait alike, only the rate itself is evidence. Even rates are mistaken for a limit no more often
+/// than documented.
 #[test]
 fn even_rates_are_taken_for_limits_by_chance_as_seldom_as_is_said() {
     for (wait, at_most) in [(2, 0.008), (8, 0.02)] {
@@ -194,8 +195,8 @@ fn large_operations_are_counted_in_parts() {
     assert!(seen.words.starts_with("5.00 k/s of up to 256 KiB each"), "{}", seen.words);
 }
 
-/// A schedule that was kept sets its rate itself; one that was not kept ended at something. A step of a method has no verdict of
-/// its own for what was recognised, and one for what was read.
+/// An open loop that met its schedule sets its rate itself; one that missed it ended at some limit. In a step of a
+/// method, a limit that was read has a verdict of its own; one that was only recognised has none.
 #[test]
 fn who_says_that_there_is_a_limit() {
     let mut cell = LIMITED[0].1.cell();

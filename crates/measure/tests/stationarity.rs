@@ -8,7 +8,7 @@ use iodyno_measure::verdict::judge;
 use iodyno_measure::{Cell, Interval, Level};
 use simulated::{INTERVAL_NS, MS, Service, Simulated, exponential, stall};
 
-/// The codes of this question.
+/// The codes of verdicts on stationarity.
 const CODES: [&str; 3] = ["STALL", "TREND", "PERIODIC"];
 
 fn said(cell: &Cell) -> Vec<(String, Level)> {
@@ -16,7 +16,7 @@ fn said(cell: &Cell) -> Vec<(String, Level)> {
     verdicts.map(|v| (v.code, v.level)).collect()
 }
 
-/// The share of `trials` seeds for which `holds`.
+/// Share of `trials` seeds for which `holds` is true.
 fn share(trials: u64, of: &Simulated<'_>, holds: impl Fn(&Cell) -> bool) -> f64 {
     (0..trials).filter(|seed| holds(&of.cell(*seed))).count() as f64 / trials as f64
 }
@@ -58,7 +58,8 @@ fn stalls_are_seen_with_their_time_and_length() {
     assert!(said(&target.cell(1)).contains(&("STALL".to_owned(), Level::Warning)));
 }
 
-/// One of 60 s that takes 0.3 s changes no figure: a note. Ten of them are the target's own.
+/// A single stall of 0.3 s in 60 s is a note, because it changes no figure. Ten such stalls are a property of the
+/// target.
 #[test]
 fn stalls_that_change_no_figure_are_notes() {
     let short = Simulated {
@@ -123,7 +124,7 @@ fn swings_are_seen_with_their_period() {
     assert!(found >= 0.8, "four and a half periods have no mean: {found}");
 }
 
-/// Honest targets: no verdict of this question, over seeds.
+/// Honest targets get no verdict on stationarity, over many seeds.
 #[test]
 fn steady_targets_pass() {
     let heavy = |_: u64, draw: &mut dyn FnMut() -> f64| {

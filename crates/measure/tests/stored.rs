@@ -8,7 +8,7 @@ use iodyno_units::OpKind;
 
 const MIB: u64 = 1 << 20;
 
-/// A cell of 80 MiB read and 20 MiB written, all of which reached the disk `sda`, which was written over before.
+/// A cell of 80 MiB read and 20 MiB written, all of which reached the disk `sda`, which had been fully written before.
 fn honest() -> Cell {
     let mut interval = Interval::default();
     for (kind, bytes) in [(OpKind::Read, 80 * MIB), (OpKind::Write, 20 * MIB)] {
@@ -65,7 +65,7 @@ fn codes(cell: &Cell) -> Vec<String> {
     judge(cell).into_iter().map(|v| v.code).collect()
 }
 
-/// All bytes, or more, that reached a device are valid; 5 % less is the page cache.
+/// A cell is valid if all of its bytes, or more, reached a device; if 5 % are missing, the page cache answered.
 #[test]
 fn bytes_that_did_not_reach_a_device_are_the_page_cache_s() {
     assert_eq!(codes(&honest()), ["VALID"]);
@@ -142,7 +142,7 @@ fn bytes_that_did_not_reach_a_device_are_the_page_cache_s() {
     assert_eq!(codes(&cell), ["VALID"]);
 }
 
-/// Uncached I/O is not the page cache's where little of it stayed there; what is still to be written does not count.
+/// Uncached I/O does not count as answered by the page cache if little of it stayed there; dirty pages do not count.
 #[test]
 fn uncached_io_is_judged_by_what_it_left_in_the_page_cache() {
     for (before, after, unwritten, is_uncached) in [
@@ -197,7 +197,7 @@ fn a_layer_that_buffers_is_the_page_cache_s() {
     }
 }
 
-/// On memory that is the only verdict above a note, so that memory can still be compared.
+/// MEMORY is the only verdict above a note on memory, so that cells on memory can be compared.
 #[test]
 fn memory_is_reported_as_memory_only() {
     let mut cell = honest();
@@ -221,7 +221,7 @@ fn memory_is_reported_as_memory_only() {
 
 type Change = fn(&mut Cell);
 
-/// A flash device that was not written over has the note; nothing else has.
+/// Writes to a flash device that was never fully written get the note; other cells do not.
 #[test]
 fn a_flash_device_is_written_over_before_it_is_steady() {
     let mut cell = honest();

@@ -35,7 +35,7 @@ pub enum AxisKind {
     Fsync,
 }
 
-/// Names of axes in other tools, and iodyno's.
+/// Names that other tools use for an axis, and iodyno's name of it.
 const ELSEWHERE: [(&[&str], &str); 5] = [
     (&["bs", "blocksize", "block-size", "size"], "block"),
     (&["iodepth", "qd", "queue-depth", "queue_depth"], "depth"),
@@ -80,16 +80,16 @@ impl AxisKind {
     /// Parses one value of this axis.
     ///
     /// # Errors
-    /// The mistake, as a sentence.
+    /// Why the text is not a value of this axis, as a sentence.
     pub fn value(self, text: &str) -> Result<Value, String> {
         let count = || -> Result<u32, String> {
             let n = text.parse().map_err(|_| {
                 format!(
-                    "`{text}` is not a whole number (a list is 1,2,4, a range that doubles 1..64)"
+                    "`{text}` is not a whole number (write a list as 1,2,4, and a doubling range as 1..64)"
                 )
             })?;
             if n == 0 && self != Self::Fsync {
-                return Err(format!("`{}` starts at 1", self.name()));
+                return Err(format!("`{}` must be 1 or more", self.name()));
             }
             Ok(n)
         };
@@ -99,7 +99,7 @@ impl AxisKind {
             Self::Read | Self::Fill => {
                 let share = parse_percent(text).map_err(|e| said(&e))?;
                 if self == Self::Fill && share <= 0.0 {
-                    return Err("a fill is above 0 %".to_owned());
+                    return Err("a fill must be above 0 %".to_owned());
                 }
                 Value::Share(Percent::from_fraction(share))
             }
@@ -113,7 +113,7 @@ impl AxisKind {
             Self::Rate if text.ends_with('%') => {
                 let share = parse_percent(text).map_err(|e| said(&e))?;
                 if share <= 0.0 {
-                    return Err("a rate is above 0".to_owned());
+                    return Err("a rate must be above 0".to_owned());
                 }
                 Value::RateShare(share)
             }
@@ -144,7 +144,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// All values from this one, doubling below `end`, and `end`.
+    /// Doubles this value up to `end`, and returns all values; `end` is the last.
     fn doubled_to(&self, end: &Self) -> Result<Vec<Self>, String> {
         let amount = |value: &Self| match value {
             Self::Bytes(n) | Self::Count(n) => f64::from(*n),
@@ -156,7 +156,7 @@ impl Value {
         // Also fails if one of them is not an amount.
         if from <= 0.0 || from.partial_cmp(&to) != Some(Ordering::Less) {
             return Err(format!(
-                "`{self}..{end}` is not a range: it doubles from an amount above 0 to a larger one; write a list instead"
+                "`{self}..{end}` is not a range: a range doubles from an amount above 0 to a larger one; write a list instead"
             ));
         }
         let of = |amount: f64| match self {
@@ -208,7 +208,7 @@ impl FromStr for Axis {
     /// Parses an axis such as `depth=1,2,4,8` or `depth=1..64`, which doubles.
     fn from_str(text: &str) -> Result<Self, String> {
         let Some((name, values)) = text.split_once('=') else {
-            return Err("say what varies and how, such as `depth=1,2,4,8`".to_owned());
+            return Err("name an axis and its values, such as `depth=1,2,4,8`".to_owned());
         };
         let known = || AxisKind::ALL.into_iter().filter(|kind| *kind != AxisKind::Workload);
         let Some(kind) = known().find(|kind| kind.name() == name) else {
@@ -232,14 +232,14 @@ impl FromStr for Axis {
         match axis.twice() {
             None => Ok(axis),
             Some((_, value)) => {
-                Err(format!("{value} is there twice; for the same cells again use --repeat"))
+                Err(format!("{value} occurs twice; to measure the same cells again, use --repeat"))
             }
         }
     }
 }
 
-/// The workload at one value. Rates as shares, targets, fills and workloads are not part of the specification and leave
-/// it unchanged.
+/// Applies one value of an axis to a workload. Rates as shares, targets, fills and workloads are not part of the
+/// specification and leave it unchanged.
 pub(crate) fn applied(spec: Spec, kind: AxisKind, value: &Value) -> Result<Spec, String> {
     match (kind, value) {
         (AxisKind::Read, Value::Share(share)) => spec.with_read_share(*share),
@@ -259,7 +259,7 @@ pub(crate) fn applied(spec: Spec, kind: AxisKind, value: &Value) -> Result<Spec,
 mod tests {
     use super::*;
 
-    /// Only the axis of flushes has a value 0: none. All others count from 1.
+    /// Only the axis of flushes allows the value 0, for no flushes. All others start at 1.
     #[test]
     fn flushes_may_be_none() {
         let values = |text: &str| text.parse::<Axis>().map(|axis| axis.values);
@@ -267,6 +267,6 @@ mod tests {
         assert_eq!(values("fsync=0,1,8"), counts(&[0, 1, 8]));
         assert_eq!(values("fsync=0,1..8"), counts(&[0, 1, 2, 4, 8]));
         assert!(values("fsync=0..8").unwrap_err().contains("above 0"));
-        assert!(values("depth=0,1").unwrap_err().contains("starts at 1"));
+        assert!(values("depth=0,1").unwrap_err().contains("must be 1 or more"));
     }
 }

@@ -12,9 +12,9 @@ pub struct Budget {
     pub cells_min: u64,
     /// Maximum number of cells.
     pub cells_max: u64,
-    /// Minimum of the known times, ns, without fills.
+    /// Minimum total of the times known in advance, ns, without fills.
     pub time_min_ns: u64,
-    /// Maximum of the known times, ns, without fills.
+    /// Maximum total of the times known in advance, ns, without fills.
     pub time_max_ns: u64,
     /// Bytes written by fills on a target of the given capacity.
     pub fill_bytes: u64,

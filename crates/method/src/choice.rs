@@ -34,7 +34,7 @@ impl Choice {
             return Ok(());
         }
         let help = "--scale 0.1 makes every time a tenth as long";
-        Err(FileError::new(0..0, "a scale is above 0 and at most 1").with_help(help))
+        Err(FileError::new(0..0, "the scale must be above 0 and at most 1").with_help(help))
     }
 
     /// The chosen active range, if any.

@@ -7,9 +7,9 @@ use iodyno_units::OpKind;
 /// A completed step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Done {
-    /// Place in the method.
+    /// The step's position in the method.
     pub place: Place,
-    /// Figures of the cell; `None` if it was skipped, or counts as done without its results.
+    /// Figures of the cell; `None` if it was skipped, or if it counts as done without known results.
     pub figures: Option<Figures>,
 }
 
@@ -41,12 +41,12 @@ pub struct Figures {
     pub offered_iops: Option<f64>,
     /// Number of targets that worked at once; 0 counts as one.
     pub targets: u32,
-    /// No verdict forbids the use of the figures.
+    /// Whether no verdict forbids the use of the figures.
     pub sound: bool,
 }
 
 impl Figures {
-    /// The figures of a cell.
+    /// Extracts the figures from a cell.
     pub fn of(cell: &Cell) -> Self {
         let summary = Summary::of(cell);
         let written = summary.kinds.iter().find(|of| of.kind == OpKind::Write);
@@ -76,7 +76,7 @@ impl Figures {
         rate_iops / f64::from(self.targets.max(1))
     }
 
-    /// One figure over all kinds of operation; `None` if the samples do not support it.
+    /// Value of a quantity over all kinds of operation; `None` if the samples do not support it.
     pub fn get(&self, quantity: Quantity) -> Option<f64> {
         self.summary.get(quantity)
     }

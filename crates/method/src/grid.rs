@@ -57,7 +57,8 @@ pub struct Grid {
     pub time_ns: u64,
     /// State in which a cell finds an emulated device.
     pub state: Precondition,
-    /// Cells may end early once their steady state is proven (virtual time), except with a required tail latency.
+    /// Whether cells may end early once their steady state is proven (virtual time only); not if a tail latency is
+    /// required.
     pub settles: bool,
     /// Stage whose highest IOPS is 100 % for rates given as shares.
     pub rate_of: Option<usize>,
@@ -68,11 +69,11 @@ pub struct Grid {
 pub struct Point {
     /// Index of the value on each axis.
     pub at: Vec<usize>,
-    /// Axis and value, in words.
+    /// Name and value of each axis, as text.
     pub words: Vec<(String, String)>,
-    /// Name for people and for the record.
+    /// Name for people and in stored results.
     pub name: String,
-    /// Workload; without a rate that is a share.
+    /// Workload at the point; a rate given as a share is not yet applied.
     pub spec: Spec,
     /// Offered rate as a share of another stage's highest IOPS.
     pub rate_share: Option<f64>,
@@ -92,7 +93,7 @@ impl Grid {
     pub(crate) fn checked(self) -> Result<Self, String> {
         let n = self.len();
         if n > POINTS_MAX {
-            return Err(format!("{n} cells are more than {POINTS_MAX}"));
+            return Err(format!("{n} cells exceed the maximum of {POINTS_MAX}"));
         }
         (0..n).try_for_each(|index| self.point(index).map(drop)).map(|()| self)
     }

@@ -40,7 +40,7 @@ pub use stage::{Act, Ceiling, Cells, Fill, Points, Rounds, Series, Stage, Track,
 pub use step::{CellStep, Step};
 pub use sweep::Sweep;
 
-/// True if the text is a method file rather than a workload file: it has stages.
+/// Whether the text is a method file rather than a workload file: a method file has stages.
 pub fn is_method(text: &str) -> bool {
     text.lines().any(|line| line.trim_start().starts_with("[[stages]]"))
 }

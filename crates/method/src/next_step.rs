@@ -14,21 +14,22 @@ use iodyno_measure::{Place, Role, Threshold};
 use iodyno_units::{Precondition, human};
 use iodyno_workload::{CellSpec, EmulationOptions, Settle, Spec};
 
-/// Minimum operations of a cell: enough for a 99.9th percentile.
+/// Minimum number of operations in a cell that may end early: enough for a 99.9th percentile.
 const SETTLE_OPS: u64 = 12_000;
-/// Minimum operations of an operating point, which is measured for its tail: a hundred beyond the 99.999th percentile.
+/// Minimum number of operations at an operating point, which is measured for its tail: a hundred beyond the 99.999th
+/// percentile.
 const TAIL_OPS: u64 = 10_000_000;
 
 /// A validated method, with the operator's choices.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Method {
-    /// Its complete inputs, for the record.
+    /// All inputs of the method, stored with the run.
     pub source: MethodSource,
     /// Description, one line; may be empty.
     pub about: String,
     /// Published specification that the file follows, if any.
     pub standard: Option<String>,
-    /// The preconditioning of an earlier run may be reused if it is proven intact.
+    /// Whether the preconditioning of an earlier run may be reused if it is proven intact.
     pub reuse: bool,
     /// Settings in effect, if the file has any.
     pub setting: Option<String>,
@@ -93,12 +94,12 @@ impl Method {
         self
     }
 
-    /// True if a stage leaves a device in the state left by the previous cell.
+    /// Whether a stage leaves a device in the state left by the previous cell.
     pub fn carries_state(&self) -> bool {
         self.grids().any(|grid| grid.state == Precondition::Carried)
     }
 
-    /// True if the method measures only grids whose cells do not depend on each other's results or state.
+    /// Whether the method measures only grids whose cells do not depend on each other's results or state.
     pub fn has_independent_cells(&self) -> bool {
         self.stages.iter().all(|stage| match &stage.act {
             Act::Cells(Cells { grid, .. }) => {
@@ -108,7 +109,7 @@ impl Method {
         })
     }
 
-    /// True if a stage is a purge.
+    /// Whether a stage is a purge.
     pub fn purges(&self) -> bool {
         self.stages.iter().any(|stage| stage.act == Act::Purge)
     }
@@ -268,7 +269,7 @@ impl Method {
         let limits: Vec<f64> = points.ceilings.iter().map(|c| c.ns as f64).collect();
         let nothing = || {
             format!(
-                "`{}` has no point under the ceiling: raise it, or leave the point out",
+                "`{}` has no point under the ceiling: raise the ceiling, or leave the point out",
                 stage.name
             )
         };
@@ -304,7 +305,7 @@ pub(crate) fn of_stage(
     done.iter().filter(move |d| d.place.subject == subject && d.place.stage as usize == stage)
 }
 
-/// A grid's points as load points, by index in the grid: for rounds from the last complete one, for repeats their mean.
+/// Load points of a grid, by index in the grid: for rounds from the last complete one, for repeats their mean.
 pub(crate) fn load_points(
     grid: &Grid,
     done: &[&Done],
@@ -354,8 +355,8 @@ fn before_step(spec: &Spec, place: Place) -> Step {
     Step::Cell(Box::new(CellStep { cell, place, targets: None, engine: None, then_wait_ns: 0 }))
 }
 
-/// Emulation options of a cell. In a constant state it may end early, once its steady state is proven and it has
-/// `settle_ops` operations.
+/// Emulation options of a cell. A cell in its workload's steady state may end early, once that state is proven and it
+/// has completed `settle_ops` operations.
 fn emulation(
     precondition: Precondition,
     fill: Option<f64>,

@@ -8,7 +8,7 @@ use crate::stage::{Act, Fill};
 pub struct Prologue<'a> {
     /// Number of stages.
     pub stages: u32,
-    /// A purge is among them.
+    /// Whether one of the stages is a purge.
     pub purges: bool,
     /// The only fill, which determines the targets' state. `None` if there is none or several: no other run is known to
     /// have left their combined state.

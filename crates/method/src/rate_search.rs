@@ -3,9 +3,9 @@
 //!
 //! The first cell runs the workload in a closed loop: its rate is the target's capacity. Each further cell offers a
 //! rate in an open loop, where response time counts from the intended start and so includes the queue before an
-//! overloaded target. The search bisects between the highest rate that held the limit and the lowest that failed;
-//! initially these are zero and the capacity. Cells of one rate may differ, so a rate fails by two of three cells, and
-//! the answer is repeated until two of three hold it (`rate_search/course.rs`).
+//! overloaded target. The search bisects between the highest rate that met the limit and the lowest that missed it;
+//! initially these are zero and the capacity. Cells of one rate may differ, so a rate misses by two of three cells,
+//! and the answer is repeated until two of three meet the limit (`rate_search/course.rs`).
 
 mod course;
 
@@ -21,16 +21,17 @@ use iodyno_measure::summary::PERCENTILES;
 use iodyno_units::{human, parse_duration_ns};
 use serde::{Deserialize, Serialize};
 
-/// Precision: the search ends when the failing rate exceeds the holding one by at most this share of the latter.
+/// Precision: the search ends when the lowest rate that missed the limit exceeds the highest that met it by at most
+/// this share of the latter.
 const PRECISION_SHARE: f64 = 0.02;
 /// Maximum number of cells after the first: enough to get from the capacity to a thousandth of it, and to the precision
 /// there, with repeats.
 pub(crate) const PROBES_MAX: u32 = 40;
-/// The search tries no rate below this share of the capacity.
+/// Share of the capacity below which the search tries no rate.
 const LEAST_SHARE: f64 = 0.001;
-/// Below this completed share of the offered rate, repeats can't change the outcome.
+/// Completed share of the offered rate below which repeats can't change the outcome.
 const OVERLOAD_SHARE: f64 = 0.9;
-/// A rate counts as met if at least this share of it completed.
+/// Completed share of the offered rate from which the rate counts as met.
 const MET_SHARE: f64 = 0.98;
 
 /// A limit on a latency.
@@ -58,13 +59,13 @@ impl FromStr for LatencyLimit {
             Quantity::Quantile(q) if metric.kind.is_none() || known(q) => {}
             _ => {
                 return Err(format!(
-                    "`{metric}` can't be searched for: use mean or a percentile, of one kind of operation p50, p90, p99, p99.9, p99.99 or p99.999"
+                    "`{metric}` can't be searched for: use mean or a percentile; for one kind of operation p50, p90, p99, p99.9, p99.99 or p99.999"
                 ));
             }
         }
         let time = time.trim().trim_start_matches('=');
         match parse_duration_ns(time).map_err(|e| e.to_string())? {
-            0 => Err("a latency is above 0".to_owned()),
+            0 => Err("a latency must be above 0".to_owned()),
             below_ns => Ok(Self { metric, below_ns }),
         }
     }
@@ -231,7 +232,7 @@ mod tests {
         };
         let none = run(2_000_000, 1.0, 10_000);
         assert!(none.holds_iops == 0.0 && none.has_failed);
-        assert!(run(1, 0.9, 10_000).holds_iops == 0.0, "a rate that is not met does not hold");
+        assert!(run(1, 0.9, 10_000).holds_iops == 0.0, "a rate that is not met misses the limit");
         let every = run(1, 1.0, 10_000);
         assert!(every.holds_iops >= 0.98e5 && !every.has_failed);
         // Of 100 operations one lies beyond the 99th percentile, but 1000 operations are needed, at 50000 per second.

@@ -32,7 +32,7 @@ pub(crate) fn wrong_because(
     FileError::new(span, message).with_help(help)
 }
 
-/// Defaults of stages.
+/// Values that stages use for the keys that they leave out.
 #[derive(Clone, Debug)]
 pub(crate) struct Defaults {
     pub(crate) threads: u32,
@@ -69,7 +69,7 @@ impl Method {
             .map_err(one)?;
         let span = record.place("stages");
         if !(1..=STAGES_MAX).contains(&record.items("stages").len()) {
-            let message = format!("a method has 1 to {STAGES_MAX} stages");
+            let message = format!("a method must have 1 to {STAGES_MAX} stages");
             return Err(vec![wrong(span, message)]);
         }
         let (mut stages, mut errors): (Vec<Stage>, Vec<FileError>) = (Vec::new(), Vec::new());
@@ -111,7 +111,7 @@ impl Method {
         workloads_named(text)
     }
 
-    /// Deviations of this run from the file, in words.
+    /// Deviations of this run from the file, as text.
     pub fn deviations(&self) -> Vec<String> {
         deviations(&self.source.choice, self.standard.as_deref())
     }
@@ -208,11 +208,11 @@ pub(crate) fn workloads_named(text: &str) -> Vec<String> {
     named.filter_map(|name| name.text().map(str::to_owned)).collect()
 }
 
-/// Choices that change the file's values, in words, for the record of deviations.
+/// Choices that change the file's values, as text, to be stored as deviations.
 pub(crate) fn deviations(choice: &Choice, standard: Option<&str>) -> Vec<String> {
     let mut all = Vec::new();
     if let Some(scale) = choice.scale.filter(|s| *s < 1.0) {
-        all.push(format!("every time is {scale} of what the method says"));
+        all.push(format!("all times are multiplied by {scale}"));
     }
     if let (Some(active), Some(standard)) = (&choice.active, standard) {
         all.push(format!("the active range is {active}, not that of {standard}"));

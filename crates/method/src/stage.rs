@@ -60,14 +60,14 @@ pub struct Cells {
     pub order: Order,
     /// Number of repeats, at least 1.
     pub repeats: u32,
-    /// Ceilings for a chosen point.
+    /// Latency ceilings under which a point is chosen.
     pub ceilings: Vec<Ceiling>,
 }
 
-/// Maximum of a latency.
+/// Maximum of a latency that a point may have.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ceiling {
-    /// Latency that is limited.
+    /// Latency that has the maximum.
     pub of: Quantity,
     /// Maximum, ns.
     pub ns: u64,
@@ -78,7 +78,7 @@ impl Ceiling {
     pub(crate) fn new(name: &str, ns: u64) -> Result<Self, String> {
         let of: Quantity = name.parse().map_err(|e: NoMetric| e.to_string())?;
         if !of.is_latency() {
-            return Err(format!("a ceiling is over a latency, and {name} is none"));
+            return Err(format!("a ceiling needs a latency, and {name} is not one"));
         }
         Ok(Self { of, ns })
     }
@@ -90,10 +90,10 @@ impl FromStr for Ceiling {
     /// Parses a ceiling such as `p99=1ms`.
     fn from_str(text: &str) -> Result<Self, String> {
         let Some((name, time)) = text.split_once('=') else {
-            return Err("say of which latency and how much, such as `p99=1ms`".to_owned());
+            return Err("name a latency and its maximum, such as `p99=1ms`".to_owned());
         };
         match parse_duration_ns(time).map_err(|e| e.to_string())? {
-            0 => Err("a ceiling is a time above 0".to_owned()),
+            0 => Err("a ceiling must be a time above 0".to_owned()),
             ns => Self::new(name, ns),
         }
     }
@@ -110,7 +110,7 @@ pub struct Rounds {
     pub track: Vec<Track>,
     /// Limits of the steady state.
     pub limits: SteadyLimits,
-    /// Ceilings for a point that a later stage chooses.
+    /// Ceilings for a point that a later stage chooses from these results.
     pub ceilings: Vec<Ceiling>,
 }
 
@@ -121,7 +121,7 @@ pub struct Track {
     pub point: usize,
     /// Figure of the point.
     pub quantity: Quantity,
-    /// Name, in words.
+    /// Name for people, such as `iops of read=0% block=4KiB`.
     pub name: String,
 }
 
@@ -134,9 +134,9 @@ pub struct Series {
     pub samples_max: u32,
     /// Idle time between samples, ns.
     pub wait_ns: u64,
-    /// Also ends after this many writes of the active range (drive fills).
+    /// The series also ends after this many writes of the whole active range (drive fills); `None` for no such end.
     pub fills_max: Option<f64>,
-    /// Also ends in the steady state, judged on every n-th sample.
+    /// The series also ends in the steady state, judged on every n-th sample; `None` for no such end.
     pub steady_every: Option<u32>,
     /// Limits of the steady state.
     pub limits: SteadyLimits,
@@ -149,7 +149,7 @@ pub struct Points {
     pub of: usize,
     /// Points to choose.
     pub choose: Vec<Which>,
-    /// Ceilings for a chosen point.
+    /// Latency ceilings under which a point is chosen.
     pub ceilings: Vec<Ceiling>,
     /// Measured time at each point, ns.
     pub time_ns: u64,

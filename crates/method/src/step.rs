@@ -8,12 +8,12 @@ use iodyno_workload::{CellSpec, Spec};
 pub enum Step {
     /// Purge the targets if possible.
     Purge {
-        /// Place in the method.
+        /// The step's position in the method: stage, round and point.
         place: Place,
     },
     /// Write the active range sequentially.
     Fill {
-        /// Place in the method.
+        /// The step's position in the method: stage, round and point.
         place: Place,
         /// The writes, over the active range.
         spec: Box<Spec>,
@@ -22,7 +22,7 @@ pub enum Step {
     },
     /// Stay idle.
     Wait {
-        /// Place in the method.
+        /// The step's position in the method: stage, round and point.
         place: Place,
         /// Duration, ns.
         ns: u64,
@@ -34,7 +34,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// Place in the method; `None` when complete.
+    /// The step's position in the method; `None` when the method is complete.
     pub fn place(&self) -> Option<&Place> {
         match self {
             Self::Purge { place } | Self::Fill { place, .. } | Self::Wait { place, .. } => {
@@ -46,12 +46,12 @@ impl Step {
     }
 }
 
-/// A cell with its place and targets.
+/// A cell to issue, with its position in the method and its targets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CellStep {
-    /// The cell, without its own seed.
+    /// The cell, whose seed is not yet set.
     pub cell: CellSpec,
-    /// Place in the method.
+    /// The step's position in the method.
     pub place: Place,
     /// Number of targets at work, from the first on; `None`: all.
     pub targets: Option<u32>,

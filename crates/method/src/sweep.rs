@@ -6,7 +6,8 @@ use crate::rate_search::LatencyLimit;
 use crate::stage::Ceiling;
 use serde::{Deserialize, Serialize};
 
-/// A grid over the workloads of a [`MethodSource`](crate::MethodSource). All cells take the longest time of the workloads.
+/// A grid over the workloads of a [`MethodSource`](crate::MethodSource). All cells run as long as the longest of the
+/// workloads.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sweep {
     /// Axes, outermost first.
@@ -18,9 +19,9 @@ pub struct Sweep {
     /// Passes of sequential writes over the active range before the cells, 0 to 3.
     #[serde(default)]
     pub fill_passes: u8,
-    /// Search for the highest rate that holds this limit, instead of the cells; allows no axes and a single workload.
+    /// Search for the highest rate that meets this limit, instead of the cells; allows no axes and only one workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub find_rate: Option<LatencyLimit>,
-    /// Ceilings for the chosen point.
+    /// Latency ceilings under which the best point is chosen.
     pub ceilings: Vec<Ceiling>,
 }

@@ -81,7 +81,7 @@ time = "60s"
 track = [{ read = "0%", block = "4KiB", measure = "iops" }, { read = "100%", block = "8KiB", measure = "iops" }]
 "#;
 
-/// The round in which the specification's rule holds first, as an independent implementation.
+/// First round in which the specification's rule is met, by an independent implementation.
 fn steady_round(values: &[[f64; 2]]) -> Option<usize> {
     (5..=values.len().min(25)).find(|&n| {
         (0..2).all(|v| {
@@ -192,7 +192,7 @@ fn there_and_back_and_in_the_files_own_nesting() {
     assert_eq!(names, all);
 }
 
-/// The best point under a ceiling, of a device with a knee: 1000 an outstanding I/O up to 8.
+/// The best point under a ceiling, on a device whose IOPS grow by 1000 per outstanding I/O up to 8.
 #[test]
 fn points_are_chosen_under_the_ceiling() {
     let text = |ceiling: &str| {
@@ -216,7 +216,7 @@ fn points_are_chosen_under_the_ceiling() {
     assert_eq!(chosen("3ms"), [16, 8, 4, 1]);
 }
 
-/// A rate in percent refers to the most IOPS of the stage that it names.
+/// A rate in percent refers to the highest IOPS of the stage that it names.
 #[test]
 fn rates_are_shares_of_what_was_measured() {
     let method = method(
@@ -234,7 +234,7 @@ fn rates_are_shares_of_what_was_measured() {
     assert_eq!(offered, [400.0, 720.0]);
 }
 
-/// Saturation ends by the bytes written, by the steady state, or by the samples.
+/// A series ends after a number of bytes written, in the steady state, or after its samples.
 #[test]
 fn a_series_ends_by_its_first_limit() {
     let text = |more: &str| {
@@ -258,7 +258,7 @@ fn a_scaled_run_reports_its_deviation() {
     let scaled =
         MethodSource { choice: Choice { scale: Some(0.1), ..Choice::default() }, ..source(&text) };
     let scaled = Method::new(scaled).unwrap();
-    assert_eq!(scaled.deviations(), ["every time is 0.1 of what the method says"]);
+    assert_eq!(scaled.deviations(), ["all times are multiplied by 0.1"]);
     let Step::Cell(first) = scaled.next(0, 1, &[]).unwrap() else { panic!() };
     assert_eq!(first.cell.spec.limits().time_ns, Some(6_000_000_000));
     assert_eq!(first.place.role, Role::Measure);
@@ -274,13 +274,13 @@ fn errors_are_reported_at_their_position() {
         ("schema = 2\n[[stages]]\ndo = \"purge\"".to_owned(), "2", "schema 2"),
         (stage("do = \"purge\""), "", "does no I/O"),
         (stage("do = \"sweep\"\ntime = \"1s\""), "\"sweep\"", "`do` must be one of"),
-        (cells("depth = [1, 0]"), "[1, 0]", "starts at 1"),
+        (cells("depth = [1, 0]"), "[1, 0]", "must be 1 or more"),
         (cells("depth = []"), "[]", "empty"),
         (cells("block = \"4KB!\""), "\"4KB!\"", "4KB!"),
         (cells("samples = 5"), "5", "has no effect"),
         (cells("order = \"down\""), "\"down\"", "`order` must be one of"),
-        (cells("rate = [\"50%\"]"), "[\"50%\"]", "of what"),
-        (cells("ceiling = { iops = \"5ms\" }"), "\"5ms\"", "over a latency"),
+        (cells("rate = [\"50%\"]"), "[\"50%\"]", "an earlier stage to refer to"),
+        (cells("ceiling = { iops = \"5ms\" }"), "\"5ms\"", "needs a latency"),
         (cells("state = \"used\""), "\"used\"", "`state` must be one of"),
         (cells("workload = \"nope\""), "\"nope\"", "no workload"),
         (cells("workload = []"), "[]", "empty"),
@@ -326,8 +326,8 @@ fn errors_are_reported_at_their_position() {
     }
 }
 
-/// A method that did not reach its aim is INVALID, at whichever stage; a step that is still to be
-/// done, or was not a stage's aim, is less.
+/// A method that missed its aim in any stage is INVALID; a step that is still to be done, or that is not a stage's
+/// aim, is less severe.
 #[test]
 fn a_method_that_missed_its_aim_has_a_verdict() {
     let codes = |method: &Method, subjects: u32, cells: &[Cell]| {
@@ -382,8 +382,8 @@ fn even(cell: &mut Cell, iops: u64) {
     (cell.interval_ns, cell.window_ns) = (100_000_000, 5_000_000_000);
 }
 
-/// A curve, and a search for a rate, that end at a limit from outside say so, whether it was read or recognised; behind a device
-/// they don't.
+/// A load curve or a rate search that ends at an external limit says so, whether the limit was read or recognised; on
+/// a device without a limit it does not.
 #[test]
 fn an_edge_that_is_a_limit_s_is_named_so() {
     let sweep = method(
@@ -424,9 +424,10 @@ fn an_edge_that_is_a_limit_s_is_named_so() {
         };
         cell.evidence.conditions.get_or_insert_default().io_limits.push(limit);
     };
-    for (method, edge) in
-        [(&sweep, "the knee is that of a limit"), (&search, "the edge is that of a limit")]
-    {
+    for (method, edge) in [
+        (&sweep, "the knee is caused by an external limit"),
+        (&search, "the edge is caused by an external limit"),
+    ] {
         let words = limited(method, &by_kernel).unwrap();
         assert!(words.starts_with(edge) && words.contains("/box/io.max"), "{words}");
         assert!(words.contains("not queueing in the device"), "{words}");

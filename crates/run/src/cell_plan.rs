@@ -12,7 +12,7 @@ use iodyno_units::{OpKind, Precondition};
 use iodyno_workload::{ArrivalKind, Content, Spec};
 use std::sync::Arc;
 
-/// Builds the plan of a task.
+/// Builds the plan of a task, from which the driver runs it.
 pub(crate) fn cell_plan(
     run: &ResolvedRun,
     task: &Task,
@@ -36,8 +36,8 @@ pub(crate) fn cell_plan(
     }
 }
 
-/// The plans of a cell's targets on these media, one for each of the workloads that run on them, and the reason for
-/// each engine.
+/// Plans a cell on targets with these media: one plan for each target and each workload that runs on it, and the
+/// reason for each choice of engine.
 ///
 /// # Errors
 /// The requested engine does not work on a target.
@@ -83,7 +83,7 @@ pub(crate) fn targets_of(
     Ok(all)
 }
 
-/// Chooses the engine of a target's medium, and states the reason.
+/// Chooses the engine for a target's medium, and returns the reason.
 fn choose_engine(
     medium: &mut Medium,
     asked: Option<EngineKind>,
@@ -119,7 +119,7 @@ mod tests {
     use iodyno_targets::{TargetName, inspect};
     use iodyno_workload::CellSpec;
 
-    /// Each workload of a volume has its own workers in the machine; their numbers follow one another.
+    /// Each workload on a volume has its own workers in the machine, with consecutive numbers.
     #[test]
     fn workloads_at_once_share_no_worker_of_a_live_machine() {
         let cell = |threads| {

@@ -11,9 +11,9 @@ const MOVED_BYTES_MIN: u64 = 64 << 20;
 const COPY_ON_WRITE: [&str; 5] = ["btrfs", "f2fs", "bcachefs", "nilfs2", "zfs"];
 
 /// Foreign I/O by target: the bytes that its device moved beyond those of this run, as a share of the run's. Other
-/// targets of the run may use the same device, directly or at the bottom of their stacks. None where the two can't be
-/// told apart: a page cache writes its bytes later, a server's I/O is unknown, and a copy-on-write file system reads
-/// and writes its own metadata with each small I/O.
+/// targets of the run may use the same device, directly or at the bottom of their stacks. None if own and foreign
+/// bytes can't be told apart: a page cache writes its bytes later, a server's I/O is unknown, and a copy-on-write file
+/// system reads and writes its own metadata with each small I/O.
 pub(crate) fn foreign_shares(
     inspections: &[Inspection],
     cells: &[Cell],
@@ -67,7 +67,7 @@ fn may_pass(stack: &Stack, dev: DevNo) -> bool {
     stack.anywhere || stack.passes(dev)
 }
 
-/// The storage behind each target, and the number of its cell's bytes that reached it.
+/// The storage below each target, and the number of its cell's bytes that reached it.
 pub(crate) fn storage(
     inspections: &[Inspection],
     cells: &[Cell],
@@ -98,7 +98,7 @@ pub(crate) fn storage(
     (0..stacks.len()).map(one).collect()
 }
 
-/// Converts a stack into evidence.
+/// Converts a target's stack of storage layers into evidence.
 pub fn storage_of(stack: &Stack) -> Storage {
     let word = |kind: LayerKind| {
         let word = serde_json::to_value(kind).ok();
@@ -172,8 +172,8 @@ fn issued(cell: &Cell) -> Counted {
     Counted { read_bytes: scaled(of(OpKind::Read)), written_bytes: scaled(of(OpKind::Write)) }
 }
 
-/// The bytes that a target's own I/O certainly moved at the bottom of its stack, at most the bytes counted there.
-/// None where they are unknown: a page cache, a server or an emulated device may have answered.
+/// The bytes that a target's own I/O certainly moved at the bottom of its stack, at most the bytes counted there. None
+/// if they are unknown: a page cache, a server or an emulated device may have answered.
 fn taken(stack: &Stack, cell: &Cell, issued: Counted, moved: Option<Counted>) -> Option<Counted> {
     if cell.evidence.direct == Some(false) || !stack.page_cache.is_empty() {
         return None;
@@ -225,7 +225,7 @@ fn is_counted_for(mine: &Stack, other: &Stack) -> bool {
     }
 }
 
-/// The device whose counters show a target's I/O.
+/// The device whose counters include a target's I/O.
 pub(crate) fn device_number(inspection: &Inspection) -> Option<DevNo> {
     inspection.device.as_ref().map(|d| d.dev)
 }

@@ -24,32 +24,33 @@ const BLOCK_BYTES_DEFAULT: u32 = 4096;
 /// Upper bound of the memory for the bytes of one device in real time.
 const LIVE_BYTES_MAX: u64 = 4 << 30;
 
-/// The emulated system that all targets of a run are volumes of.
+/// The emulated system whose volumes are the targets of a run.
 #[derive(Clone, Debug)]
 pub struct Emulated {
-    /// The system; each target is one of its volumes, in order. Its states are nominal: each cell sets its own.
+    /// The system; its volumes are the run's targets, in order. The device states in it are placeholders: each cell
+    /// sets its own.
     pub system: System,
-    /// The properties of each volume that are not in `system`.
+    /// Name and preconditioning of each volume.
     pub volumes: Vec<EmulatedVolume>,
-    /// Whether it runs in real time, rather than in virtual time.
+    /// Whether the system runs in real time, rather than in virtual time.
     pub live: bool,
 }
 
 /// An emulated target and its preconditioning.
 #[derive(Clone, Debug)]
 pub struct EmulatedVolume {
-    /// The name that the user gave, for the record; it may stand for many volumes.
+    /// Name as the user gave it, stored with the run; it may stand for several volumes.
     pub asked: TargetName,
     /// The volume's name in results.
     pub name: String,
-    /// The volume's preconditioning.
+    /// State to which the volume is preconditioned before each cell.
     pub state: Precondition,
-    /// The share of the volume's capacity that the preconditioning wrote, above 0, at most 1.
+    /// Share of the volume's capacity that the preconditioning wrote, above 0, at most 1.
     pub fill: f64,
 }
 
 impl EmulatedVolume {
-    /// The volume's state when a cell with this workload starts: as requested by the cell, otherwise as in the
+    /// State of the volume at the start of a cell with this workload: as requested by the cell, otherwise as in the
     /// volume's name.
     fn before(&self, spec: &Spec, asked: &EmulationOptions, capacity_bytes: u64) -> Preconditioned {
         let fill = asked.fill.unwrap_or(self.fill);
@@ -69,7 +70,7 @@ impl EmulatedVolume {
 }
 
 impl Emulated {
-    /// The system with the state in which a cell with this workload finds it.
+    /// The system in its state at the start of a cell with this workload.
     pub fn before(&self, spec: &Spec, asked: &EmulationOptions) -> Arc<System> {
         let mut system = self.system.clone();
         for (number, of) in (0..).zip(&self.volumes) {
@@ -79,7 +80,7 @@ impl Emulated {
         Arc::new(system)
     }
 
-    /// The state in which a cell finds each volume, in words.
+    /// State of each volume at the start of a cell, as text.
     pub(crate) fn states_for(&self, spec: &Spec, asked: &EmulationOptions) -> Vec<String> {
         let before = |(number, volume): (u32, &EmulatedVolume)| {
             volume.before(spec, asked, self.system.capacity_bytes(number)).to_string()
@@ -87,8 +88,8 @@ impl Emulated {
         (0..).zip(&self.volumes).map(before).collect()
     }
 
-    /// The state in which a cell without a requested state finds each volume, in words, and whether the workload
-    /// decided it.
+    /// State of each volume at the start of a cell that requests none, as text, with "(auto)" if the workload
+    /// determined it.
     pub fn states(&self, spec: &Spec) -> Vec<String> {
         let mut states = self.states_for(spec, &EmulationOptions::default());
         for (state, volume) in states.iter_mut().zip(&self.volumes) {
@@ -116,7 +117,7 @@ impl Emulated {
         volumes(&Arc::new(self.system.clone()), 0..self.volumes.len())
     }
 
-    /// The targets of a cell in real time: one machine that carries all of them. It stores bytes where the
+    /// Builds a real-time machine for all targets of a cell, and the medium of each. The machine stores bytes if the
     /// workload verifies them.
     ///
     /// # Errors
@@ -148,7 +149,7 @@ impl Emulated {
         Ok((Arc::clone(&live), volumes.map(medium).collect()))
     }
 
-    /// A workload on all volumes, whose series has one interval. Failed operations do not end it.
+    /// Plans a workload on all volumes, with a series of one interval. Failed operations do not end it.
     ///
     /// # Errors
     /// The workload can't have this length.
@@ -188,10 +189,10 @@ impl Emulated {
     }
 }
 
-/// Share of the written capacity below which the range of a workload's writes makes a difference.
+/// Share of the written capacity up to which a workload counts as writing only a part of the device.
 const PART_MAX: f64 = 0.99;
 
-/// The state of a device with uniformly random writes in a part of it. `None` where writes have other patterns or use the
+/// The state of a device with uniformly random writes in a part of it. None if writes have other patterns or use the
 /// whole written capacity.
 fn rewritten_part(
     spec: &Spec,

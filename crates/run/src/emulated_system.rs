@@ -18,8 +18,8 @@ use look_up::{Found, look_up};
 pub use look_up::{catalog_entries, device as described_device, system as described_system};
 use std::collections::BTreeMap;
 
-/// The system of which a run's targets are volumes; None where they are real. Files given by path are read and added
-/// to `files`, unless `files` has them already.
+/// Resolves the system whose volumes are the targets of a run; None for real targets. Files given by path are read and
+/// added to `files`, unless it has them already.
 ///
 /// # Errors
 /// An unknown name, an invalid file, and targets that are not volumes of one system.
@@ -35,13 +35,13 @@ pub fn emulated(targets: &[TargetName], files: &mut Files) -> Result<Option<Emul
     let Some(first) = names.first() else { return Ok(None) };
     if let Some(other) = names.iter().find(|name| name.live != first.live) {
         return Err(RunError::Impossible(format!(
-            "`{first}` and `{other}` live in different times, virtual and real: run them one after the other, and both are in the notebook"
+            "`{first}` and `{other}` can't share a run, because one is in virtual time and the other in real time: run them one after the other"
         )));
     }
     let live = first.live;
     if let Some(real) = real {
         return Err(RunError::Impossible(format!(
-            "`{first}` is emulated and `{real}` is real: virtual and real time can't share a run; run them one after the other, and both are in the notebook"
+            "`{first}` is emulated and `{real}` is real, and such targets can't share a run: run them one after the other"
         )));
     }
     let mut emulated = match look_up(&first.what, files)? {
@@ -80,7 +80,7 @@ pub fn described(name: &ModelName) -> Result<Vec<DescribedDevice>, RunError> {
     Ok(all)
 }
 
-/// A system that lists its own volumes. A run on it can't have other targets.
+/// Builds a system that lists its own volumes. A run on it can't have other targets.
 fn whole_system(
     described: &DescribedSystem,
     file: &File,
@@ -98,7 +98,7 @@ fn whole_system(
             None => "nvme-tlc-3840g*8",
         };
         return Err(RunError::Impossible(format!(
-            "the system `{0}` lists no devices of its own: say which, such as 'model:{device}@{0}'",
+            "the system `{0}` lists no devices of its own: name the device too, such as 'model:{device}@{0}'",
             name.what
         )));
     }
@@ -123,7 +123,7 @@ fn whole_system(
     populate(described, file, &wanted)
 }
 
-/// The device that caches the reads of an entry's volumes; None where the entry names none.
+/// The device that caches reads of the volumes in an entry of a system file; None if the entry names none.
 fn read_cache(
     of: &VolumesOf,
     system: &DescribedSystem,
@@ -133,14 +133,13 @@ fn read_cache(
     let Some((name, span)) = &of.read_cache else { return Ok(None) };
     let wrong = |message: String| Problem::at(file, span.clone(), message, None);
     if system.adapters.is_some() {
-        let message =
-            "a read cache is the host's, and here adapters have all devices (rule `read-cache`)";
+        let message = "a read cache must be attached to the host, but all devices of this system are behind adapters (rule `read-cache`)";
         return Err(wrong(message.to_owned()).into());
     }
     match look_up(name, files) {
         Ok(Found::Device(device)) if of.read_cache_bytes > device.device.capacity_bytes() => {
             let message = format!(
-                "`read_cache_size` is {}, and {name} has {} (rule `read-cache`)",
+                "`read_cache_size` is {}, but {name} has only {} (rule `read-cache`)",
                 human::size(of.read_cache_bytes),
                 human::size(device.device.capacity_bytes())
             );
@@ -154,7 +153,7 @@ fn read_cache(
     }
 }
 
-/// The devices or arrays of an entry in a system's list.
+/// The device or array that an entry of a system file describes.
 fn listed(of: &VolumesOf, file: &File) -> Result<ModelName, RunError> {
     let wrong = |message| Problem::at(file, of.span.clone(), message, None);
     match TargetName::parse(&format!("model:{}", of.device)) {
@@ -168,12 +167,12 @@ fn listed(of: &VolumesOf, file: &File) -> Result<ModelName, RunError> {
 struct Wanted<'a> {
     device: Device,
     arrays: Vec<ArrayName>,
-    /// The device that caches the volume's reads, and the cache size, bytes; 0: all of the device.
+    /// The device that caches the volume's reads, and the size of the cache, bytes; 0 stands for the whole device.
     read_cache: Option<(Device, u64)>,
     name: &'a ModelName,
 }
 
-/// Places individually named devices in the system that all of them name, or that is their default.
+/// Places individually named devices in the system that all names give, or in their default system.
 fn devices_in_one_system(names: &[&ModelName], files: &mut Files) -> Result<Emulated, RunError> {
     let mut wanted = Vec::new();
     let mut host: Option<(String, &ModelName)> = None;
@@ -185,7 +184,7 @@ fn devices_in_one_system(names: &[&ModelName], files: &mut Files) -> Result<Emul
         match &host {
             Some((other, by)) if *other != its_host => {
                 return Err(RunError::Impossible(format!(
-                    "`{by}` is in the system {other} and `{name}` in {its_host}: one run is on one system; name the same one after `@` in both"
+                    "`{by}` is in the system {other} and `{name}` in {its_host}, but a run can use only one system: name the same one after `@` in both"
                 )));
             }
             _ => host = Some((its_host, name)),
@@ -200,7 +199,7 @@ fn devices_in_one_system(names: &[&ModelName], files: &mut Files) -> Result<Emul
         }));
     }
     let Some((host_name, _)) = host else {
-        return Err(RunError::Impossible("there is no target".to_owned()));
+        return Err(RunError::Impossible("no target is given".to_owned()));
     };
     let (described, file) = look_up::system(&host_name, files)?;
     populate(&described, &file, &wanted)
@@ -253,7 +252,7 @@ fn populate(
     }
     if cache_off && system.adapters.is_none() {
         return Err(RunError::Impossible(format!(
-            "cache=off is about the write cache of RAID adapters, and {} has none: leave it out",
+            "cache=off turns off the write cache of RAID adapters, but {} has none: leave cache=off out",
             described.name
         )));
     }
@@ -306,14 +305,14 @@ fn one_cache(wanted: &[Wanted<'_>]) -> Result<bool, RunError> {
     let off = wanted.first().is_some_and(|first| first.name.cache_off);
     if wanted.iter().any(|other| other.name.cache_off != off) {
         return Err(RunError::Impossible(
-            "cache=off is one choice for the adapters of the whole system: give it to all targets"
+            "cache=off applies to all adapters of the system: give it to all targets or to none"
                 .to_owned(),
         ));
     }
     Ok(off)
 }
 
-/// A volume with the options of its name, and a number where the name stands for several.
+/// A volume with the options of its name, and with a number if the name stands for several.
 fn volume(name: &ModelName, number: Option<u32>) -> EmulatedVolume {
     EmulatedVolume {
         asked: TargetName::Model(name.clone()),
@@ -335,7 +334,7 @@ fn settle(device: &mut Device, name: &ModelName) -> Result<(), RunError> {
         return Ok(());
     }
     Err(RunError::Impossible(format!(
-        "`{name}`: occupancy= is about the driver threads of flash DIMMs, and {} is none: leave it out",
+        "`{name}`: occupancy= sets the driver threads of flash DIMMs, but {} is not one: leave occupancy= out",
         device.name
     )))
 }
@@ -346,13 +345,13 @@ fn one_choice(names: &[&ModelName]) -> Result<Option<bool>, RunError> {
     let first = given.next();
     if given.any(|near| Some(near) != first) {
         return Err(RunError::Impossible(
-            "workers=near and workers=anywhere can't be together: the workers' place is one choice for the whole system".to_owned(),
+            "workers=near and workers=anywhere can't be combined: workers= applies to the whole system".to_owned(),
         ));
     }
     Ok(first)
 }
 
-/// The preconditioning of a volume, for a description without a workload.
+/// The preconditioning of a volume, as text, for a description without a workload.
 pub fn state_in_words(volume: &EmulatedVolume) -> String {
     match volume.state {
         Precondition::Workload => "auto: as each workload would leave the device itself".to_owned(),

@@ -87,7 +87,7 @@ pub fn execute(run: &ResolvedRun, watch: &mut dyn Watch) -> Result<Outcome, RunE
     {
         // The notebook still states that this run began to write, so that no later run expects wrong
         // content.
-        watch.advise(&format!("what was written is not kept for later verification: {e}"));
+        watch.advise(&format!("later runs can't verify the content that this run wrote: {e}"));
     }
 
     let cut_short = matches!(result, Ok(Ran::CutShort) | Err(RunError::Interrupted));
@@ -126,7 +126,7 @@ pub fn execute(run: &ResolvedRun, watch: &mut dyn Watch) -> Result<Outcome, RunE
     Ok(Outcome { run: stored, interrupted, too_many_errors, not_kept })
 }
 
-/// The end of a run, as stored.
+/// The outcome of a run, as stored in the notebook.
 fn ending(result: &Result<Ran, RunError>, did: &mut Did, interrupted: bool) -> notebook::Outcome {
     match (result, did.ended) {
         _ if interrupted => notebook::Outcome::Interrupted,
@@ -144,7 +144,7 @@ fn ending(result: &Result<Ran, RunError>, did: &mut Did, interrupted: bool) -> n
     }
 }
 
-/// The conditions of the devices after the run, of all ranks where they agree on the end.
+/// Condition of each device after the run; also of other ranks' devices, if the run was complete.
 fn conditions_after(
     run: &ResolvedRun,
     open_targets: &[OpenTarget],
@@ -189,7 +189,7 @@ enum Ran {
     CutShort,
 }
 
-/// Progress of a run.
+/// Outcome of the cells so far.
 #[derive(Default)]
 struct Did {
     /// The most severe end of any cell so far.

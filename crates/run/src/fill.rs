@@ -33,7 +33,7 @@ ramp = "0s"
 bytes = "128KiB"
 "#;
 
-/// The parameters of a fill.
+/// Size and shape of a fill.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FillShape {
     /// Workers per target.
@@ -42,7 +42,7 @@ pub struct FillShape {
     pub depth: u32,
     /// Bytes per write; the specification requires 128 KiB.
     pub block_bytes: u32,
-    /// The part of each target to fill.
+    /// Part of each target to fill.
     pub active: ActiveRange,
     /// Number of times that every block is written, 1 to 3; the specification requires two.
     pub passes: u8,
@@ -66,7 +66,10 @@ pub fn fill(name: &str, shape: &FillShape, capacity_bytes: u64) -> Result<CellSp
     let impossible = |why: String| RunError::Impossible(format!("{name}: {why}"));
     if !(1..=Coverage::TIMES_MAX).contains(&shape.passes) {
         let most = Coverage::TIMES_MAX;
-        return Err(impossible(format!("passes are 1 to {most}, not {}", shape.passes)));
+        return Err(impossible(format!(
+            "the number of passes must be 1 to {most}, not {}",
+            shape.passes
+        )));
     }
     let bytes = capacity_bytes.saturating_mul(shape.passes.into()).max(shape.block_bytes.into());
     let spec = Spec::from_toml(WORKLOAD)

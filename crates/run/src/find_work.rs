@@ -56,7 +56,8 @@ fn read_workload(name_or_path: &str, by: NamedBy) -> Result<(File, Workload), Pr
 /// The error for a file of several simultaneous jobs where one workload is required.
 fn several_jobs(path: &str) -> Problem {
     let help = "give the file to `iodyno run` without other workloads, or make workload files of its jobs: `iodyno convert job.fio -o FOLDER`";
-    Problem::new(path, "the file has several jobs, and one workload is needed here").with_help(help)
+    Problem::new(path, "the file has several jobs, but only one workload can be used here")
+        .with_help(help)
 }
 
 fn is_single(name: &str) -> bool {

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Instant;
 
-/// The state of the environment at one instant.
+/// The state of the machine and of the targets' devices at one instant.
 #[derive(Debug, Default)]
 pub(crate) struct Surroundings {
     /// Time at which the devices' counters were read.
@@ -22,7 +22,7 @@ pub(crate) struct Surroundings {
     disks: Vec<Option<DiskStats>>,
     /// Counters at the bottom of each target's stack.
     bottoms: Vec<Option<Counted>>,
-    /// State of the device that carries each target.
+    /// State of the device below each target.
     devices: Vec<Option<DeviceState>>,
     /// Background work of each target's RAID sets.
     raid: Vec<Vec<String>>,
@@ -155,7 +155,7 @@ impl Surroundings {
         (elapsed > 0.0).then(|| (waited_us as f64 / elapsed).min(1.0))
     }
 
-    /// The conditions of target `i`.
+    /// Conditions during the cell of target `i`.
     fn conditions(&self, before: &Self, i: usize, inspection: &Inspection) -> Conditions {
         let facts = machine_facts();
         let since = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
@@ -209,14 +209,14 @@ impl Surroundings {
     }
 }
 
-/// A link's speed and width, and its maximum: `8.0 GT/s PCIe x2, and could at 16.0 GT/s PCIe x4`.
+/// A link's speed and width, and their maximum: `8.0 GT/s PCIe x2, of at most 16.0 GT/s PCIe x4`.
 fn link_in_words(link: &PcieLink) -> String {
     let words = |speed: &Option<String>, width: Option<u64>| {
         let speed = speed.as_deref().unwrap_or("an unknown speed");
         width.map_or(speed.to_owned(), |lanes| format!("{speed} x{lanes}"))
     };
     format!(
-        "{}, and could at {}",
+        "{}, of at most {}",
         words(&link.current_speed, link.current_width),
         words(&link.max_speed, link.max_width)
     )

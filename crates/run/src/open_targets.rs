@@ -26,7 +26,7 @@ use std::os::fd::AsRawFd as _;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Size of the pieces in which the memory of a `ram:` target is filled, bytes.
+/// Size of the chunks in which the memory of a `ram:` target is filled, bytes.
 const RAM_PIECE_BYTES: usize = 1 << 20;
 /// Number of blocks that are sampled to check whether a target holds only zeroes.
 const SAMPLES: u32 = 64;
@@ -35,7 +35,7 @@ const SAMPLE_BYTES: u64 = 4096;
 /// Timeout for an NBD server's answer to a sample.
 const SAMPLE_PATIENCE: Duration = Duration::from_secs(5);
 
-/// One open target.
+/// An open target of a run, with its known properties.
 pub(crate) struct OpenTarget {
     /// Canonical name.
     pub(crate) name: String,
@@ -49,9 +49,9 @@ pub(crate) struct OpenTarget {
     pub(crate) written_share: Option<f64>,
     /// Bytes that this run trimmed or zeroed since it last filled the whole target.
     pub(crate) trimmed_bytes: u64,
-    /// The map and the stamp for verifiable content.
+    /// State of the target's verifiable content.
     pub(crate) verified: Verified,
-    /// The device's log before the run.
+    /// Health log of the device before the run; None if the device has none.
     pub(crate) health: Option<Health>,
     page_cache: bool,
     why_not_direct: Option<String>,
@@ -184,7 +184,7 @@ impl OpenTarget {
         writes_seen(&self.inspection)
     }
 
-    /// Reads random blocks of the active range and counts those that hold only zeroes.
+    /// Reads random blocks of the active range, and counts in `evidence` those that hold only zeroes.
     pub(crate) fn sample(&self, seed: u64, spec: &Spec, evidence: &mut Evidence) {
         self.look_at_some(seed, spec, |block| {
             evidence.blocks_sampled += 1;
@@ -192,7 +192,7 @@ impl OpenTarget {
         });
     }
 
-    /// Reads random blocks of the active range, and passes each to `look`.
+    /// Reads random blocks of the active range, and calls `look` on each.
     pub(crate) fn look_at_some(&self, seed: u64, spec: &Spec, mut look: impl FnMut(&[u8])) {
         let step = SAMPLE_BYTES.max(u64::from(self.align_bytes));
         let range = iodyno_drive::active_range(spec, self.medium.capacity_bytes());
@@ -224,7 +224,8 @@ impl OpenTarget {
     }
 }
 
-/// Reads random blocks of the buffer's length, and passes each on. `read` returns the number of bytes that it read.
+/// Reads random blocks of the buffer's length, and calls `look` on each. `read` returns the number of bytes that it
+/// read.
 fn read_some(
     (start, end): (u64, u64),
     buffer: &mut [u8],
@@ -253,7 +254,7 @@ pub(crate) fn set(run: &ResolvedRun, by: OpenedBy) -> Result<Vec<OpenTarget>, Ru
     let writes = run.loads().any(|c| c.spec.changes_content());
     if run.request.read_only && writes {
         return Err(RunError::Impossible(format!(
-            "--read-only with {}, which writes: choose a workload that only reads",
+            "--read-only does not allow {}, which writes: choose a workload that only reads",
             run.request.name
         )));
     }
@@ -271,7 +272,7 @@ pub(crate) fn set(run: &ResolvedRun, by: OpenedBy) -> Result<Vec<OpenTarget>, Ru
             && let Some(other) = open_targets.iter().find(|p| same(p))
         {
             return Err(RunError::Impossible(format!(
-                "`{name}` and `{}` are the same target: name each once, and raise --threads to load it more",
+                "`{name}` and `{}` are the same target: name it once, and raise --threads for more load",
                 other.name
             )));
         }
@@ -312,7 +313,7 @@ fn is_made_by_cells(run: &ResolvedRun, open_target: &OpenTarget) -> bool {
     open_target.is_made_here() && run.loads().all(|cell| cell.spec.new_file() != NewFile::Written)
 }
 
-/// Warnings about targets that existed before, where a workload begins with a new file: they are overwritten in
+/// Warnings for targets that already existed although a workload begins with a new file: they are overwritten in
 /// place.
 pub(crate) fn not_renewed(run: &ResolvedRun, open_targets: &[OpenTarget]) -> Vec<String> {
     let Some(cell) = run.loads().find(|cell| cell.spec.new_file() != NewFile::Written) else {
@@ -344,7 +345,7 @@ pub(crate) fn lay_all_out(
     watch: &mut dyn Watch,
 ) -> Result<(), RunError> {
     let Some(first) = run.cells.first() else {
-        return Err(RunError::Impossible("there is nothing to run".to_owned()));
+        return Err(RunError::Impossible("the run has no cells".to_owned()));
     };
     for open_target in open_targets {
         if is_made_by_cells(run, open_target) {
@@ -441,7 +442,7 @@ impl Fill {
     }
 }
 
-/// The name of these targets in the record of a step.
+/// Name of these targets in a stored cell: the target's own, or `all (N targets)`.
 pub(crate) fn target_name(open_targets: &[OpenTarget]) -> String {
     match open_targets {
         [one] => one.name.clone(),

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 /// The outcome of a run.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The run as stored, or as it would have been.
+    /// The run as the notebook stores it, or would store it.
     pub run: notebook::Run,
     /// Whether a signal stopped the run.
     pub interrupted: bool,
@@ -23,7 +23,7 @@ pub struct Outcome {
 /// A run that its notebook could not store.
 #[derive(Debug)]
 pub struct NotKept {
-    /// The notebook's error.
+    /// The error of the run's own notebook.
     pub why: notebook::Error,
     /// Another notebook, created for this run alone, which stores it; or the reason why there is none.
     pub instead: Result<PathBuf, String>,
@@ -81,7 +81,7 @@ pub enum RunError {
         why: String,
     },
     /// A rank of the run is lost.
-    #[error("{0}: the run ends, since a measurement on fewer ranks is another one")]
+    #[error("{0}: the run ends, because fewer ranks would be a different measurement")]
     LostRank(#[from] iodyno_ranks::Lost),
     /// Stopped by a signal before the first cell.
     #[error("interrupted before the first measurement")]

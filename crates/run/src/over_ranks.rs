@@ -84,7 +84,7 @@ where
     })
 }
 
-/// Whether any rank is to stop; the answer is the same on all ranks.
+/// Whether any rank wants to stop; the answer is the same on all ranks.
 pub(crate) fn any_stops(run: &ResolvedRun, stops: bool) -> Result<bool, RunError> {
     let ranks = &run.process.ranks;
     if ranks.is_alone() {
@@ -93,7 +93,7 @@ pub(crate) fn any_stops(run: &ResolvedRun, stops: bool) -> Result<bool, RunError
     Ok(ranks.all(&stops)?.contains(&true))
 }
 
-/// Refuses work that one process can do, but several can't.
+/// Refuses work that only a single process can do.
 pub(crate) fn impossible(run: &ResolvedRun) -> Result<(), RunError> {
     if run.process.ranks.is_alone() {
         return Ok(());
@@ -102,7 +102,7 @@ pub(crate) fn impossible(run: &ResolvedRun) -> Result<(), RunError> {
     let request = &run.request;
     if run.emulated.as_ref().is_some_and(|emulated| !emulated.live) && run.method.is_none() {
         return refused(
-            "in virtual time one cell runs on one processor: several ranks share the cells of a method or of a sweep (`--vary`), not those of a list",
+            "in virtual time one cell runs on one processor: ranks can share the cells of a method or of a sweep (`--vary`), but not those of a list",
         );
     }
     if request.record_trace.is_some() {
@@ -112,7 +112,7 @@ pub(crate) fn impossible(run: &ResolvedRun) -> Result<(), RunError> {
     }
     if run.method.as_ref().is_some_and(|of| of.reuse) {
         return refused(
-            "--reuse finds what an earlier run of this host left; over ranks leave it out, and the method prepares its targets anew",
+            "--reuse works only without ranks: leave it out, and the method prepares its targets again",
         );
     }
     for cell in run.loads() {
@@ -121,11 +121,11 @@ pub(crate) fn impossible(run: &ResolvedRun) -> Result<(), RunError> {
         let why = if cell.spec.log().is_some() {
             "is a message log, whose writer is one process"
         } else if limits.steady.is_some() {
-            "ends by a steady state of its own, which each rank would find at another time"
+            "ends once its figures are steady, which each rank would find at a different time"
         } else if limits.ends_others {
-            "ends other workloads, which are on other hosts too"
+            "ends other workloads, which also run on other hosts"
         } else if cell.spec.batches().flow.is_some() {
-            "keeps its operations in proportion to those of others, by a counter in memory"
+            "keeps its operations in proportion to those of other workloads, by a counter in its process's memory"
         } else {
             continue;
         };
@@ -188,7 +188,9 @@ pub(crate) fn agree_on_engines(
             && engine != target.engine()
             && target.medium.set_engine(engine)
         {
-            *why = format!("as on rank 0, which shares the target: alone it would be {why}");
+            *why = format!(
+                "as on rank 0, which shares the target; on its own, this rank would have: {why}"
+            );
         }
     }
     Ok(())

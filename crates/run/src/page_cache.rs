@@ -28,7 +28,7 @@ struct CacheStat {
     recently_evicted: u64,
 }
 
-/// Bytes of a range in the page cache.
+/// Bytes of a range that are in the page cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cached {
     bytes: u64,
@@ -71,7 +71,7 @@ pub(crate) fn drop_range(target: &OpenTarget, spec: &Spec, what: DropCache) {
     drop_pages(file.fd.as_raw_fd(), active_range(spec, file.capacity_bytes), all);
 }
 
-/// The page cache before a cell of one workload on one target.
+/// The page cache's content before a cell of one workload on one target.
 pub(crate) struct Before {
     fd: i32,
     range: (u64, u64),
@@ -79,8 +79,8 @@ pub(crate) struct Before {
 }
 
 impl Before {
-    /// Writes the range back and drops it from the page cache: cached pages would stay and answer reads. None where
-    /// I/O is not uncached.
+    /// Writes the range back and drops it from the page cache, because cached pages would stay and answer reads. None
+    /// unless the target's I/O is uncached.
     pub(crate) fn drop_range(target: &OpenTarget, spec: &Spec) -> Option<Self> {
         let file = target.medium.file().filter(|file| file.uncached)?;
         let range = active_range(spec, file.capacity_bytes);

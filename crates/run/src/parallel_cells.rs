@@ -17,11 +17,11 @@ use iodyno_drive::parallel::{at_once, processors};
 use iodyno_drive::{CellPlan, Unobserved, drive_cell};
 use iodyno_measure::Cell;
 
-/// A cell that runs in parallel with another.
+/// A cell that can run in parallel with another, and its plan.
 pub(crate) type Beside = (Task, CellPlan);
 
-/// The cells that may run in parallel with this one. None if this cell itself ran in parallel, or if cells pass state
-/// on.
+/// Returns the cells that may run in parallel with `task`. Empty if `task` itself already ran in parallel, or if cells
+/// pass device state on to each other.
 pub(crate) fn beside(
     run: &ResolvedRun,
     task: &Task,
@@ -48,7 +48,8 @@ pub(crate) fn beside(
     Ok(all)
 }
 
-/// The cells of this plan: run earlier in parallel with another cell, or run now, with others in parallel.
+/// Returns the plan's cells: either they ran earlier in parallel with another cell, or they run now, in parallel with
+/// `beside`.
 pub(crate) fn drive(
     run: &ResolvedRun,
     task: &Task,
@@ -78,8 +79,8 @@ pub(crate) fn drive(
 /// Mean number of cells per thread in a batch, enough to keep the wait for the last cells short.
 const CELLS_OF_THREAD: usize = 16;
 
-/// Drives this plan's cells and those in parallel with it, each on some rank. Rank 0 keeps whole cells; other ranks
-/// need only their figures, which decide the next step.
+/// Runs this plan's cells and those in `beside`, each on some rank. Rank 0 keeps whole cells; other ranks need only
+/// their figures, which decide the next step.
 fn over_ranks(
     run: &ResolvedRun,
     plan: &CellPlan,

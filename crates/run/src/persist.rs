@@ -24,18 +24,18 @@ const SERIES_KEPT_MAX: usize = 8;
 /// Maximum number of intervals of a cell in memory while the notebook can't be written.
 const SERIES_UNKEPT_MAX: usize = 2048;
 
-/// The finished cells of a run, in order.
+/// The finished cells of a run, in order, and the notebook that stores them.
 pub(crate) struct Books {
     writer: Option<RunWriter>,
     cells: Vec<Cell>,
-    /// Number of cells, from the first on, that the notebook stores.
+    /// Number of cells, counted from the first, that the notebook stores.
     kept: usize,
-    /// Why the notebook does not store the others.
+    /// Why the notebook does not store the remaining cells.
     failure: Option<Error>,
 }
 
 impl Books {
-    /// `before`: the cells of a resumed run that the notebook stores already.
+    /// Starts with `before`, the cells of a resumed run that the notebook already stores.
     pub(crate) fn new(writer: Option<RunWriter>, before: &[Cell]) -> Self {
         let mut cells = before.to_vec();
         for cell in &mut cells {
@@ -77,12 +77,12 @@ impl Books {
             thin(&mut self.cells[index], SERIES_KEPT_MAX);
         }
         if had_failed {
-            watch.warn("the notebook can be written again, and has all cells that were measured");
+            watch.warn("the notebook can be written again, and stores all cells measured so far");
         }
     }
 
-    /// Ends the run in the notebook. Returns the cells, thinned out if the notebook stores them, and the reason
-    /// if it does not store all of the run.
+    /// Ends the run in the notebook. Returns the cells, with merged intervals if the notebook stores the originals,
+    /// and the error if the notebook does not store all of the run.
     pub(crate) fn finish(
         mut self,
         outcome: &Outcome,

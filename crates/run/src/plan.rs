@@ -20,7 +20,7 @@ pub struct Plan {
     pub cells: usize,
     /// Number of times that the list of cells is run.
     pub repeats: u32,
-    /// Thresholds by which readers judge the run's figures.
+    /// Thresholds of the run, for users who see the plan.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub thresholds: Vec<Threshold>,
     /// Ramps and measured times of the cells with a time limit, ns, without laying out.
@@ -51,7 +51,7 @@ pub struct Plan {
     /// The budget of a method; None for a list of cells.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
-    /// The plan in sentences.
+    /// The plan for people, one sentence each.
     pub words: Vec<String>,
 }
 
@@ -114,8 +114,8 @@ fn mean_write_bytes(spec: &Spec) -> f64 {
     blocks.iter().map(|b| f64::from(b.bytes) * b.share).sum::<f64>() / shares.max(f64::MIN_POSITIVE)
 }
 
-/// The bytes written to each target's device: the sum over all targets on the same one. `devices` has the names of
-/// the disks at the bottom of each target; a target without any is a device of its own.
+/// Bytes written to each target's device: the sum over all targets on that device. `devices` has the names of the
+/// disks at the bottom of each target; a target without any counts as its own device.
 fn bytes_by_device(devices: &[Vec<&str>], bytes: &[u64]) -> Vec<u64> {
     let same = |i: usize, j: usize| i == j || !devices[i].is_empty() && devices[i] == devices[j];
     let of = |i| (0..bytes.len()).filter(|&j| same(i, j)).map(|j| bytes[j]).sum();
@@ -251,7 +251,7 @@ impl Plan {
         let time = if least == most { most } else { format!("{least} to {most}") };
         let cells = several(budget.cells_min * subjects, budget.cells_max * subjects);
         let of_time = if self.virtual_time {
-            " of virtual time, of which proven steady states need less"
+            " of virtual time, less where a steady state is proven earlier"
         } else {
             ""
         };
@@ -264,20 +264,20 @@ impl Plan {
             let (least, most) =
                 (human::duration_ns(around(least)), human::duration_ns(around(most)));
             let more = if least == most { most } else { format!("{least} to {most}") };
-            words.push(format!("about {more} more to start and keep them"));
+            words.push(format!("about {more} more to start the steps and store their results"));
         }
         if self.cell_write_bytes > 0 {
             words.push(format!("fills write {}", human::size(self.cell_write_bytes)));
         }
         if self.unlimited_write_ns > 0 {
-            words.push("its cells write as fast as the target takes it".to_owned());
+            words.push("its cells write as fast as the target accepts".to_owned());
         }
         words
     }
 
     /// Approximate remaining time of the run, ns, when cell `index` (from 0, counting repeats) has `cell_left_ns` to
-    /// go: that time and the times of the later cells, without the work between cells. None where it is unknown:
-    /// rounds end when they are steady, cells in virtual time when they are simulated.
+    /// go, without the work between cells. None if unknown: rounds end when they are steady, and cells in virtual time
+    /// when they are simulated.
     pub fn left_ns(&self, index: usize, cell_left_ns: u64) -> Option<u64> {
         if self.virtual_time || self.open_ended || self.cell_times_ns.is_empty() {
             return None;
@@ -307,7 +307,7 @@ impl Plan {
         let on = if targets == 1 {
             String::new()
         } else if self.on_own_targets {
-            format!(", each job on its own of {targets} targets")
+            format!(", each job on its own one of {targets} targets")
         } else {
             format!(" on each of {targets} targets at once")
         };
@@ -324,7 +324,7 @@ impl Plan {
         }
         if self.unlimited_write_ns > 0 {
             writes.push(format!(
-                "for {} as fast as the target takes it ({} at 1 GB/s)",
+                "for {} as fast as the target accepts ({} at 1 GB/s)",
                 human::duration_ns(self.unlimited_write_ns),
                 human::size(bytes_at_1_gb_per_s(self.unlimited_write_ns) * targets)
             ));
@@ -346,7 +346,7 @@ impl Plan {
     }
 }
 
-/// The states in which cells find emulated devices, with one sentence for cells that find the same.
+/// The states in which cells find emulated devices, as sentences; cells with the same state share one.
 fn states(run: &ResolvedRun) -> Vec<String> {
     let Some(emulated) = &run.emulated else { return Vec::new() };
     let mut groups: Vec<(Vec<String>, Vec<&str>)> = Vec::new();
@@ -400,7 +400,7 @@ mod tests {
         assert_eq!(Writes::of(&few, 0), Writes::AtMost(1000.0 * 0.3 * 8192.0));
     }
 
-    /// Only writes to a device's own targets wear it.
+    /// A device is worn only by writes to its own targets.
     #[test]
     fn a_device_takes_what_its_targets_write() {
         let devices = [vec!["nvme0n1"], vec!["nvme1n1"], vec!["nvme0n1"], vec![], vec![]];

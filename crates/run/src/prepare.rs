@@ -24,8 +24,8 @@ use std::time::{Duration, Instant};
 /// Interval at which a wait checks the stop flag.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Prepares these targets of the run, as other ranks do theirs. Returns the record of the step, or the cells of a
-/// fill.
+/// Prepares the run's targets in the range `targets`, while other ranks prepare theirs. Returns a cell that records
+/// the step, or the cells of a fill.
 pub(crate) fn prepare(
     on: StepContext<'_, '_>,
     place: Place,
@@ -66,7 +66,7 @@ fn prepare_own(
         }
         Prepare::Fill { .. } if is_emulated => {
             on.schedule.rewrite(Precondition::Sequential);
-            let words = "constructed: each cell finds emulated devices in the steady state of its own writes, or, where cells go on from one another, as sequential writes over the whole capacity leave them";
+            let words = "constructed: each cell starts with emulated devices in the steady state of its own writes, or, if cells continue from each other, in the state after sequential writes over the whole capacity";
             let less = "preconditioning was constructed, not written";
             evidence.deviation = Some(less.to_owned());
             Preparation::Constructed(words.to_owned())
@@ -104,13 +104,13 @@ fn purge(
         let name = &open_target.name;
         let why = match &open_target.medium {
             Medium::Ram(_) | Medium::Null(_) => {
-                words.push(format!("{name}: memory remembers no writes"));
+                words.push(format!("{name}: memory needs no purge"));
                 continue;
             }
             _ => match open_target.opened() {
                 Some(opened) if opened.made_here => {
                     words.push(format!("{name}: the file is new"));
-                    less.push(format!("what lies below the file {name} was not purged"));
+                    less.push(format!("the storage below the file {name} was not purged"));
                     continue;
                 }
                 Some(opened) => match purge_opened_target(run, opened)? {
@@ -161,7 +161,7 @@ fn purge_opened_target(
     let by = record.method.map_or(String::new(), |method| format!(" by {method}"));
     let verified = match record.verified {
         Verified::Yes => "verified",
-        Verified::No => "what was written before is still there",
+        Verified::No => "earlier content can still be read",
         Verified::Unknown => "not verified",
     };
     let long = human::duration_ns(record.duration_ns);
@@ -241,7 +241,7 @@ pub(crate) fn catch_up<'r>(
         };
         if !fits {
             return Err(RunError::Impossible(format!(
-                "the stored cells are not those of this method: `{}` is not what comes after cell {start}; begin a new run",
+                "the stored cells are not those of this method: `{}` is not the step after cell {start}; begin a new run",
                 step[0].key.name
             )));
         }
@@ -288,7 +288,7 @@ fn same_targets(run: &ResolvedRun, open_targets: &[OpenTarget]) -> Result<(), Ru
         let is = open_target.medium.capacity_bytes();
         if was != 0 && was != is {
             return Err(RunError::Impossible(format!(
-                "{}: the run began on {}, and now there are {}: it is not the same target; begin a new run",
+                "{}: the run began on {}, but the target now has {}, so it is a different one: begin a new run",
                 open_target.name,
                 human::size(was),
                 human::size(is)

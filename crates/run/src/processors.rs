@@ -69,7 +69,7 @@ impl TryFrom<String> for Processors {
     }
 }
 
-/// Size of the kernel's processor set in this program, processors.
+/// Maximum number of processors in the kernel's set type, as this program uses it.
 const SET_BITS: usize = 8 * size_of::<libc::cpu_set_t>();
 
 impl Processors {
@@ -129,7 +129,7 @@ impl Pinned {
         let missing = Processors(processors.0.difference(&before.0).copied().collect());
         if !missing.0.is_empty() {
             return Err(RunError::Impossible(format!(
-                "--cpus {processors}: this process may run on {before} only, not on {missing}: choose among those"
+                "--cpus {processors}: this process may run on {before} only, not on {missing}: choose among the former"
             )));
         }
         apply(processors).map_err(system)?;

@@ -15,19 +15,19 @@ use iodyno_workload::{
     ArrivalKind, CellSpec, Content, Edge, Geometry, MAX_THREADS, Percent, Shared, Spec,
 };
 
-/// Combinations that are impossible on any target.
+/// Refuses combinations that are impossible on any target.
 pub(crate) fn impossible(run: &ResolvedRun) -> Result<(), RunError> {
     interval(run)?;
     recording(run)?;
     if run.request.system_clock && run.emulated.as_ref().is_some_and(|of| !of.live) {
         return Err(RunError::Impossible(
-            "--system-clock has no effect on emulated targets in virtual time, where no clock is read: take it out".to_owned(),
+            "--system-clock has no effect on emulated targets in virtual time, where no clock is read: leave it out".to_owned(),
         ));
     }
     run.cells.iter().try_for_each(beside)?;
     if !run.process.ranks.is_alone() && run.loads().any(|cell| cell.only_on.is_some()) {
         return Err(RunError::Impossible(
-            "jobs that each have a target of their own run in one process: run them without --ranks, or give each job a run of its own".to_owned(),
+            "jobs that each have their own target must run in one process: run them without --ranks, or give each job its own run".to_owned(),
         ));
     }
     let ring_only =
@@ -37,7 +37,7 @@ pub(crate) fn impossible(run: &ResolvedRun) -> Result<(), RunError> {
         && engine != EngineKind::Uring
     {
         return Err(RunError::Impossible(format!(
-            "{flag} is for the uring engine, and --engine is {}: leave one of them out",
+            "{flag} works only with the uring engine, but --engine is {}: leave one of them out",
             engine.name()
         )));
     }
@@ -50,7 +50,7 @@ pub(crate) fn impossible(run: &ResolvedRun) -> Result<(), RunError> {
     }
 }
 
-/// Refuses simultaneous workloads that can't be measured together.
+/// Refuses simultaneous workloads that interfere with each other.
 fn beside(cell: &CellSpec) -> Result<(), RunError> {
     let loads: Vec<&CellSpec> = core::iter::once(cell).chain(&cell.beside).collect();
     for CellSpec { name, spec, fill_passes, beside, only_on, .. } in &cell.beside {
@@ -58,7 +58,7 @@ fn beside(cell: &CellSpec) -> Result<(), RunError> {
         let why = if !beside.is_empty() || fill_passes.or(cell.fill_passes).is_some() {
             "is not a plain workload"
         } else if loads.iter().any(|other| meets(other) && meet_verified(spec, &other.spec)) {
-            "or the other verifies its content, which the other's writes would change"
+            "or the other verifies content that its companion would overwrite"
         } else {
             continue;
         };
@@ -105,19 +105,19 @@ fn one_at_a_time(engine: EngineKind, spec: &Spec) -> Option<String> {
         format!("use `--depth 1` with at most {MAX_THREADS} --threads, or")
     };
     Some(format!(
-        "the {name} engine does one I/O at a time, so depth {depth} can't be: {workers} `--engine libaio`",
+        "the {name} engine does one I/O at a time, so depth {depth} is not possible: {workers} `--engine libaio`",
         name = engine.name(),
         depth = spec.depth(),
     ))
 }
 
-/// Refuses an interval of the series that the cells can't have.
+/// Refuses an interval that is out of range, or gives the cells too many intervals.
 fn interval(run: &ResolvedRun) -> Result<(), RunError> {
     let Some(ns) = run.request.interval_ns else { return Ok(()) };
     let words = human::duration_ns;
     if !(INTERVAL_NS_MIN..=INTERVAL_NS_MAX).contains(&ns) {
         return Err(RunError::Impossible(format!(
-            "--interval is from {} to {}, and {} was asked for",
+            "--interval must be from {} to {}, not {}",
             words(INTERVAL_NS_MIN),
             words(INTERVAL_NS_MAX),
             exactly(ns)
@@ -127,7 +127,7 @@ fn interval(run: &ResolvedRun) -> Result<(), RunError> {
     let longest_ns = longest.unwrap_or(0);
     if longest_ns / ns > INTERVALS_MAX {
         return Err(RunError::Impossible(format!(
-            "{} in intervals of {} are more than {INTERVALS_MAX} intervals, each of which is kept: use --interval {} or longer",
+            "{} in intervals of {} are more than {INTERVALS_MAX} intervals, all of which must be stored: use --interval {} or longer",
             words(longest_ns),
             words(ns),
             words(longest_ns.div_ceil(INTERVALS_MAX).next_multiple_of(INTERVAL_NS_MIN))
@@ -158,12 +158,12 @@ pub(crate) fn too_many_cells(
     };
     let words = |cells: u64| {
         format!(
-            "a run of {cells} cells (each step gives {of_a_step}), and iodyno reads {CELLS_PLANNED_MAX} back from the notebook for certain"
+            "a run of {cells} cells ({of_a_step} per step), but only {CELLS_PLANNED_MAX} can be read back from a notebook for certain"
         )
     };
     if least > CELLS_PLANNED_MAX as u64 {
         return Err(RunError::Impossible(format!(
-            "this is {}: make several runs with fewer targets, steps or repeats each, or give --no-notebook and take the results with --json",
+            "this is {}: make several runs with fewer targets, steps or repeats each, or use --no-notebook and get the results with --json",
             words(least)
         )));
     }
@@ -223,7 +223,7 @@ fn replay(cell: &CellSpec, open_target: &OpenTarget) -> Result<(), RunError> {
     if !own.is_multiple_of(needed) {
         let (own, needed) = (human::size(own.into()), human::exact_size(needed.into()));
         return Err(misfit(format!(
-            "the target takes multiples of {needed}, and the operations of the trace are multiples of {own}: `--align {needed}` enlarges them; or go through the page cache (`PATH?direct=no`)"
+            "the target requires multiples of {needed}, but the operations of the trace are multiples of {own}: enlarge them with `--align {needed}`, or go through the page cache (`PATH?direct=no`)"
         ))
         .into());
     }
@@ -238,7 +238,7 @@ fn recording(run: &ResolvedRun) -> Result<(), RunError> {
         return Ok(());
     }
     Err(RunError::Impossible(
-        "--record-trace takes the operations of one cell: run one workload, or jobs at the same time, once".to_owned(),
+        "--record-trace records the operations of one cell: run one workload, or jobs at the same time, once".to_owned(),
     ))
 }
 
@@ -283,7 +283,7 @@ fn memory(run: &ResolvedRun, open_targets: &[OpenTarget]) -> Result<(), RunError
         }
         if bytes > available_bytes / 10 * 9 {
             return Err(RunError::Impossible(format!(
-                "{}: {buffers} operations in flight of up to {} need {} for their buffers, and {} are available: use a smaller --depth, --threads or --block",
+                "{}: {buffers} operations in flight of up to {} need {} for their buffers, but only {} are available: use a smaller --depth, --threads or --block",
                 cell.name,
                 human::size(u64::from(cell.spec.max_data_bytes())),
                 human::size(bytes),
@@ -301,7 +301,7 @@ fn engine(run: &ResolvedRun, open_target: &OpenTarget) -> Result<(), RunError> {
     {
         let flag = if run.request.options.poll { "--poll" } else { "--plain-ring" };
         return Err(RunError::Impossible(format!(
-            "{flag} is for the uring engine, and `{}` has an engine of its own: leave {flag} out",
+            "{flag} works only with the uring engine, but `{}` has its own engine: leave {flag} out",
             open_target.name
         )));
     }
@@ -316,7 +316,7 @@ fn engine(run: &ResolvedRun, open_target: &OpenTarget) -> Result<(), RunError> {
 /// Message for an engine that does not work on a target.
 pub(crate) fn wrong_engine(asked: EngineKind, open_target: &OpenTarget) -> String {
     format!(
-        "the {} engine does not work on `{}`: leave --engine out, and the engine that suits the target is taken",
+        "the {} engine does not work on `{}`: leave --engine out, and a suitable engine is chosen",
         asked.name(),
         open_target.name
     )
@@ -338,13 +338,13 @@ fn nbd(name: &str, spec: &Spec, open_target: &OpenTarget) -> Result<(), RunError
     ];
     if let Some((_, what)) = unknown.into_iter().find(|(missing, _)| *missing) {
         return refused(format!(
-            "the server does not know {what}: choose a workload without them, or a server that does"
+            "the server does not support {what}: choose a workload without them, or another server"
         ));
     }
     let (block_bytes, most_bytes) = (spec.max_data_bytes(), export.max_payload_bytes);
     if block_bytes > most_bytes {
         return refused(format!(
-            "the server takes at most {} at once, and a block has {}: use a smaller `--block`",
+            "the server accepts at most {} per request, but a block has {}: use a smaller `--block`",
             human::size(most_bytes.into()),
             human::size(block_bytes.into())
         ));
@@ -352,7 +352,7 @@ fn nbd(name: &str, spec: &Spec, open_target: &OpenTarget) -> Result<(), RunError
     let threads = spec.threads();
     if threads > 1 && !export.multi_conn && spec.changes_content() {
         return refused(format!(
-            "each of its {threads} workers has a connection of its own, and the server does not promise that connections see each other's writes (multi-conn): use `--threads 1 --depth {}` for as many outstanding I/Os on one, or have the server allow several (`qemu-nbd --shared`)",
+            "each of its {threads} workers has its own connection, but the server does not guarantee that connections see each other's writes (multi-conn): use `--threads 1 --depth {}` for as many outstanding I/Os on one, or have the server allow several (`qemu-nbd --shared`)",
             spec.depth().saturating_mul(threads)
         ));
     }

@@ -59,7 +59,7 @@ pub(crate) fn cell(
         && *asked != file.sha256
     {
         return Err(RunError::Impossible(format!(
-            "`{path}` is not the trace of this run any more: its hash was {asked}, and is {}",
+            "`{path}` is no longer the trace of this run: its hash was {asked}, and now is {}",
             file.sha256
         )));
     }
@@ -72,7 +72,7 @@ pub(crate) fn cell(
     let summary = file.trace.summary();
     if matches!(of.timing, Timing::Time { .. }) && summary.span_ns == 0 {
         notes.push(if file.has_times {
-            "all operations of the trace have one time: they are issued as fast as possible"
+            "all operations of the trace have the same time: they are issued as fast as possible"
                 .to_owned()
         } else {
             "the trace has no times: it is issued as fast as possible".to_owned()
@@ -94,7 +94,7 @@ pub(crate) fn cell(
     let content: Content = of.content.parse().map_err(RunError::Impossible)?;
     if content == Content::Verifiable {
         return Err(RunError::Impossible(
-            "a trace overwrites what is in flight, so its content can't be verified: leave `--content verifiable` out".to_owned(),
+            "a trace may overwrite blocks with operations in flight, so its content can't be verified: leave `--content verifiable` out".to_owned(),
         ));
     }
     let span_ns = summary.span_ns;

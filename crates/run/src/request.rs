@@ -26,8 +26,8 @@ pub(crate) const RANKS: &str = "ranks";
 pub struct RunRequest {
     /// The name of the work, such as `four-corners`.
     pub name: String,
-    /// Description of the work with the changes that flags made, for people, such as `random-read, sequential, fsync
-    /// every 8`. None without changes.
+    /// Name of the work with the changes that flags made, for people, such as `random-read, sequential, fsync every
+    /// 8`. None without changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed: Option<String>,
     /// The work: cells, a method or a trace.
@@ -46,7 +46,7 @@ pub struct RunRequest {
     pub seed: u64,
     /// The engine; None chooses by the target.
     pub engine: Option<EngineKind>,
-    /// Options of the engine.
+    /// Options of the engine, such as polling for completions.
     pub options: EngineOptions,
     /// The processors for all threads of the run; None: all that this process may use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -55,7 +55,7 @@ pub struct RunRequest {
     pub system_clock: bool,
     /// Length of the series' intervals, ns; None chooses by the length of the cell.
     pub interval_ns: Option<u64>,
-    /// Number of failed operations after which the run stops.
+    /// Number of failed operations above which the run stops.
     pub errors_max: u64,
     /// Whether targets are never opened for writing.
     pub read_only: bool,
@@ -103,7 +103,7 @@ impl RunRequest {
 pub enum Work {
     /// A list of cells, in order.
     Cells(Vec<ListedCell>),
-    /// A method, which decides as it goes.
+    /// A method, which chooses each step by the results of earlier ones.
     Method {
         /// All inputs of the method.
         source: Box<MethodSource>,
@@ -137,7 +137,7 @@ pub struct TraceRequest {
     pub threads: u32,
     /// Maximum number of operations in flight per worker; None chooses by the timing and the largest operation.
     pub depth: Option<u32>,
-    /// The content of writes, as the flag gives it.
+    /// Content of writes, as given to `--content`.
     pub content: String,
 }
 
@@ -151,16 +151,16 @@ pub struct ListedCell {
     pub workload: Option<String>,
     /// The workload, after all overrides.
     pub spec: Spec,
-    /// See [`CellSpec::fill_passes`].
+    /// Number of passes of a fill or a verification pass; None for other cells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fill_passes: Option<u8>,
-    /// See [`CellSpec::engine`].
+    /// Name of the engine, if the workload specifies one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine: Option<String>,
-    /// See [`CellSpec::drop_cache`].
+    /// Pages of the active range to drop from the page cache before the cell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drop_cache: Option<DropCache>,
-    /// See [`CellSpec::only_on`].
+    /// Index of the only target on which the cell runs; None for all targets of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only_on: Option<usize>,
     /// Workloads at the same time, on the same targets unless each has one of its own.
@@ -177,7 +177,7 @@ impl ListedCell {
         Self { name, workload, spec, fill_passes, engine, drop_cache, only_on, beside }
     }
 
-    /// The cell in the driver's form.
+    /// Converts the cell to the form that the driver executes.
     pub(crate) fn cell(&self) -> CellSpec {
         let cell = CellSpec::new(self.name.clone(), self.spec.clone());
         let beside = self.beside.iter().map(Self::cell).collect();

@@ -22,7 +22,7 @@ use std::sync::atomic::AtomicBool;
 /// The minimum measured time of a cell, ns: too short for a few I/Os of a disk, but enough for tens of an SSD.
 const CELL_NS_MIN: u64 = 1_000_000;
 
-/// A run that can be executed.
+/// A request with its names resolved and its files read, ready for execution.
 #[derive(Debug)]
 pub struct ResolvedRun {
     /// The request, with the texts of all files that it names.
@@ -37,9 +37,9 @@ pub struct ResolvedRun {
     pub emulated: Option<Emulated>,
     /// The clock of all timestamps.
     pub clock: Clock,
-    /// The part that belongs to this process alone.
+    /// Properties of this process, which are not part of the request.
     pub process: Process,
-    /// Remarks about the files that were read, in sentences.
+    /// Remarks about the files that were read, one sentence each.
     pub notes: Vec<String>,
 }
 
@@ -48,7 +48,7 @@ pub struct ResolvedRun {
 pub struct MethodRun {
     /// The method, adapted to the run's number of targets.
     pub method: Method,
-    /// See [`Work::Method`].
+    /// Whether the method runs on each target alone, one after the other.
     pub each: bool,
     /// Whether the request or the method itself asks for reuse of preconditioning.
     pub reuse: bool,
@@ -89,7 +89,7 @@ impl Resume {
         self.cells.iter().all(|cell| cell.evidence.virtual_time)
     }
 
-    /// The part that one of the resuming ranks needs.
+    /// Reduces the finished part to what rank `rank` of `size` needs.
     ///
     /// # Errors
     /// The run was begun by another number of ranks.
@@ -98,7 +98,7 @@ impl Resume {
         if self.ranks != size && !(self.ranks == 1 && self.is_virtual()) {
             let of = |n: u32| if n == 1 { "one process".to_owned() } else { format!("{n} ranks") };
             return Err(RunError::Impossible(format!(
-                "{} was begun by {}, and these are {}: cells of both would be no one result; resume it with {}",
+                "{} was begun by {}, but is resumed by {}: their cells would not form one result; resume it with {}",
                 self.id,
                 of(self.ranks),
                 of(size),
@@ -209,7 +209,7 @@ fn check_scale(source: &MethodSource) -> Result<(), RunError> {
     let step = 10_f64.powf(least.log10().floor() - 1.0);
     let least = (least / step).ceil() * step;
     Err(RunError::Impossible(format!(
-        "--scale {scale} leaves the shortest cells of the method, of {}, less than 1 ms, in which nothing can be measured: use {} or more",
+        "--scale {scale} shortens the method's shortest cells, of {}, to less than 1 ms, in which nothing can be measured: use {} or more",
         human::duration_ns(shortest_ns),
         format!("{least:.12}").trim_end_matches('0')
     )))

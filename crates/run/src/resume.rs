@@ -8,9 +8,9 @@ use iodyno_notebook::{Run, Status};
 use iodyno_targets::{MachineFacts, TargetName};
 use serde_json::Value;
 
-/// The request of an interrupted run of this version of the program, and its finished part. `destroy` names the
-/// targets that may be overwritten. Names given when the run began don't count: the target may have new content
-/// since, and the notebook may come from another user.
+/// Returns the request of an interrupted run of this version of the program, and its finished part. `destroy` names
+/// the targets that may be overwritten. Names given when the run began don't count, because the target may have new
+/// content since, and the notebook may come from another user.
 ///
 /// # Errors
 /// [`RunError::Impossible`] if the run can't be resumed: it is finished, still running, imported, of another version,
@@ -25,7 +25,7 @@ pub fn resume(
     match run.status {
         Status::Finished => {
             return refused(format!(
-                "is finished: there is nothing to take up; `iodyno show {}` shows it",
+                "is finished, so there is nothing to resume; `iodyno show {}` shows it",
                 run.id
             ));
         }
@@ -35,25 +35,25 @@ pub fn resume(
         Status::Interrupted | Status::Crashed | Status::Failed(_) => {}
     }
     if run.is_imported {
-        return refused(format!("was imported from a report, and only reports on it: {again}"));
+        return refused(format!("was imported from a report, so it can only be shown: {again}"));
     }
     if !run.head.plan["method"].is_object() {
         let request = RunRequest::stored_in(&run.head);
         let is_trace = request.is_some_and(|r| matches!(r.work, Work::Trace(_)));
         return refused(if is_trace {
             format!(
-                "is the replay of a trace: one cell, whose figures are those of all its operations or of none; what is in flight at the cut can't be had again. Give `--from` for the operations after it, as a run of its own, or {again}"
+                "is the replay of a trace, which is a single cell and can't be continued. Replay the remaining operations as a new run, with `--from`, or {again}"
             )
         } else {
             format!(
-                "is a list of cells, not a method, and what was measured of a cell can't be continued: {again}"
+                "is a list of cells, not a method, and an interrupted cell can't be continued: {again}"
             )
         });
     }
     let began = &run.head.iodyno_version;
     if began != version {
         return refused(format!(
-            "was begun by iodyno {began}: take it up with that version, or begin a new run"
+            "was begun by iodyno {began}: resume it with that version, or begin a new run"
         ));
     }
     // Cells of two machines can't form one run, and a foreign notebook names targets of another machine.
@@ -61,7 +61,7 @@ pub fn resume(
     let own = serde_json::to_value(MachineFacts::gather()).unwrap_or_default();
     if machine(&run.head.machine) != machine(&own) {
         return refused(
-            "was begun on another machine: take it up there, or begin a new run".to_owned(),
+            "was begun on another machine: resume it there, or begin a new run".to_owned(),
         );
     }
     let Some(mut request) =
@@ -71,7 +71,7 @@ pub fn resume(
     };
     if let Some(gone) = request.targets.iter().find(|t| matches!(t, TargetName::Scratch { .. })) {
         return Err(RunError::Impossible(format!(
-            "{}: `{gone}` was a file for that process alone, and it is gone with all that was written to it: begin a new run, on a path if it is to be taken up",
+            "{}: `{gone}` was a temporary file of the interrupted process, and no longer exists: begin a new run, on a path if you may want to resume it",
             run.id
         )));
     }

@@ -22,9 +22,9 @@ use iodyno_notebook::{Notebook, Run, RunSummary, Status};
 use iodyno_targets::{WritesSeen, unwritten_since};
 use iodyno_units::{OpKind, human};
 
-/// Name of a fill's cells.
+/// Name of the cells that a fill yields.
 pub(crate) const FILL_NAME: &str = "fill";
-/// Name of a purge's record.
+/// Name of the cell that records a purge.
 pub(crate) const PURGE_NAME: &str = "purge";
 /// Number of earlier runs to examine, the latest first. The latest fill of a target decides; runs on other
 /// targets may lie in between.
@@ -37,24 +37,24 @@ pub(crate) struct Wanted {
     pub(crate) purged: bool,
     /// Minimum number of fill passes.
     pub(crate) passes: u8,
-    /// Block size, bytes.
+    /// Size of a block of the fill, bytes.
     pub(crate) block_bytes: u32,
-    /// The first byte.
+    /// Offset of the first byte of the filled range.
     pub(crate) start_bytes: u64,
-    /// The length of the range.
+    /// Length of the filled range, bytes.
     pub(crate) len_bytes: u64,
 }
 
-/// The proven state of a target, and the evidence for it.
+/// The proven state of a target, with the evidence for it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Believed {
     words: String,
-    /// The deviation of the earlier run's purge, in words.
+    /// Deviation of the earlier run's purge, as text.
     deviation: Option<String>,
 }
 
-/// Whether a step can be skipped because an earlier run did it. Sets in `evidence` that run, or, if reuse was
-/// requested, the reason to repeat the step.
+/// Whether a step can be skipped because an earlier run did it. Records that run in `evidence`, or, if reuse was
+/// requested, the reason why the step must be repeated.
 pub(crate) fn reused(
     on: &mut StepContext<'_, '_>,
     targets: &Range<usize>,
@@ -69,12 +69,15 @@ pub(crate) fn reused(
     }
     let mut why_not = |words: String| {
         if of.reuse {
-            watch.advise(&format!("the preconditioning is done anew: {words}"));
+            watch.advise(&format!("the preconditioning is repeated: {words}"));
             evidence.not_reused = Some(words);
         }
     };
     let Some(fill) = prologue.fill else {
-        why_not("the method does not begin with one fill that lasts until it measures".to_owned());
+        why_not(
+            "the method does not begin with a single fill that stays intact until it measures"
+                .to_owned(),
+        );
         return Ok(false);
     };
     let Some(notebook) = *notebook else {
@@ -145,7 +148,7 @@ impl<'a> Past<'a> {
         wanted: &Wanted,
     ) -> Result<Result<Believed, String>, RunError> {
         let Some(now) = open_target.writes_seen() else {
-            let why = "nobody counts the writes to it, or the page cache may hold some";
+            let why = "the writes to it are not counted, or the page cache may hold some of them";
             return Ok(Err(why.to_owned()));
         };
         for i in 0..self.summaries.len() {
@@ -201,7 +204,7 @@ fn believe(
     now: &WritesSeen,
 ) -> Result<Believed, String> {
     let name = &run.head.targets[target].name;
-    let (at, proof) = fill_of(run, target).ok_or("it did not fill it")?;
+    let (at, proof) = fill_of(run, target).ok_or("it did not fill the target")?;
     let filled = &run.cells[at];
     if proof.is_short() {
         let share = 100.0 * (1.0 - proof.times_share);
@@ -214,7 +217,7 @@ fn believe(
     }
     if proof.times < wanted.passes {
         return Err(format!(
-            "it wrote every block {} times, and {} are wanted",
+            "it wrote every block {} times, but {} are required",
             proof.times, wanted.passes
         ));
     }
@@ -225,23 +228,23 @@ fn believe(
         Some(start) if (start, there) == (wanted.start_bytes, wanted.len_bytes) => {}
         Some(start) => {
             return Err(format!(
-                "it filled {}, and {} is wanted",
+                "it filled {}, but {} is required",
                 range(start, there),
                 range(wanted.start_bytes, wanted.len_bytes)
             ));
         }
-        None => return Err("which bytes it filled was not kept".to_owned()),
+        None => return Err("the range that it filled was not stored".to_owned()),
     }
     if filled.key.block_bytes() != wanted.block_bytes {
         return Err(format!(
-            "it wrote blocks of {}, and {} are wanted",
+            "it wrote blocks of {}, but {} are required",
             human::size(filled.key.block_bytes().into()),
             human::size(wanted.block_bytes.into())
         ));
     }
     let deviation = purge_before(run, at, wanted.purged)?;
     untouched_after(run, at, name)?;
-    let then = seen_after(run, target).ok_or("it kept no count of what had been written")?;
+    let then = seen_after(run, target).ok_or("it did not store how much had been written")?;
     unwritten_since(&then, now).map_err(|why| why.to_string())?;
     let counted = if now.file.is_some() {
         "by the file's times and the counts of the devices below it"
@@ -251,7 +254,7 @@ fn believe(
     let purged = if wanted.purged { "purged, then " } else { "" };
     Ok(Believed {
         words: format!(
-            "run {} of {} left it {purged}filled: {} written {} times over, proven by what completed; nothing was written since, {counted}",
+            "run {} of {} left it {purged}filled: {} written {} times, proven by completed writes; nothing was written since, {counted}",
             run.id,
             run.started.strftime("%Y-%m-%d %H:%M UTC"),
             range(wanted.start_bytes, wanted.len_bytes),
@@ -276,10 +279,10 @@ fn purge_before(run: &Run, at: usize, wanted: bool) -> Result<Option<String>, St
     match purge {
         _ if !wanted => Ok(None),
         Some(Evidence { preparation: Some(Preparation::Reused(_)), .. }) => {
-            Err("it did not purge it itself before its fill".to_owned())
+            Err("it did not purge the target itself before its fill".to_owned())
         }
         Some(purge) => Ok(purge.deviation.clone()),
-        None => Err("it did not purge it before its fill, as this method does".to_owned()),
+        None => Err("it did not purge the target before its fill, as this method does".to_owned()),
     }
 }
 
@@ -301,7 +304,7 @@ fn untouched_after(run: &Run, at: usize, target: &str) -> Result<(), String> {
             .iter()
             .all(|(kind, class)| kind == OpKind::Read || class.ops() + class.errors.total() == 0);
         if !only_read {
-            return Err(format!("its own `{}` wrote after the fill", cell.key.name));
+            return Err(format!("its cell `{}` wrote after the fill", cell.key.name));
         }
     }
     Ok(())

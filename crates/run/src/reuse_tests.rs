@@ -115,17 +115,17 @@ fn each_lack_is_a_reason_of_its_own() {
     let cases: [(&str, Break); 14] = [
         ("4 KiB were written or discarded since", |_, _, now| *now = seen(1000 + 4096)),
         ("the machine was restarted", |_, _, now| now.boot_id = Some("two".to_owned())),
-        ("and 0 B to 4 GiB is wanted", |_, wanted, _| wanted.len_bytes = SIZE / 2),
-        ("is wanted", |_, wanted, _| wanted.start_bytes = 4096),
-        ("and 3 are wanted", |_, wanted, _| wanted.passes = 3),
-        ("and 64 KiB are wanted", |_, wanted, _| wanted.block_bytes = 64 << 10),
+        ("but 0 B to 4 GiB is required", |_, wanted, _| wanted.len_bytes = SIZE / 2),
+        ("is required", |_, wanted, _| wanted.start_bytes = 4096),
+        ("but 3 are required", |_, wanted, _| wanted.passes = 3),
+        ("but 64 KiB are required", |_, wanted, _| wanted.block_bytes = 64 << 10),
         ("its fill left out 50.0 %", |run, _, _| {
             run.cells[1].evidence.fill.as_mut().unwrap().times_share = 0.5;
         }),
-        ("did not purge it before", |run, _, _| drop(run.cells.remove(0))),
-        ("did not purge it itself", |run, _, _| run.cells[0] = reused(0)),
-        ("its own `measured` wrote", |run, _, _| run.cells[2] = measured(OpKind::Write)),
-        ("its own `measured` wrote", |run, _, _| run.cells.push(measured(OpKind::Trim))),
+        ("did not purge the target before", |run, _, _| drop(run.cells.remove(0))),
+        ("did not purge the target itself", |run, _, _| run.cells[0] = reused(0)),
+        ("its cell `measured` wrote", |run, _, _| run.cells[2] = measured(OpKind::Write)),
+        ("its cell `measured` wrote", |run, _, _| run.cells.push(measured(OpKind::Trim))),
         ("`purge` came after", |run, _, _| run.cells.push(purged(3))),
         ("its fill is doubtful (FOREIGN_IO", |run, _, _| {
             run.cells[1].verdicts = vec![Verdict {
@@ -134,7 +134,7 @@ fn each_lack_is_a_reason_of_its_own() {
                 text: String::new(),
             }];
         }),
-        ("no count of what", |run, _, _| run.head.targets[0].health_after = None),
+        ("did not store how much", |run, _, _| run.head.targets[0].health_after = None),
     ];
     for (words, spoil) in cases {
         let (mut run, mut wanted, mut now) = (earlier(), WANTED, seen(1000));

@@ -19,8 +19,8 @@ use iodyno_units::OpKind;
 use iodyno_workload::{CellSpec, Content, Spec};
 use std::sync::Arc;
 
-/// Measures one cell. Returns each target's cell, and the merged one if there are several. A cell that does not
-/// fit its targets yields a record instead.
+/// Measures one cell. Returns each target's cell, and the merged one if there are several. If the cell does not fit
+/// its targets, returns a cell that records the reason instead.
 pub(crate) fn run_cell(on: StepContext<'_, '_>, task: &Task) -> Result<Vec<Cell>, RunError> {
     let run = on.run;
     let start = if run.is_farmed() { None } else { StartOverRanks::of(run) };
@@ -85,7 +85,7 @@ fn planned(
     Ok((plan, choices))
 }
 
-/// A workload on one target, which yields one cell.
+/// A workload on one target: its results are one cell.
 #[derive(Clone, Copy)]
 struct Load<'a> {
     /// Number of the target in the task.
@@ -93,7 +93,7 @@ struct Load<'a> {
     cell: &'a CellSpec,
 }
 
-/// The workload of each cell of a plan.
+/// The workload behind each cell that a plan yields, in their order.
 fn loads(plan: &CellPlan) -> Vec<Load<'_>> {
     let targets = plan.targets.iter().enumerate();
     targets
@@ -101,7 +101,7 @@ fn loads(plan: &CellPlan) -> Vec<Load<'_>> {
         .collect()
 }
 
-/// Records the evidence that cells on all kinds of targets have.
+/// Records the evidence that all cells have, on real and on emulated targets.
 fn record_evidence(
     loads: &[Load<'_>],
     index: usize,
@@ -134,7 +134,7 @@ fn record_unverified(spec: &Spec, cell: &mut Cell) {
     }
 }
 
-/// The record of a cell that can't be issued on its targets.
+/// A cell that records why it can't be issued on its targets.
 fn skipped(task: &Task, place: &Place, open_targets: &[OpenTarget], why: String) -> Cell {
     let evidence = Evidence { skipped: Some(why), ..Evidence::default() };
     let CellSpec { name, spec, .. } = &task.cell;

@@ -14,7 +14,7 @@ use iodyno_notebook::{
 use iodyno_targets::{BlockDevice, MachineFacts, SysRoot, health};
 use serde_json::Value;
 
-/// The record of a run before its first cell.
+/// Head of a stored run, as written before its first cell.
 pub(crate) fn head(run: &ResolvedRun, open_targets: &[OpenTarget], plan: &Plan) -> RunHead {
     let json = |v: Result<Value, serde_json::Error>| v.unwrap_or(Value::Null);
     RunHead {
@@ -44,8 +44,8 @@ pub(crate) fn head(run: &ResolvedRun, open_targets: &[OpenTarget], plan: &Plan) 
     }
 }
 
-/// The plan with the request, from which the run can be repeated or resumed, and with the method, by which it can
-/// be judged again.
+/// Adds to the plan the request, from which the run can be repeated or resumed, and the method, by which it can be
+/// judged again.
 fn with_request(run: &ResolvedRun, mut plan: Value) -> Value {
     if let Value::Object(plan) = &mut plan {
         let request = serde_json::to_value(&run.request).unwrap_or(Value::Null);
@@ -65,8 +65,8 @@ fn with_request(run: &ResolvedRun, mut plan: Value) -> Value {
     plan
 }
 
-/// The device's own log, its temperature and its link at this moment. Recorded before and after, so that wear, heat
-/// and a degraded link are visible. None if none of them can be read.
+/// The device's health log, its temperature and its link at this moment. Recorded before and after a run, so that
+/// wear, heat and a degraded link are visible. None if none of them can be read.
 fn condition(open_target: &OpenTarget) -> Option<Value> {
     let device = open_target.inspection.physical.first()?;
     let device = BlockDevice::read(&SysRoot::real(), device.dev)?;
@@ -119,8 +119,8 @@ pub(crate) fn unkept(
     }
 }
 
-/// The run as stored in the notebook. If the notebook stored all of it but can't read it back, the copy in memory,
-/// whose series are coarser.
+/// The run as read back from the notebook. If the notebook stored all of it but can't read it back, returns the copy
+/// in memory, whose series are coarser.
 pub(crate) fn read_back(
     notebook: &Notebook,
     id: &str,
@@ -129,7 +129,7 @@ pub(crate) fn read_back(
 ) -> Run {
     notebook.load(id).unwrap_or_else(|why| {
         watch.warn(&format!(
-            "the notebook took all of run {id} and could not read it back: {why}; what is shown comes from memory"
+            "run {id} is stored, but could not be read back from the notebook: {why}; the results shown come from memory"
         ));
         Run { id: id.to_owned(), notebook: notebook.path().to_owned(), ..measured }
     })

@@ -15,20 +15,20 @@ use iodyno_workload::{CellSpec, EmulationOptions, Spec, TargetPart};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// One cell to measure.
+/// One cell to measure, with its targets and its place in the run.
 #[derive(Debug)]
 pub(crate) struct Task {
     /// The cell.
     pub(crate) cell: CellSpec,
     /// The cell's place in a method; None in a list.
     pub(crate) place: Option<Place>,
-    /// Indices of the run's targets that it uses.
+    /// Indices of the run's targets that the cell uses.
     pub(crate) targets: Range<usize>,
     /// The engine; None chooses by the target.
     pub(crate) engine: Option<EngineKind>,
     /// Idle time after the cell, ns.
     pub(crate) then_wait_ns: u64,
-    /// The cell's index among the run's cells, and their number; a number of 0 is unknown.
+    /// The cell's index among the run's cells, and the number of all cells; 0 if that is unknown.
     pub(crate) position: (usize, usize),
 }
 
@@ -50,7 +50,7 @@ pub(crate) enum Next {
     Finished,
 }
 
-/// See [`Next::Prepare`].
+/// How targets are prepared.
 #[derive(Debug)]
 pub(crate) enum Prepare {
     Purge,
@@ -58,7 +58,7 @@ pub(crate) enum Prepare {
     Wait { ns: u64 },
 }
 
-/// The progress of a run.
+/// The sequence of a run's tasks, and the state that one task passes on to the next.
 #[derive(Debug)]
 pub(crate) struct Schedule<'a> {
     run: &'a ResolvedRun,
@@ -68,17 +68,17 @@ pub(crate) struct Schedule<'a> {
     /// The finished steps of a method; for a list only their number counts.
     done: Vec<Done>,
     count: usize,
-    /// Subjects whose targets this run may have changed.
+    /// Numbers of the subjects whose targets this run may have changed.
     touched: BTreeSet<u32>,
     /// Cells that ran in parallel with an earlier one, and wait for their turn.
     ahead: VecDeque<(Task, Vec<Cell>)>,
-    /// Positions of sequential walks, by subject and stage.
+    /// Positions of sequential cursors, by subject and stage.
     walks: BTreeMap<(u32, u32), Arc<Walks>>,
-    /// The emulated system that carried cells share.
+    /// The emulated machine on which cells continue from each other, and its system.
     carried: Option<(Arc<System>, Carried)>,
-    /// The state in which the next carried system is created.
+    /// Preconditioning with which the next such machine is created.
     made: Precondition,
-    /// The generator's cost on the null engine, by workload: the rounds of a method issue the same workloads
+    /// Cost of the generator on the null engine, by workload. The rounds of a method issue the same workloads
     /// repeatedly.
     calibrations: Vec<(Spec, (f64, f64))>,
 }
@@ -155,7 +155,7 @@ impl<'a> Schedule<'a> {
         }))
     }
 
-    /// The cell with the request's values that apply to all cells.
+    /// Applies the request's settings for all cells to a cell.
     pub(crate) fn cell(&self, cell: CellSpec, seed: u64) -> CellSpec {
         let interval_ns = self.run.request.interval_ns.or(cell.interval_ns);
         let errors_max = self.run.request.errors_max;
@@ -213,7 +213,7 @@ impl<'a> Schedule<'a> {
         }
     }
 
-    /// The generator's cost for a workload, measured on first use.
+    /// Cost of the generator with a workload, measured on first use.
     pub(crate) fn calibrated(
         &mut self,
         spec: &Spec,
@@ -239,7 +239,7 @@ impl<'a> Schedule<'a> {
         self.carried.as_mut().map(|(_, carried)| carried.idle(ns))
     }
 
-    /// The emulated system with the state that a cell finds; None for real targets.
+    /// The emulated system in its state at the start of a cell; None for real targets.
     pub(crate) fn system(&self, cell: &CellSpec) -> Result<Option<Arc<System>>, RunError> {
         let Some(emulated) = &self.run.emulated else { return Ok(None) };
         if cell.emulation.precondition != Precondition::Carried {
@@ -247,7 +247,7 @@ impl<'a> Schedule<'a> {
         }
         if emulated.live {
             return Err(RunError::Impossible(
-                "a method that leaves devices as the cell before left them runs in virtual time or on real storage: use `model:` instead of `live:`".to_owned(),
+                "this method continues on devices in the state that the previous cell left, which `live:` does not support: use `model:` or real storage".to_owned(),
             ));
         }
         if let Some((system, _)) = &self.carried {
@@ -257,7 +257,7 @@ impl<'a> Schedule<'a> {
         Ok(Some(emulated.before(&cell.spec, &new)))
     }
 
-    /// Up to `most` cells after this one in its round, as long as none passes state on.
+    /// Up to `most` cells after this one in its round; stops at a cell that takes over state from another.
     pub(crate) fn following(&mut self, task: &Task, most: usize) -> Vec<Task> {
         let mut all = Vec::new();
         let (Some((_, method)), Some(place)) = (self.method(), &task.place) else { return all };
@@ -316,8 +316,8 @@ impl<'a> Schedule<'a> {
         self.ahead.push_back((task, cells));
     }
 
-    /// The positions of the sequential walks of a series; None for a cell outside a series. On real storage, a
-    /// resumed series begins at the start of the range again: the positions are not stored.
+    /// Positions of the sequential cursors that the cells of a series pass on; None for a cell outside a series. On
+    /// real storage, a resumed series begins at the start of the range again, because positions are not stored.
     pub(crate) fn walks(&mut self, task: &Task) -> Option<Arc<Walks>> {
         let place = task.place.as_ref()?;
         let stage = self.method()?.1.stages.get(place.stage as usize)?;
@@ -325,7 +325,7 @@ impl<'a> Schedule<'a> {
             .then(|| Arc::clone(self.walks.entry((place.subject, place.stage)).or_default()))
     }
 
-    /// The machine on which a cell continues, created on first use; None for a cell with its own machine.
+    /// The machine on which a cell continues, created on first use; None for a cell that gets a new machine.
     pub(crate) fn carried_for(
         &mut self,
         task: &Task,
@@ -348,13 +348,13 @@ impl<'a> Schedule<'a> {
         Ok(self.carried.as_mut().map(|(_, carried)| carried))
     }
 
-    /// The states in which a cell found its devices, in words.
+    /// State of a cell's devices at its start, as text.
     pub(crate) fn states(&self, task: &Task) -> Vec<String> {
         let Some(emulated) = &self.run.emulated else { return Vec::new() };
         let carried = match self.made {
-            Precondition::Workload => "carried on from the cell before",
-            Precondition::Fresh => "carried on since a purge",
-            _ => "carried on since a fill",
+            Precondition::Workload => "continued from the previous cell",
+            Precondition::Fresh => "continued since a purge",
+            _ => "continued since a fill",
         };
         match (task.cell.emulation.precondition, &task.place) {
             (Precondition::Carried, _) => vec![carried.to_owned(); emulated.volumes.len()],
@@ -422,7 +422,7 @@ fn seed_of_repeat(seed: u64, repeat: u32) -> u64 {
     if repeat == 0 { seed } else { rng::stream(seed, "repeat", repeat.into()).next_u64() }
 }
 
-/// The record of a step without measurement, as a cell.
+/// A cell that records a step without measurement.
 pub(crate) fn record(name: &str, target: &str, place: Place, evidence: Evidence) -> Cell {
     let key = CellKey {
         name: name.to_owned(),

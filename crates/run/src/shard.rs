@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Maximum number of shards of a run.
 const SHARDS_MAX: u32 = 100_000;
 
-/// Shard K of N of a run: `3/64` is the third of 64.
+/// Shard K of N of a run, written `K/N`: `3/64` is the third of 64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Stored")]
 pub struct Shard {
@@ -33,7 +33,7 @@ impl TryFrom<Stored> for Shard {
 }
 
 impl Shard {
-    /// Whether the step with this index, from 0, belongs to this shard.
+    /// Whether the step with this index, counted from 0, belongs to the shard.
     pub(crate) fn has(self, index: usize) -> bool {
         index % self.of as usize + 1 == self.number as usize
     }

@@ -17,7 +17,7 @@ pub(crate) fn impossible(run: &ResolvedRun) -> Result<(), String> {
     let Some(shard) = run.request.shard else { return Ok(()) };
     let refused = |why: &str| Err(format!("--shard {shard}: {why}"));
     if !run.process.ranks.is_alone() {
-        return refused("ranks share the cells already: leave one of the two out");
+        return refused("ranks already share the cells: leave out --shard, or run without ranks");
     }
     if run.emulated.as_ref().is_none_or(|emulated| emulated.live) {
         return refused(
@@ -27,13 +27,15 @@ pub(crate) fn impossible(run: &ResolvedRun) -> Result<(), String> {
     match &run.method {
         Some(of) if of.method.has_independent_cells() && !of.each => Ok(()),
         Some(_) => refused(
-            "what this method measures next depends on what it measured: run it whole, or share its cells by iodyno-mpi",
+            "each step of this method depends on earlier results: run it as a whole, or with iodyno-mpi",
         ),
-        None => refused("only cells of a sweep (`--vary`) or of a method can be shared out"),
+        None => refused(
+            "only the cells of a sweep (`--vary`) or of a method can be divided into shards",
+        ),
     }
 }
 
-/// The shards of one run.
+/// All shards of one run.
 #[derive(Debug)]
 pub struct Shards {
     runs: Vec<Run>,
@@ -79,14 +81,14 @@ impl Shards {
             (1..=of).filter(|n| !found.contains_key(n)).map(|n| format!("{n}/{of}")).collect();
         if !missing.is_empty() {
             return Err(ShardError::Wrong(format!(
-                "of the run's {of} shards these are missing: {}; name their notebooks too, or run them",
+                "of the run's {of} shards, these are missing: {}; run them, or also name their notebooks",
                 missing.join(", ")
             )));
         }
         let unfinished = found.values().find(|run| run.status != Status::Finished);
         if let Some(run) = unfinished {
             return Err(ShardError::Wrong(format!(
-                "{} in {} is not finished: `iodyno --notebook {} resume {}`",
+                "{} in {} is not finished: resume it with `iodyno --notebook {} resume {}`",
                 run.id,
                 run.notebook.display(),
                 run.notebook.display(),
@@ -135,26 +137,28 @@ pub enum ShardError {
 fn twice(shard: Shard, a: &Run, b: &Run) -> ShardError {
     let [first, second] = [a, b].map(|run| format!("{} in {}", run.id, run.notebook.display()));
     ShardError::Wrong(format!(
-        "shard {shard} is there twice: as {first}, and as {second}; leave one of the notebooks out"
+        "shard {shard} occurs twice: as {first}, and as {second}; leave one of the notebooks out"
     ))
 }
 
 /// Checks that the cells of all shards are those of the run's method, each in its shard.
 fn check_cells(whole: RunRequest, runs: &[Run]) -> Result<(), String> {
     let Work::Method { source, .. } = whole.work else {
-        return Err("the run is not one of a method, and has no shards".to_owned());
+        return Err("the run has no shards, because it is not of a sweep or a method".to_owned());
     };
     if !whole.targets.iter().all(|target| matches!(target, TargetName::Model(_))) {
-        return Err("its targets are not emulated ones, and only those have shards".to_owned());
+        return Err("the run has no shards, because its targets are not emulated".to_owned());
     }
     let method = find_work::method(*source).map_err(|problem| problem.to_string())?;
     if !method.has_independent_cells() {
-        return Err("what its method measures next depends on what it measured: it has no shards"
-            .to_owned());
+        return Err(
+            "the run has no shards, because each step of its method depends on earlier results"
+                .to_owned(),
+        );
     }
     let other = |run: &Run, number: usize| {
         Err(format!(
-            "{} in {}: its cell {number} is not the one that the run has there",
+            "{} in {}: cell {number} is not the cell that belongs at this position of the run",
             run.id,
             run.notebook.display()
         ))
@@ -180,7 +184,7 @@ fn check_cells(whole: RunRequest, runs: &[Run]) -> Result<(), String> {
     Ok(())
 }
 
-/// The request of the whole run, and the shard that this run is; None if it is not a shard.
+/// The request of the whole run, and the shard to which this run belongs; None if it is not a shard.
 fn shard_of(run: &Run) -> Option<(RunRequest, Shard)> {
     let mut request = RunRequest::stored_in(&run.head)?;
     let shard = request.shard.take()?;

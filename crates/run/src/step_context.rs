@@ -8,7 +8,7 @@ use crate::watch::Watch;
 use iodyno_drive::TraceEvents;
 use iodyno_notebook::{Notebook, RunWriter};
 
-/// The context in which a run executes a step.
+/// Context in which a run executes a step: its targets, position and destination.
 pub(crate) struct StepContext<'a, 'r> {
     pub(crate) run: &'r ResolvedRun,
     /// All targets of the run.
@@ -21,6 +21,6 @@ pub(crate) struct StepContext<'a, 'r> {
     /// Index of the step's first cell among the run's cells.
     pub(crate) first_index: usize,
     pub(crate) watch: &'a mut dyn Watch,
-    /// Receives the operations of measured cells; None if they are not recorded.
+    /// Receives the operations of the measured cells; None if they are not recorded.
     pub(crate) events: Option<&'a TraceEvents>,
 }

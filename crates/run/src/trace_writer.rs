@@ -22,7 +22,7 @@ pub(crate) struct TraceWriter {
 }
 
 impl TraceWriter {
-    /// Creates a new file. Events sent to the second value are written to it.
+    /// Creates a new file for a trace, and the channel whose events are written to it.
     pub(crate) fn create(path: &Path, targets: &[String]) -> Result<(Self, TraceEvents), RunError> {
         let file = NewFile::create(path)?;
         let name = path.display().to_string();
@@ -44,7 +44,7 @@ impl TraceWriter {
             self.thread.join().unwrap_or_else(|_| Err(io::Error::other("its thread failed")));
         self.file.keep();
         result.map_err(|e| {
-            format!("`{}` can't be written to its end, and is cut off: {e}", self.name)
+            format!("`{}` could not be written completely, and is truncated: {e}", self.name)
         })
     }
 }

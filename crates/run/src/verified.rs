@@ -24,11 +24,11 @@ use std::time::Duration;
 
 /// Maximum number of units of a target whose map is kept: 128 GiB in units of 4 KiB.
 const UNITS_MAX: u64 = 1 << 25;
-/// Size of a stored map, bytes: per unit, and fixed.
+/// Bytes of a stored map: per unit, and in addition to all units.
 const MAP_BYTES: (usize, usize) = (10, 4096);
 /// Timeout of an NBD server's final flush.
 const FLUSH_PATIENCE: Duration = Duration::from_secs(60);
-/// The stamp of content that does not outlive its cell.
+/// Stamp of content that is discarded with its cell.
 const FRESH_STAMP: u64 = 1;
 
 /// The notebook's key for the content of a target: for a device its identity across reboots, for a file and an
@@ -66,7 +66,7 @@ fn changes_content(run: &ResolvedRun) -> bool {
     run.loads().any(|c| c.spec.changes_content())
 }
 
-/// Whether the run writes content that can't be verified later.
+/// Whether the run writes content that later runs can't verify.
 fn writes_otherwise(run: &ResolvedRun, capacity_bytes: u64) -> bool {
     let by_cells = run.loads().any(|c| c.spec.changes_content() && !verifies(&c.spec));
     by_cells
@@ -75,7 +75,7 @@ fn writes_otherwise(run: &ResolvedRun, capacity_bytes: u64) -> bool {
         })
 }
 
-/// Assigns each target its stamp, and loads the map that an earlier run left.
+/// Assigns each target the stamp of this run's writes, and loads the map that an earlier run left.
 pub(crate) fn begin(
     run: &ResolvedRun,
     open_targets: &mut [OpenTarget],
@@ -156,7 +156,7 @@ pub(crate) fn announce(
     Ok(())
 }
 
-/// Before a cell that verifies: creates the map against which it is checked.
+/// Before a cell that verifies: creates the map by which its reads are checked.
 pub(crate) fn ready(run: &ResolvedRun, cell: &CellSpec, open_target: &mut OpenTarget) {
     if !verifies(&cell.spec) || !open_target.medium.moves_bytes() {
         if cell.spec.changes_content() {
@@ -186,7 +186,7 @@ pub(crate) fn ready(run: &ResolvedRun, cell: &CellSpec, open_target: &mut OpenTa
         Some(Arc::new(VerifyMap::new(capacity_bytes, unit_bytes, verified.stamp, known)));
 }
 
-/// The units in which a cell verifies: those of its workload, or, if nothing is written, those of the existing
+/// Unit of verification of a cell, bytes: that of its workload, or, if nothing is written, that of the existing
 /// content.
 fn unit_bytes(run: &ResolvedRun, cell: &CellSpec, open_target: &OpenTarget) -> u32 {
     let own = cell.spec.verify_unit_bytes();
@@ -210,7 +210,7 @@ pub(crate) fn fresh(spec: &Spec, capacity_bytes: u64) -> Option<Arc<VerifyMap>> 
     verifies(spec).then(|| Arc::new(map()))
 }
 
-/// After the last cell: flushes the writes, and stores the resulting map.
+/// After the last cell: flushes the writes, and stores the map of written content.
 pub(crate) fn keep(
     run: &ResolvedRun,
     open_targets: &[OpenTarget],

@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// The state of a target's verified content.
 #[derive(Debug, Default)]
 pub(crate) struct Verified {
-    /// The stamp of this run's writes.
+    /// Stamp that identifies this run's writes.
     pub(crate) stamp: u64,
     /// The unit of the verifiable content with which the target was laid out, bytes; None if it was
     /// not.
@@ -16,11 +16,11 @@ pub(crate) struct Verified {
     /// Whether the target was newly laid out with other content, so that an earlier run's content
     /// is gone.
     pub(crate) is_laid_out_otherwise: bool,
-    /// The map for verification, created before the first cell that verifies.
+    /// Map by which reads are verified, created before the first cell that verifies.
     pub(crate) map: Option<Arc<VerifyMap>>,
-    /// The map that an earlier run left.
+    /// Map of written content that an earlier run left.
     pub(crate) before: Option<Arc<Written>>,
-    /// Whether a failure occurred, so that a final flush proves nothing.
+    /// Whether an operation failed, so that the success of a final flush proves nothing.
     pub(crate) failed: bool,
 }
 

@@ -38,8 +38,7 @@ ramp = "0s"
 bytes = "128KiB"
 "#;
 
-/// The cell that verifies these targets, each from end to end. The caller can narrow the workload's
-/// `active`.
+/// Builds the cell that verifies each of these targets from end to end. The caller may narrow the workload's `active`.
 ///
 /// # Errors
 /// A target that can't be inspected; [`RunError::Impossible`] for one without earlier content, and for one
@@ -52,7 +51,7 @@ pub fn verify_only(targets: &[TargetName]) -> Result<ListedCell, RunError> {
         let size_bytes = inspection.size_bytes.unwrap_or(0);
         if size_bytes < u64::from(BLOCK_BYTES_MIN) {
             return Err(RunError::Impossible(format!(
-                "`{name}` holds {}: verification reads blocks of at least 4 KiB",
+                "`{name}` has only {}, but verification reads blocks of at least 4 KiB",
                 human::size(size_bytes)
             )));
         }

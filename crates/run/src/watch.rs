@@ -61,17 +61,17 @@ pub struct OverRanks {
 
 /// Observer of a run. Called from the coordinating thread.
 pub trait Watch {
-    /// The cost, before anything is opened for writing.
+    /// Announces the cost of the run, before anything is opened for writing.
     fn planned(&mut self, _plan: &Plan) {}
     /// The run begins: its id in the notebook (empty without one), and its name.
     fn began(&mut self, _id: &str, _name: &str) {}
-    /// Advice on a choice that the operator may want to change.
+    /// Advice on a choice that the user may want to change.
     fn advise(&mut self, _words: &str) {}
-    /// A problem that does not end the run, and that the operator must know now.
+    /// A problem that does not end the run, but that the user must know now.
     fn warn(&mut self, _words: &str) {}
     /// An activity that is not a measurement begins.
     fn phase(&mut self, _phase: Phase<'_>) {}
-    /// Cell `index` of `count` starts; a `count` of 0 is unknown.
+    /// Cell `index` of `count` starts; `count` is 0 if it is unknown.
     fn cell(&mut self, _index: usize, _count: usize, _cell: &Cell) {}
     /// The workers of the next cells are ready. `cells` has one cell per target, still empty; the first has this
     /// index in the run.
@@ -81,8 +81,8 @@ pub trait Watch {
     fn interval(&mut self, _target: usize, _index: usize, _interval: &Interval) {}
     /// Cells are finished and judged; the first has this index in the run.
     fn finished(&mut self, _first_index: usize, _cells: &[Cell]) {}
-    /// Called about ten times per second while a cell runs. `ranks` compares the ranks that measure it; None for one
-    /// process.
+    /// Called about ten times per second while a cell runs. `ranks` compares the ranks that measure the cell; None for
+    /// a run of one process.
     fn tick(
         &mut self,
         _progress: &iodyno_drive::Progress<'_>,

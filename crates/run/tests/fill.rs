@@ -65,7 +65,7 @@ fn says_short(cell: &Cell) -> bool {
     cell.verdicts.iter().any(|verdict| verdict.code == "PRECONDITIONING_SHORT")
 }
 
-/// Each block twice, by any number of workers, on targets of several sizes at once: each by its own.
+/// Any number of workers write each block twice, on several targets at once, each of its own size.
 #[test]
 fn every_block_is_written_as_often_as_was_asked() {
     for threads in [1, 3, 7] {
@@ -88,7 +88,7 @@ fn every_block_is_written_as_often_as_was_asked() {
     }
 }
 
-/// Through the kernel, over a part of a file whose end fits no block.
+/// Through the kernel, over a part of a file whose end is not a multiple of the block size.
 #[test]
 fn a_part_of_a_file() {
     let dir = tempfile::tempdir().unwrap();
@@ -109,7 +109,7 @@ fn a_part_of_a_file() {
     }
 }
 
-/// Stops a run when something of it is done.
+/// Stops a run once it has done some of its work.
 struct StopOnceBegun(Arc<AtomicBool>);
 impl Watch for StopOnceBegun {
     fn tick(&mut self, progress: &Progress<'_>, _: &Rates, _: Option<&OverRanks>) {
@@ -117,7 +117,7 @@ impl Watch for StopOnceBegun {
     }
 }
 
-/// What was stopped is proven to be short, with the place where it stopped.
+/// A fill that was stopped is shown to be short, with the offset at which it stopped.
 #[test]
 fn a_fill_that_was_stopped_is_short() {
     let shape = FillShape { threads: 2, ..FillShape::default() };
@@ -157,7 +157,7 @@ fn what_is_no_fill_is_refused() {
     }
 }
 
-/// What a run keeps lets a later one see whether somebody else wrote since.
+/// What a run stores lets a later run detect writes of other programs since.
 #[test]
 fn a_run_remembers_what_had_been_written() {
     let dir = tempfile::tempdir().unwrap();

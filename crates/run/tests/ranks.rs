@@ -54,7 +54,7 @@ fn request(work: &Value, targets: &[&str]) -> RunRequest {
     serde_json::from_value(request).unwrap()
 }
 
-/// Every value of some histograms, as its bucket: how many there are of each.
+/// All values of some histograms pooled: the count of each bucket.
 fn pooled<'a>(all: impl Iterator<Item = &'a Histogram>) -> BTreeMap<(u64, u64), u64> {
     let mut pool = BTreeMap::new();
     for bucket in all.flat_map(Histogram::buckets) {
@@ -63,7 +63,7 @@ fn pooled<'a>(all: impl Iterator<Item = &'a Histogram>) -> BTreeMap<(u64, u64), 
     pool
 }
 
-/// The bucket of the smallest value that at least this share of all are not above.
+/// Bucket of quantile `q` of the pooled values, by nearest rank.
 fn bucket_of(pool: &BTreeMap<(u64, u64), u64>, q: f64) -> (u64, u64) {
     let sorted: Vec<(u64, u64)> =
         pool.iter().flat_map(|(bucket, n)| std::iter::repeat_n(*bucket, *n as usize)).collect();
@@ -121,7 +121,7 @@ fn the_merged_cell_is_all_operations_pooled() {
     }
 }
 
-/// What each rank refuses, all refuse, with the exit code of the first.
+/// If one rank refuses a run, all do, with the exit code of the first.
 #[test]
 fn ranks_refuse_together() {
     let workload = "schema = 1\n[mix]\nread = 1\n[limits]\ntime = \"50ms\"";

@@ -21,7 +21,7 @@ fn outcome(request: RunRequest) -> Result<Outcome, RunError> {
     execute(&ResolvedRun::new(request, process)?, &mut Unwatched)
 }
 
-/// As a program in another language would write it.
+/// A request as a program in another language would write it.
 fn written_by_hand(work: &Value, target: &str) -> RunRequest {
     let request = json!({
         "name": "by hand", "work": work, "repeats": 1, "thresholds": ["p99 < 10s"],

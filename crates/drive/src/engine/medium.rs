@@ -10,7 +10,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// An open target in the form that engines use. The crate `targets` opens it; engines never do.
+/// An open file or device in the form that engines use. The crate `targets` opens it; engines never do.
 #[derive(Clone, Debug)]
 pub struct FileMedium {
     /// Open descriptor.
@@ -30,7 +30,7 @@ pub struct FileMedium {
     /// The NVMe namespace to which commands bypass the block layer; `fd` is its block device. None without
     /// passthrough.
     pub passthrough: Option<NvmeNamespace>,
-    /// Engine that executes the operations; see [`Medium::set_engine`].
+    /// Engine that executes the operations; set by [`Medium::set_engine`].
     pub engine: FileEngine,
 }
 
@@ -61,7 +61,7 @@ pub enum Medium {
     File(FileMedium),
     /// Memory of this process.
     Ram(Arc<Region>),
-    /// Nothing, with a nominal size in bytes.
+    /// No storage; only a nominal size in bytes.
     Null(u64),
     /// A volume of an emulated system. All targets of a cell are volumes of the same system: they affect each other
     /// through shared parts, so one machine carries them all.
@@ -97,7 +97,7 @@ impl Medium {
         }
     }
 
-    /// The engine that works on it.
+    /// The engine that executes operations on this medium.
     pub const fn engine(&self) -> EngineKind {
         match self {
             Self::File(file) => file.engine.kind(),
@@ -109,7 +109,7 @@ impl Medium {
         }
     }
 
-    /// Whether an engine works on it.
+    /// Whether `engine` can execute operations on this medium.
     pub fn takes(&self, engine: EngineKind) -> bool {
         match self {
             Self::File(_) => engine.on_files().is_some(),
@@ -117,7 +117,7 @@ impl Medium {
         }
     }
 
-    /// Chooses the engine of a file. False, without any effect, if the engine does not work on this medium.
+    /// Chooses the engine of a file. Returns false and changes nothing if the engine can't work on this medium.
     pub fn set_engine(&mut self, engine: EngineKind) -> bool {
         if let (Self::File(file), Some(engine)) = (&mut *self, engine.on_files()) {
             file.engine = engine;
@@ -154,7 +154,7 @@ impl Medium {
             }
             Self::Nbd(export) => super::nbd::run(export, seat),
             Self::Model { .. } => {
-                Err(io::Error::other("emulated storage has no worker of its own"))
+                Err(io::Error::other("emulated storage in virtual time has no worker threads"))
             }
         }
     }

@@ -48,8 +48,8 @@ pub trait Engine {
     /// Takes one operation. The slot's buffer belongs to the engine until the completion is drained.
     fn queue(&mut self, slot: u32, op: &Op);
 
-    /// Submits queued operations without waiting, as the first part of the next turn. False, without any effect, if
-    /// submission and execution are a single step.
+    /// Submits queued operations without waiting, as the first part of the next turn. Returns false and does nothing
+    /// if submission and execution are a single step.
     fn submit(&mut self) -> io::Result<bool> {
         Ok(false)
     }
@@ -60,7 +60,7 @@ pub trait Engine {
     /// Passes each completion to `done`: its slot, and the bytes moved or the negative error number.
     fn drain(&mut self, done: impl FnMut(u32, i32));
 
-    /// Maximum number of operations that one turn handles well.
+    /// Maximum number of operations to queue for one turn.
     fn batch_max(&self) -> u32 {
         64
     }
@@ -79,7 +79,7 @@ pub trait Engine {
         None
     }
 
-    /// The error that ended the engine, if it showed this by failing the operations in flight.
+    /// The error that ended the engine, if the engine reported it only by failing the operations in flight.
     fn lost(&self) -> Option<io::Error> {
         None
     }
@@ -130,7 +130,8 @@ const MODEL: About = About { queues: true, ..About::new("model") };
 /// Facts of an engine in effect, by name.
 pub(crate) type Facts = BTreeMap<String, String>;
 
-/// A worker that waits for its engine.
+/// A worker that waits for its engine: the parameters by which an engine is set up, and the call that then runs the
+/// worker.
 pub(crate) trait Seat: Sized {
     /// Number of the worker on its target.
     fn number(&self) -> u32;
@@ -203,7 +204,7 @@ impl FileEngine {
         if file.passthrough.is_some() && self != Self::Uring {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                "NVMe commands are sent by io_uring: leave --engine out, or name the block device",
+                "only io_uring can send NVMe commands: leave --engine out, or name the block device",
             ));
         }
         match self {
@@ -246,7 +247,7 @@ impl EngineKind {
         }
     }
 
-    /// The corresponding [`FileEngine`]; None if it belongs to one kind of target, on which no other works.
+    /// The corresponding [`FileEngine`]; None for the engine of a special kind of target, such as `ram:`.
     pub const fn on_files(self) -> Option<FileEngine> {
         match self {
             Self::Uring => Some(FileEngine::Uring),
@@ -268,7 +269,7 @@ impl EngineKind {
         self.about().queues
     }
 
-    /// Whether it belongs to one kind of target, which works with no other engine.
+    /// Whether this is the only engine of a special kind of target, such as `ram:`.
     pub const fn comes_with_target(self) -> bool {
         self.on_files().is_none()
     }
@@ -288,7 +289,7 @@ impl std::str::FromStr for EngineKind {
             let free: Vec<_> = free.into_iter().map(Self::name).collect();
             let own: Vec<_> = own.into_iter().map(|it| format!("`{}:`", it.name())).collect();
             format!(
-                "there is no engine `{text}`: use {} ({} targets bring their own)",
+                "there is no engine `{text}`: use {} ({} targets have their own)",
                 any_of(&free, "or"),
                 any_of(&own, "and")
             )

@@ -282,7 +282,7 @@ mod tests {
         u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap())
     }
 
-    /// Command bytes according to the specification and the layout in linux/nvme_ioctl.h.
+    /// Commands have the bytes that the specification and linux/nvme_ioctl.h require.
     #[test]
     fn commands_are_those_of_the_specification() {
         let op = |kind, fua| Op { offset_bytes: (1 << 42) + 1024, len_bytes: 4096, kind, fua };

@@ -37,7 +37,7 @@ impl<'a> PsyncEngine<'a> {
 
     #[expect(
         clippy::inline_always,
-        reason = "one operation a turn: a call is a tenth of its cost here"
+        reason = "with one operation per turn, a call would cost a tenth of it"
     )]
     #[inline(always)]
     fn carry_out(&self, slot: u32, op: &Op) -> i32 {
@@ -87,7 +87,7 @@ unsafe fn transfer(
 impl Engine for PsyncEngine<'_> {
     #[expect(
         clippy::inline_always,
-        reason = "one operation a turn: a call is a tenth of its cost here"
+        reason = "with one operation per turn, a call would cost a tenth of it"
     )]
     #[inline(always)]
     fn queue(&mut self, slot: u32, op: &Op) {
@@ -97,7 +97,7 @@ impl Engine for PsyncEngine<'_> {
 
     #[expect(
         clippy::inline_always,
-        reason = "one operation a turn: a call is a tenth of its cost here"
+        reason = "with one operation per turn, a call would cost a tenth of it"
     )]
     #[inline(always)]
     fn turn(&mut self, _: Wait) -> io::Result<()> {

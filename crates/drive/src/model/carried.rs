@@ -6,7 +6,7 @@ use crate::plan::{CellPlan, DriveError};
 use iodyno_emulate::{Machine, System};
 use std::sync::Arc;
 
-/// A machine with its time and its workers, for a sequence of cells.
+/// An emulated machine for a sequence of cells, with its current time and its workers.
 #[derive(Debug)]
 pub struct Carried {
     pub(super) machine: Machine,
@@ -61,7 +61,7 @@ impl Carried {
         self.workers.len()
     }
 
-    /// The machine's number of worker `number` of a volume.
+    /// Number, in the machine, of worker `number` of a volume.
     pub(super) fn worker(&self, volume: u32, number: u32) -> Result<u32, DriveError> {
         let of_volume = &self.workers[volume as usize];
         of_volume.get(number as usize).copied().ok_or_else(|| DriveError::DoesNotFit {

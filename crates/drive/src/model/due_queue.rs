@@ -36,7 +36,7 @@ impl DueQueue {
         Self { tree, leaves }
     }
 
-    /// Due time and number of the first worker.
+    /// Due time and number of the worker that is due first.
     #[inline]
     pub(super) fn first(&self) -> (u64, usize) {
         let first = self.tree[1];

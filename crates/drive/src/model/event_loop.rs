@@ -29,7 +29,7 @@ use std::sync::mpsc::Receiver;
 /// Events between two checks of the stop flag and of the observer's clock.
 const EVENTS_PER_CHECK: u32 = 1024;
 
-/// Activity of the machine's parts.
+/// Activity of the machine's parts during a cell.
 pub(super) struct Used {
     /// Activity in the window.
     pub(super) window: Snapshot,
@@ -51,7 +51,7 @@ pub(super) struct EventLoop<'a, S: Source> {
     due_queue: DueQueue,
     /// When and how a pilot forks; `None` for other cells.
     pub(super) forking: Option<Forking<S>>,
-    /// Whether the workers have begun before this loop.
+    /// Whether the workers had begun before this loop, in a pilot.
     has_begun: bool,
     /// Counts failures like the threads of real targets; its stop flag is this cell's own.
     control: Control,
@@ -146,7 +146,7 @@ impl<'a, S: Source> EventLoop<'a, S> {
         self.forking = forking;
     }
 
-    /// Forks once, unless an operation failed: a cell that begins anew counts that failure.
+    /// Forks once, unless an operation has failed: the cell must then begin anew, to count that failure.
     #[cold]
     fn fork(&mut self) {
         let Some(forking) = &mut self.forking else { return };
@@ -221,7 +221,7 @@ impl<'a, S: Source> EventLoop<'a, S> {
         }
     }
 
-    /// Runs until a limit or the stop.
+    /// Runs the cell until a limit is reached or the cell is stopped.
     ///
     /// # Errors
     /// Operations are in flight, no worker is due, and nothing will ever complete.

@@ -79,9 +79,9 @@ pub struct Modelled {
     pub cpu_ns: u64,
 }
 
-/// Runs one cell, all of whose targets are volumes of one emulated system, on a new machine. It has no effect outside
-/// this thread, so cells may run in parallel, each in its own thread. `stop` ends it early; operations counted until
-/// then are kept.
+/// Runs one cell, all of whose targets are volumes of one emulated system, on a new machine. The run has no effect
+/// outside this thread, so cells may run in parallel, each in its own thread. `stop` ends the cell early; operations
+/// counted until then are kept.
 ///
 /// # Errors
 /// [`DriveError::DoesNotFit`] for a workload that does not fit a target, for targets that are not volumes of one
@@ -95,7 +95,7 @@ pub fn drive_model(
     drive_failing_model(plan, &[], stop, observer)
 }
 
-/// Runs one cell like [`drive_model`], on a system with faults that happen at the start, in their order.
+/// Runs one cell like [`drive_model`], but injects `faults` at the start, in their order.
 ///
 /// # Errors
 /// The errors of [`drive_model`].
@@ -122,7 +122,7 @@ struct Ran {
     usage: Used,
     completions: u64,
     cpu_ns: u64,
-    /// Operations in flight at the end, and its time, ns.
+    /// Number of operations in flight at the end of the cell, and the time of that end, ns.
     left: (u64, u64),
 }
 
@@ -242,7 +242,8 @@ struct Crew<S: Source> {
     forking: Option<Forking<S>>,
 }
 
-/// Runs workers, which may have begun, to the end of the plan's window. Gives the fork, if one was wanted and made.
+/// Runs workers, new ones or those of a fork, to the end of the plan's window. Also returns a fork, if one was
+/// requested and made.
 fn run_workers<S: Source>(
     plan: &CellPlan,
     carried: &mut Carried,
@@ -377,7 +378,7 @@ fn one_system(plan: &CellPlan) -> Result<Arc<System>, DriveError> {
     }
     one.cloned().ok_or_else(|| DriveError::DoesNotFit {
         target: plan.cell.name.clone(),
-        why: "there is no target".to_owned(),
+        why: "the cell has no targets".to_owned(),
     })
 }
 
@@ -421,7 +422,7 @@ fn record_evidence(spec: &Spec, medium: &Medium, cell: &mut Cell) {
     cell.evidence.written_share = Some(written_bytes as f64 / active_bytes as f64);
 }
 
-/// Why a cell ended before its time, in words.
+/// Why a cell ended before its time, as text.
 fn settled_in_words(plan: &CellPlan, settled: &Settled, window_ns: u64) -> String {
     let of = match plan.cell.spec.limits().time_ns {
         Some(time_ns) => format!(" of {}", human::duration_ns(time_ns)),

@@ -205,7 +205,7 @@ mod tests {
             let share: f64 = mean / needed;
             assert!((0.9..2.5).contains(&share), "{spread} {rho}: {mean} for {needed}");
         }
-        assert_eq!(search(noise(1, 1.0, 0.0)).1, None, "too noisy for the time that there is");
+        assert_eq!(search(noise(1, 1.0, 0.0)).1, None, "too noisy for the available time");
     }
 
     /// Despite repeated checks, the true mean is in the interval nearly as often as with a length

@@ -26,9 +26,9 @@ const DISK: &str = "disk's write cache";
 const URGENT_SHARE: f64 = 0.75;
 /// Number of completions after which the trend of the fill is known.
 const FILL_COMPLETIONS: u64 = 4096;
-/// A disk's cache is at rest after it has written back its choice of sectors this many times.
+/// Number of times that a disk's cache must write back its pending sectors before it counts as at rest.
 const TURNS_MIN: f64 = 1.5;
-/// Events of an SSD that cost as much as one event of a disk.
+/// Number of SSD events that cost as much CPU time as one event of a disk.
 const DISK_EVENT_COST: u64 = 8;
 /// Virtual time limit of a warm-up, ns: 30 days.
 const TIME_MAX_NS: u64 = 30 * 86_400_000_000_000;
@@ -93,7 +93,8 @@ impl WarmUp {
         })
     }
 
-    /// Checks the stores after a total of `completions`. None: the warm-up continues until [`Self::check_ns`].
+    /// Checks the stores after a total of `completions`. Returns None if the warm-up must continue until
+    /// [`Self::check_ns`].
     #[cold]
     pub(super) fn check(&mut self, machine: &mut Machine, completions: u64) -> Option<Warmed> {
         let took_ns = self.check_ns - self.start_ns;
@@ -131,9 +132,9 @@ impl WarmUp {
         })
     }
 
-    /// The share to which the caches of disks are to be filled; None if they need not. They are filled if their fill
-    /// rises so slowly that a third of the rest would take longer than the time so far: first to the mark from which
-    /// writes to the medium are urgent, then completely.
+    /// The share to which the caches of disks are to be filled; None if they need not be. They are filled if their
+    /// fill rises so slowly that a third of the rest would take longer than the time so far: first to the level from
+    /// which writes to the medium are urgent, then completely.
     fn fill_share(&self, now: &[Store]) -> Option<f64> {
         let before = self.before.iter().find(|store| store.name == DISK)?;
         let store = now.iter().find(|store| store.name == DISK)?;

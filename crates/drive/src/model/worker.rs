@@ -12,7 +12,7 @@ use iodyno_workload::{Next, Outcome, Source};
 /// One worker in virtual time.
 #[derive(Debug)]
 pub(super) struct Worker<S: Source> {
-    /// Index of the target to whose cell its operations count.
+    /// Index of the target whose cell counts the worker's operations.
     pub(super) target: usize,
     volume: u32,
     /// Number of the worker in the machine.
@@ -28,7 +28,8 @@ pub(super) struct Worker<S: Source> {
     /// Bytes of operations that completed in the window.
     bytes: u64,
     moved_bytes: u64,
-    /// Integral of operations in flight over the window: a completion adds its time, a submission subtracts it.
+    /// Integral of operations in flight over the window: each completion adds its time, each submission subtracts its
+    /// time.
     area: i128,
     carried_in_ns: i128,
     carried_out_ns: i128,
@@ -45,7 +46,7 @@ pub(super) struct Worker<S: Source> {
     pub(super) ended: Option<(u64, Ended)>,
 }
 
-/// Where a worker issues its operations.
+/// Target and volume to which a worker issues its operations.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct At {
     /// Number of the target in the cell.
@@ -204,8 +205,8 @@ impl<S: Source> Worker<S> {
         self.share.is_done(self.ops, self.bytes, &self.source)
     }
 
-    /// Called when its time or share is over. Returns whether the source has final operations, such as a flush,
-    /// which extend the window.
+    /// Called when the worker's time or share is over. Returns whether the source has final operations, such as a
+    /// flush, which extend the window.
     #[cold]
     pub(super) fn closes(&mut self, now_ns: u64, why: Ended) -> bool {
         if self.closing.is_some() || !self.measured {

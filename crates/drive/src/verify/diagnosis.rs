@@ -139,7 +139,7 @@ impl VerifyMap {
     }
 }
 
-/// Writer and generation, which ascend in time, because stamps do.
+/// Writer and generation of a write, as a key that ascends in time, because stamps do.
 fn rank(mark: &Mark) -> (u64, u32) {
     // The writer of version 1 is a seed, and counts as older than any stamp.
     (if mark.version == 1 { 0 } else { mark.writer }, mark.generation)

@@ -30,7 +30,7 @@ fn write(map: &VerifyMap, unit: u64) -> Vec<u8> {
     buffer
 }
 
-/// The classification of a unit with these bytes: a finding, or `current`, `whole`, `unverified`.
+/// Name of the class of a unit with these bytes: a finding, or `current`, `whole` or `unverified`.
 fn called(map: &VerifyMap, unit: u64, bytes: &[u8]) -> &'static str {
     let op = op(OpKind::Read, unit, 1);
     assert!(map.claim(&op));
@@ -99,7 +99,8 @@ fn within_a_run_the_latest_write_is_known() {
     assert_eq!([called(&map, 5, &third), called(&map, 5, &second)], ["current", "stale"]);
 }
 
-/// Old content in longer units, where this run or the map knows of a write in shorter ones: that write was lost.
+/// Old content in longer units, where this run or the map knows of a later write in shorter ones, means that the later
+/// write was lost.
 #[test]
 fn a_longer_unit_where_a_shorter_one_was_written_is_stale() {
     let short = |writer, before: Option<Written>| {

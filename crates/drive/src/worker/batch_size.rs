@@ -22,8 +22,8 @@ pub(super) struct BatchSize {
 }
 
 impl BatchSize {
-    /// For a worker with `slots` slots, on an engine that handles up to `engine_most` in a turn; `fixed` is the
-    /// workload's size.
+    /// Creates the choice for a worker with `slots` slots, on an engine that handles up to `engine_most` operations in
+    /// a turn; `fixed` is the workload's batch size.
     pub(super) fn new(slots: u32, engine_most: u32, fixed: Option<u32>, start_ns: u64) -> Self {
         let most = engine_most.min(slots).min(fixed.unwrap_or(u32::MAX)) as usize;
         let decided_after = if fixed.is_none() { QUEUES * u64::from(slots) } else { u64::MAX };

@@ -26,7 +26,7 @@ const GIVE_UP_NS: u64 = 4_000_000_000;
 /// Extra timeout for the final flush, in ns per byte that the cell moved: dirty data may lie in the page cache, or in
 /// a server's, and goes to its medium at 10 MB/s at least.
 const FLUSH_NS_PER_BYTE: u64 = 100;
-/// Maximum number of bytes that extend this timeout.
+/// Maximum number of bytes for which the final flush's timeout is extended.
 const FLUSH_BYTES_MAX: u64 = 16 << 30;
 /// Interval at which a worker that waits for operations in flight at the end checks whether to give up, ns.
 const DRAIN_CHECK_NS: u64 = 50_000_000;
@@ -83,7 +83,7 @@ pub(super) struct WorkerLoop<S: Source> {
 struct Closing {
     /// Why the worker ends.
     why: Ended,
-    /// Number of finished operations when one last finished, and that time, ns.
+    /// Number of the worker's finished operations at the latest completion, and the time of that completion, ns.
     done: u64,
     since_ns: u64,
 }
@@ -418,8 +418,8 @@ impl<S: Source> WorkerLoop<S> {
         if goes_on { Wait::No } else { Wait::One }
     }
 
-    /// The held operation, or a replacement whose blocks no operation has in flight, because content is verified.
-    /// None: it waits for a completion.
+    /// The held operation, or a replacement whose blocks have no operation in flight, because content is verified.
+    /// None if it must wait for a completion.
     // Passed through `held`, so that the operation in `fill` stays in registers when nothing is verified.
     fn claim_held(&mut self, w: &mut Worker<S>) -> Option<Issue<S::Token>> {
         let (Some(map), Some(issue)) = (&w.verify, &mut self.held) else { return None };

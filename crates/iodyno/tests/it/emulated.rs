@@ -104,7 +104,7 @@ fn targets_that_can_t_be_one_system_are_refused() {
     let place = Place::new();
     for (targets, words) in [
         (format!("--on {DEVICE} --on scratch:64MiB"), &[DEVICE, "scratch:64MiB", "real"][..]),
-        (format!("--on null: --on {DEVICE}"), &["null:", "virtual"]),
+        (format!("--on null: --on {DEVICE}"), &["null:", "is emulated"]),
         ("--on model:exflash-40g".to_owned(), &["no device", "exflash-40g"]),
         (format!("--on {DEVICE}@nowhere"), &["no system", "nowhere"]),
         (format!("--on {DEVICE} --on {DEVICE}@nowhere"), &["x3850-x6", "nowhere", "one system"]),

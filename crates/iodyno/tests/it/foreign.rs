@@ -113,10 +113,10 @@ fn out_of_range_and_ineffective_flags_are_refused() {
     let mix = |mix: &str| format!("schema = 1\n{mix}\nblock = \"4KiB\"\n[limits]\nops = 100\n");
     place.write("mix.toml", mix("mix = { read = 90, write = 30 }"));
     for (words, said) in [
-        ("random-read --on null: --interval 0s", "--interval is from 1 ms"),
-        ("random-read --on model:exflash-400g --interval 0s", "--interval is from 1 ms"),
-        ("random-read --on null: --interval 100ns", "--interval is from 1 ms"),
-        ("random-read --on null: --interval 2d", "--interval is from 1 ms"),
+        ("random-read --on null: --interval 0s", "--interval must be from 1 ms"),
+        ("random-read --on model:exflash-400g --interval 0s", "--interval must be from 1 ms"),
+        ("random-read --on null: --interval 100ns", "--interval must be from 1 ms"),
+        ("random-read --on null: --interval 2d", "--interval must be from 1 ms"),
         ("random-read --on null: --interval 1ms --time 30d", "use --interval"),
         ("random-read --on null: --time 0s", "365 d"),
         ("random-read --on null: --threads 0", "from 1 to 1024"),
@@ -126,12 +126,12 @@ fn out_of_range_and_ineffective_flags_are_refused() {
         ("random-read --on null: --repeat 0", "from 1 to 1000"),
         ("random-read --on ram:2KiB --time 10ms", "ram:2KiB"),
         ("random-read --on a.img?size=8MiB&size=4MiB", "`size` is given twice"),
-        ("random-read --on null: --vary depth=1,1 --time 10ms", "1 is there twice"),
+        ("random-read --on null: --vary depth=1,1 --time 10ms", "1 occurs twice"),
         ("random-read --on null: --vary depth=1 --vary depth=2", "`depth` is varied twice"),
         ("random-read --on null: --depth 8 --vary depth=1,2 --time 10ms", "--depth has no effect"),
         ("random-read --on null: --block 8KiB --vary block=4KiB", "--block has no effect"),
-        ("random-read --on ram:16MiB --poll", "--poll is for the uring engine"),
-        ("random-read --on null: --plain-ring", "--plain-ring is for the uring engine"),
+        ("random-read --on ram:16MiB --poll", "--poll works only with the uring engine"),
+        ("random-read --on null: --plain-ring", "--plain-ring works only with the uring engine"),
         ("random-read --on a.img?size=8MiB --poll --engine psync", "--engine is psync"),
         ("random-write --on null: --content compressible=5%,compressible=6%", "given twice"),
     ] {

@@ -122,7 +122,7 @@ fn invalid_flags_are_refused() {
         ("--depth deep", &["--depth", "deep"]),
         ("--threads 1025", &["--threads", "from 1 to 1024"]),
         ("--threads=-1", &["--threads", "from 1 to 1024"]),
-        ("--interval 500us", &["--interval is from 1 ms", "500 µs"]),
+        ("--interval 500us", &["--interval must be from 1 ms", "500 µs"]),
         ("--time 1000000d", &["too long: at most 365d"]),
         ("--block 4KiX", &["--block", "4KiX"]),
         ("--block 5000", &["multiple of 512 B"]),

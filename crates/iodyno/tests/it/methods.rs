@@ -147,7 +147,7 @@ fn flags_that_would_have_no_effect_are_refused() {
         ("run random-read --on null: --vary targets=1,9", "where there is 1"),
         ("run random-read --on ram:1MiB --vary fill=50%", "`ram:1MiB` is none"),
         ("run random-read --on null: --vary depth=1,2 --ceiling p99=0ms", "a time above 0"),
-        ("run random-read --on model:exflash-400g --system-clock", "take it out"),
+        ("run random-read --on model:exflash-400g --system-clock", "leave it out"),
         ("serve ram:64MiB --speed model", "--speed is for emulated storage"),
         ("serve exflash-400g --memory 0", "give 1 MiB or more"),
         ("serve exflash-400g*2 --memory 1MiB", "1 MiB for each volume"),
@@ -190,7 +190,7 @@ fn a_shortened_test_never_bears_the_name_alone() {
     let shown = place.iodyno(words);
     let shown = &shown.stdout;
     assert!(shown.contains("NON-CONFORMANT") && shown.contains("NON_CONFORMANT"), "{shown}");
-    assert!(shown.contains("every time is 0.0003"), "{shown}");
+    assert!(shown.contains("all times are multiplied by 0.0003"), "{shown}");
     let again = place.iodyno("show last");
     assert!(again.succeeds().stdout.contains("NON-CONFORMANT"));
     let document = place.iodyno("show last --json").succeeds().json();
@@ -346,7 +346,7 @@ fn fifty_kills_and_the_same_final_table() {
     }
     assert_eq!(lost, 0, "a cell that was finished was measured again");
     let refused = place.iodyno("resume last");
-    assert!(refused.exits(2).stderr.contains("nothing to take up"));
+    assert!(refused.exits(2).stderr.contains("nothing to resume"));
 }
 
 /// Cells kept on real storage are there after a kill, and are not measured again; a scratch file is gone.
@@ -384,7 +384,7 @@ fn a_run_on_a_file_continues_and_one_on_a_scratch_file_does_not() {
     assert_ne!(refused.code, Some(0), "{refused:?}");
 
     kill("run ./m.toml --on scratch:16MiB -q");
-    place.iodyno("resume last").fails(2, &["gone with all that was written"]);
+    place.iodyno("resume last").fails(2, &["a temporary file of the interrupted process"]);
     // The summary of the run does not promise a resume that is refused.
     let shown = place.iodyno("show last");
     let said = shown.succeeds().stdout.replace('\n', " ");

@@ -4,7 +4,7 @@
 use super::{Histogram, VALUE_BITS, bucket};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-/// Largest value that is read back, ns: 36 years. Sums of such values stay within 128 bits.
+/// Maximum value that decoding accepts, ns: 36 years. Sums of such values stay within 128 bits.
 const KEPT_NS_MAX: u64 = 1 << 60;
 
 impl Histogram {
@@ -163,7 +163,7 @@ fn damage(rest: &[u8]) -> String {
     why.to_owned()
 }
 
-/// JSON holds the compact form as hexadecimal digits.
+/// Serializes the compact form as hexadecimal digits.
 impl Serialize for Histogram {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         use std::fmt::Write as _;

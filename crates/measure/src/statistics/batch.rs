@@ -15,7 +15,7 @@ pub const BATCHES_MIN: usize = 10;
 /// Largest acceptable correlation of neighbouring batch means.
 pub const CORRELATION_MAX: f64 = 0.2;
 
-/// The mean of a correlated series.
+/// Mean of a correlated series, with its confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BatchMean {
     /// Mean of all values.
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
     use crate::statistics::noise;
 
-    /// Share of 2000 trials whose 95 % interval holds the true mean.
+    /// Share of 2000 trials whose 95 % interval contains the true mean.
     fn coverage(name: &str, n: usize, rho: f64) -> f64 {
         noise::share(2_000, |i| {
             let series = noise::ar1(&mut noise::trial(name, i), n, 100_000.0, 0.05, rho);

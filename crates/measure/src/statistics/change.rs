@@ -16,9 +16,9 @@ use serde::{Deserialize, Serialize};
 /// Penalty of a segment in units of variance × ln n. A segment has three parameters (level, slope,
 /// place), so 3 would be Schwarz's criterion; the rest pays for the noise being an estimate.
 const PENALTY: f64 = 6.0;
-/// Fewest points of a segment: a single stall is not a regime of its own.
+/// Minimum number of points of a segment: a single stall is not a regime of its own.
 pub const SEGMENT_MIN: usize = 8;
-/// Least noise assumed, as a share of the level: smaller breaks are irrelevant.
+/// Minimum noise assumed, as a share of the level: smaller breaks are irrelevant.
 const NOISE_MIN: f64 = 0.002;
 
 /// A stretch of the series explained by one line.
@@ -101,8 +101,8 @@ fn without_stalls(values: &[f64]) -> Vec<f64> {
         .collect()
 }
 
-/// Cuts `values` (evenly spaced) into segments; one when nothing breaks, none when empty. Time grows
-/// with the square of their number: average to some hundred points before.
+/// Cuts `values` (evenly spaced) into segments: one if nothing breaks, none if there are no values. Time grows with
+/// the square of their number, so average longer series to some hundred points first.
 pub fn segments(values: &[f64]) -> Vec<Segment> {
     let n = values.len();
     let starts = if n < 2 * SEGMENT_MIN {

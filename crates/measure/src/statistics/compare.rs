@@ -51,7 +51,7 @@ impl Default for Criteria {
     }
 }
 
-/// Verdict on B relative to A.
+/// Verdict on whether B differs from A in one cell.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Difference {
@@ -63,20 +63,20 @@ pub enum Difference {
     Same,
     /// Neither a difference nor equality was shown.
     Inconclusive {
-        /// Shift that as many runs with this noise would show in four of five comparisons, as a share of A; at least
-        /// the threshold.
+        /// Shift that the same number of runs with this noise would show in four of five comparisons, as a share of A;
+        /// at least the threshold.
         detectable_share: f64,
     },
     /// Too few runs to show any difference: repeat the cell more often.
     TooFewRuns {
-        /// Smallest p that these runs can give.
+        /// Smallest p-value that this number of runs can give.
         p_min: f64,
         /// Runs per configuration that can show a difference in a single cell.
         runs_needed: u32,
     },
 }
 
-/// Comparison of one cell.
+/// Result of comparing one cell under both configurations.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// Name of the cell.
@@ -91,17 +91,17 @@ pub struct Comparison {
     pub shift_share: f64,
     /// Confidence interval of the shift, of confidence 1 − α or more, above −1; None with too few runs.
     pub interval: Option<ConfidenceInterval>,
-    /// Result of the Mann–Whitney test.
+    /// Mann–Whitney test of B against A.
     pub test: rank::MannWhitney,
-    /// p corrected for the number of cells; None with too few runs.
+    /// p-value corrected for the number of cells; None with too few runs.
     pub p_adjusted: Option<f64>,
-    /// Verdict on the cell.
+    /// Whether B is faster, slower or the same, or why that can't be told.
     pub difference: Difference,
 }
 
-/// Compares every cell. Refuses values that are not above 0 and finite, and groups without runs. The correction
-/// counts the given cells: pass all that were examined, not only those that look good. Equality is judged cell by
-/// cell at α.
+/// Compares every cell. Refuses values that are not above 0 and finite, and groups without runs. The correction of
+/// p-values counts the given cells: pass all that were examined, not only those that look good. Equality is judged
+/// cell by cell at α.
 pub fn compare(cells: &[Pair], criteria: &Criteria) -> Result<Vec<Comparison>, BadInput> {
     let Criteria { threshold_share, alpha } = *criteria;
     if !(threshold_share > 0.0 && threshold_share.is_finite() && alpha > 0.0 && alpha < 0.5) {
@@ -136,7 +136,7 @@ fn checked(cell: &Pair) -> Result<(), BadInput> {
     Ok(())
 }
 
-/// Whether the largest possible difference could be shown.
+/// Whether there are enough runs to show even the largest difference.
 fn can_show(cell: &Pair, alpha: f64) -> bool {
     rank::smallest_p(cell.a.len(), cell.b.len()) <= alpha
 }
@@ -199,7 +199,8 @@ fn too_few(cell: &Pair, alpha: f64) -> Difference {
     Difference::TooFewRuns { p_min, runs_needed: runs_for(1, alpha) }
 }
 
-/// Most runs considered: C(2n, n) grows fourfold per run, and beyond this exceeds the precision of a double.
+/// Maximum number of runs considered. C(2n, n) grows fourfold per run, and beyond this exceeds the precision of a
+/// double.
 const RUNS_MAX: u32 = 600;
 
 /// Runs per configuration that can show a difference in a single one of `cells` cells, after the correction for their

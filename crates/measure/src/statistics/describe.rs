@@ -10,8 +10,7 @@ pub struct ConfidenceInterval {
     pub low: f64,
     /// Upper end, in the unit of the values.
     pub high: f64,
-    /// Confidence that it holds the truth, 0 to 1; the achieved one if an exact method can't reach the requested
-    /// level.
+    /// Confidence level, 0 to 1: the achieved one, if an exact method can't reach the requested level.
     pub level: f64,
 }
 

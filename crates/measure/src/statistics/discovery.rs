@@ -3,8 +3,8 @@
 //! claimed differences stays below the level. Holm's bound on *any* false claim would hide most true ones in a matrix
 //! of many cells, whose reader looks at the pattern and not at a single cell.
 
-/// Corrects the p of each test for the number of tests: claim those at or below the level. Tests without a result
-/// (None: too few runs) don't count.
+/// Corrects the p-value of each test for the number of tests: claim the tests whose corrected value is at or below the
+/// level. Tests without a result (None: too few runs) don't count.
 pub fn adjusted(p: &[Option<f64>]) -> Vec<Option<f64>> {
     let mut order: Vec<usize> = (0..p.len()).filter(|&i| p[i].is_some()).collect();
     order.sort_by(|&i, &j| p[j].partial_cmp(&p[i]).unwrap_or(std::cmp::Ordering::Equal));

@@ -31,14 +31,13 @@ pub fn normal_two_sided(z: f64) -> f64 {
     erfc(z / std::f64::consts::SQRT_2).min(1.0)
 }
 
-/// The ranks (1 = smallest) of the order statistics of `n` independent values that hold their `q`
-/// quantile between them with confidence `level` or more, whatever the distribution: with N the
-/// number of values up to the quantile, binomial (n, q), the lower is the largest rank l with
-/// P(N ≤ l − 1) ≤ (1 − level)/2, the upper the smallest rank u with P(N ≤ u − 1) ≥ (1 + level)/2
-/// (David and Nagaraja, *Order Statistics*, 2003, section 7.1).
+/// The ranks (1 = smallest) of two of `n` independent values that enclose the distribution's `q` quantile with
+/// confidence `level` or more, whatever the distribution. Let N be the number of values up to the quantile, which is
+/// binomial (n, q). The lower rank is the largest l with P(N ≤ l − 1) ≤ (1 − level)/2, the upper one the smallest u
+/// with P(N ≤ u − 1) ≥ (1 + level)/2 (David and Nagaraja, *Order Statistics*, 2003, section 7.1).
 ///
-/// A lower rank of 0 or an upper rank of n + 1 means that there is no such order statistic: that side of the interval
-/// is unbounded.
+/// A lower rank of 0 or an upper rank of n + 1 means that no value is far enough out: that side of the interval is
+/// unbounded.
 pub fn quantile_ranks(n: u64, q: f64, level: f64) -> Ranks {
     let tail = (1.0 - level) / 2.0;
     let unbounded = Ranks { lower: 0, upper: n.saturating_add(1), level: 1.0 };

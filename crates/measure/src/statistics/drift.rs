@@ -8,25 +8,25 @@
 use super::{BadInput, ConfidenceInterval, all_finite, change, describe, oscillation, slope};
 use serde::{Deserialize, Serialize};
 
-/// Most points that the series is averaged to for the search for breaks.
+/// Maximum number of points in the search for breaks; longer series are averaged.
 const POINTS_BREAKS: usize = 600;
-/// Most points for the fit of a slope: pairs grow with the square.
+/// Maximum number of points in the fit of a slope, whose time grows with their square; longer series are averaged.
 const POINTS_SLOPE: usize = 60;
-/// Most points for the search for a swing.
+/// Maximum number of points in the search for a swing; longer series are averaged.
 const POINTS_SWING: usize = 4_096;
-/// Fewest points for judging a slope.
+/// Minimum number of points for judging a slope.
 const POINTS_MIN: usize = 24;
 
-/// Limits of a steady state.
+/// Criteria by which a series counts as steady.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DriftLimits {
     /// Largest change of the level, as a share per hour; above 0.
     pub share_per_hour_max: f64,
     /// Largest amplitude of a swing in a steady state, as a share of the level; above 0.
     pub amplitude_share_max: f64,
-    /// Least length of the last segment, seconds.
+    /// Minimum length of the last segment, seconds.
     pub length_min_s: f64,
-    /// Least number of a swing's periods in the last segment.
+    /// Minimum number of a swing's periods in the last segment.
     pub periods_min: f64,
     /// Confidence of the slope's interval, 0 to 1.
     pub level: f64,
@@ -45,15 +45,15 @@ impl Default for DriftLimits {
     }
 }
 
-/// Verdict on the last segment.
+/// Verdict on the last segment of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Steadiness {
-    /// Shown to change by less than the limit.
+    /// The level was shown to change by less than the limit.
     Steady,
-    /// Shown to change by more than the limit.
+    /// The level was shown to change by more than the limit.
     Drifting,
-    /// Swings by more than the limit.
+    /// The level swings by more than the limit.
     Oscillating {
         /// Period, seconds.
         period_s: f64,
@@ -65,20 +65,20 @@ pub enum Steadiness {
     },
     /// The noise allows either verdict: run longer. `needed_s` assumes a steady target and unchanged noise.
     Inconclusive {
-        /// Estimated length since the last break that shows it, seconds; None if the estimated slope is at the limit
-        /// or beyond.
+        /// Estimated length of the last segment that would allow a verdict, seconds; None if the estimated slope is at
+        /// the limit or beyond.
         needed_s: Option<f64>,
     },
 }
 
-/// Findings on a series.
+/// The verdict on a series, with the breaks, the slope and the swing from which it follows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Drift {
-    /// The verdict on the last segment.
+    /// Verdict on the last segment.
     pub steadiness: Steadiness,
     /// Limits used.
     pub limits: DriftLimits,
-    /// Breaks of the level or its trend, seconds from the start of the series.
+    /// Times of the breaks of the level or its trend, seconds from the start of the series.
     pub breaks_s: Vec<f64>,
     /// Length of the last segment, seconds.
     pub length_s: f64,
@@ -91,8 +91,8 @@ pub struct Drift {
     pub interval: Option<ConfidenceInterval>,
     /// Correlation of neighbouring intervals in the last segment; None for a constant series.
     pub correlation: Option<f64>,
-    /// Swing of any size; its period is in steps of `swing_step_s`, its amplitude in the unit of the values. None if
-    /// there is none.
+    /// Swing of any amplitude; its period is in steps of `swing_step_s`, its amplitude in the unit of the values. None
+    /// if there is none.
     pub swing: Option<oscillation::Oscillation>,
     /// Length of a step of the swing's period, seconds.
     pub swing_step_s: f64,
@@ -108,11 +108,11 @@ pub fn judge(
 ) -> Result<Drift, BadInput> {
     all_finite("a series", series)?;
     if !(interval_s > 0.0 && interval_s.is_finite()) {
-        return Err(BadInput(format!("the interval is {interval_s} s, and must be above 0 s")));
+        return Err(BadInput(format!("the interval must be above 0 s, not {interval_s} s")));
     }
     if series.is_empty() || describe::mean(series) <= 0.0 {
         return Err(BadInput(
-            "a drift is a share of the mean level, and the mean level of this series is not above 0: nothing was measured".to_owned(),
+            "a drift is a share of the mean level, but the mean level of this series is not above 0: nothing was measured".to_owned(),
         ));
     }
     let whole = swing_at_the_end(series);
@@ -175,7 +175,7 @@ pub fn judge(
     Ok(drift)
 }
 
-/// Means of `width` values each. A shorter rest at the start is left out, because the end is judged.
+/// Means of groups of `width` values. An incomplete group at the start is left out, because the end is judged.
 fn averaged(series: &[f64], width: usize) -> Vec<f64> {
     series[series.len() % width..].chunks_exact(width).map(describe::mean).collect()
 }

@@ -6,8 +6,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Share of the most IOPS from which a point is as good; of such points the one with the fewest outstanding I/Os is
-/// best, since it waits least.
+/// Share of the highest IOPS from which a point counts as equally good. Among such points the one with the fewest
+/// outstanding I/Os is chosen, because its operations wait least.
 pub const NEARLY_BEST: f64 = 0.98;
 
 /// One cell of a load sweep.
@@ -20,7 +20,7 @@ pub struct LoadPoint {
     /// Response times, ns, one per ceiling in the same order (such as mean, p99, p99.9). None if there are too few
     /// samples: then the point does not count as below the ceiling.
     pub latency_ns: Vec<Option<f64>>,
-    /// Whether the figure is usable: steady state reached, Little's law kept, no verdict against it.
+    /// Whether the figures are usable: steady state reached, Little's law kept, no verdict against them.
     pub sound: bool,
 }
 
@@ -39,15 +39,15 @@ impl LoadPoint {
 pub enum Optimum {
     /// There is a best point.
     Found {
-        /// The best point: the fewest outstanding I/Os with at least 98 % of the most IOPS.
+        /// The best point: the fewest outstanding I/Os with at least 98 % of the highest IOPS.
         chosen: usize,
-        /// The point with the most IOPS under the ceilings.
+        /// The point with the highest IOPS under the ceilings.
         most: usize,
-        /// The point with the most IOPS among the others under the ceilings. None if there is no other.
+        /// The point with the highest IOPS among the other points under the ceilings; None if there is no other.
         runner_up: Option<usize>,
     },
-    /// Every point exceeds a ceiling or is not sound. To be shown: the point with the fewest outstanding I/Os, marked
-    /// "over ceiling".
+    /// Every point exceeds a ceiling or is not sound. Show the point with the fewest outstanding I/Os, marked "over
+    /// ceiling".
     NoneFeasible {
         /// Index of the point with the fewest outstanding I/Os.
         least: usize,
@@ -56,8 +56,8 @@ pub enum Optimum {
     NoPoints,
 }
 
-/// Finds the optimal point under `ceilings_ns`, one for each of the points' latencies; without any, the search is for
-/// the most IOPS at any latency.
+/// Finds the optimal point under `ceilings_ns`, which has one ceiling for each of the points' latencies. Without
+/// ceilings, it searches for the highest IOPS at any latency.
 pub fn optimum(points: &[LoadPoint], ceilings_ns: &[f64]) -> Optimum {
     let fewest = |i: &usize, j: &usize| {
         let (a, b) = (&points[*i], &points[*j]);
@@ -106,7 +106,7 @@ pub fn ties(
         .collect()
 }
 
-/// Rate of a system with a number of devices attached.
+/// Throughput of a system with some number of devices attached.
 #[derive(Clone, Copy, Debug)]
 pub struct AttachedRate {
     /// Number of devices.
@@ -116,14 +116,14 @@ pub struct AttachedRate {
 }
 
 /// Number of devices that saturate a system: where a straight line through the rate of a few devices, `few`, reaches
-/// the rate of all that can be attached, `all`; at most all of them. None if the few do nothing.
+/// the rate of all attachable devices, `all`; at most their number. None if the rate of the few is 0.
 pub fn saturation(few: AttachedRate, all: AttachedRate) -> Option<f64> {
     let of_one = few.iops / f64::from(few.devices);
     (of_one > 0.0).then(|| (all.iops / of_one).min(f64::from(all.devices)))
 }
 
-/// The outside curve: in order of outstanding I/Os, the points with more IOPS than all before them. The others wait
-/// longer without any gain; draw them in grey.
+/// The outside curve: in order of outstanding I/Os, the points with higher IOPS than all points before them. All other
+/// points wait longer without any gain; draw them in grey.
 pub fn outside_curve(points: &[LoadPoint]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..points.len()).filter(|&i| points[i].sound).collect();
     order.sort_by(|&i, &j| {
@@ -230,9 +230,17 @@ mod tests {
         let mut points = sweep();
         assert_eq!(outside_curve(&points), [1, 5, 2, 3, 4]);
         points.push(point(16, 170_000.0, 150.0));
-        assert_eq!(outside_curve(&points), [1, 5, 6, 3, 4], "the better of two at the same load");
+        assert_eq!(
+            outside_curve(&points),
+            [1, 5, 6, 3, 4],
+            "the better of two points at the same load"
+        );
         points.push(point(100, 495_000.0, 500.0));
-        assert_eq!(outside_curve(&points), [1, 5, 6, 3, 4], "as much at more load raises nothing");
+        assert_eq!(
+            outside_curve(&points),
+            [1, 5, 6, 3, 4],
+            "more load at the same IOPS is no gain"
+        );
     }
 
     #[test]

@@ -82,8 +82,8 @@ mod tests {
         }
     }
 
-    /// Kinds add up, each with its own mean: 70 000 reads of 80 µs and 30 000 writes of 40 µs hold
-    /// 6.8 in flight. The mean of the two means would say 6.
+    /// Kinds add up, each with its own mean: 70 000 reads/s of 80 µs and 30 000 writes/s of 40 µs keep 6.8 in flight.
+    /// The mean of the two means would give 6.
     #[test]
     fn kinds_are_summed() {
         let flows = [Flow { iops: 7e4, mean_ns: 8e4 }, Flow { iops: 3e4, mean_ns: 4e4 }];

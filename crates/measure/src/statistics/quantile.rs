@@ -13,12 +13,13 @@ use crate::Histogram;
 use crate::histogram::{Bucket, EXCEEDANCES_MIN, nearest_rank};
 use serde::{Deserialize, Serialize};
 
-/// Exceedances below which a percentile is not even hinted at: its interval has no upper end.
+/// Number of samples beyond a percentile below which it is hidden, because its interval has no upper end.
 pub const EXCEEDANCES_HINT: f64 = 5.0;
-/// Exceedances from which a percentile is publishable: the probability of its tail is known to about a fifth.
+/// Number of samples beyond a percentile from which it is publishable: the probability of its tail is known to about a
+/// fifth.
 pub const EXCEEDANCES_PUBLISH: f64 = 100.0;
 
-/// Support of a percentile by the samples beyond it.
+/// How well the samples beyond a percentile support it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Support {
@@ -28,7 +29,7 @@ pub enum Support {
     Weak,
     /// 10 to 99: print it.
     Printable,
-    /// 100 and more.
+    /// 100 and more: print it, and publish it.
     Publishable,
 }
 
@@ -45,7 +46,7 @@ impl Support {
     }
 }
 
-/// A percentile with its interval and support.
+/// A percentile with its confidence interval and support.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quantile {
     /// Quantile, 0 to 1.
@@ -64,7 +65,7 @@ pub struct Quantile {
     pub count: u64,
     /// Expected number of samples beyond the percentile, on the side with fewer: count × min(q, 1 − q).
     pub exceedances: f64,
-    /// Whether to print it.
+    /// How well the samples support the percentile.
     pub support: Support,
 }
 
@@ -135,7 +136,7 @@ mod tests {
         assert!((0.93..=0.97).contains(&share), "{share}");
     }
 
-    /// Samples that come in equal groups of four are worth a quarter.
+    /// Samples in groups of four equal ones are worth a quarter of their number.
     #[test]
     fn correlated_samples_need_the_inflation() {
         let truth = 1e5 * (0.8 * distribution::normal_quantile(0.99)).exp();

@@ -112,8 +112,8 @@ pub struct Shift {
     pub interval: Option<ConfidenceInterval>,
 }
 
-/// Estimates the shift from A to B with an interval of confidence `level` or more. The interval holds the shifts that
-/// the Mann–Whitney test does not reject. NaN if a group is empty.
+/// Estimates the shift from A to B with an interval of confidence `level` or more. The interval contains the shifts
+/// that the Mann–Whitney test does not reject. NaN if a group is empty.
 pub fn shift(a: &[f64], b: &[f64], level: f64) -> Shift {
     shift_of(a, b, level, |a, b| b - a)
 }
@@ -233,7 +233,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// With few distinct values, and hence many ties.
+        /// Compares with enumeration, for values with many ties.
         #[test]
         fn p_agrees_with_enumeration(
             a in prop::collection::vec(0_u8..6, 1..6), b in prop::collection::vec(0_u8..6, 1..6),

@@ -131,7 +131,7 @@ mod tests {
         assert!(median(&runs[..6], 0.95).unwrap().interval.is_some());
     }
 
-    /// The fewest runs whose interval is as narrow as required.
+    /// The recommended number of runs is the smallest whose interval is narrow enough.
     #[test]
     fn runs_needed_are_the_fewest() {
         let table = [(0.02, 0.02, 7), (0.02, 0.01, 18), (0.05, 0.05, 7), (0.05, 0.02, 27)];

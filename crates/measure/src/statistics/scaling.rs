@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 pub struct ScalePoint {
     /// Threads, devices or hosts; 1 or more.
     pub n: u32,
-    /// Combined throughput in any unit (IOPS, MB/s), above 0.
+    /// Combined throughput of all n, in any unit (IOPS, MB/s), above 0.
     pub throughput: f64,
 }
 
@@ -23,7 +23,7 @@ pub struct ScalePoint {
 pub struct Scaled {
     /// Threads, devices or hosts.
     pub n: u32,
-    /// Absolute throughput: print it beside the normalised one.
+    /// Absolute throughput, to be printed with the normalised one.
     pub throughput: f64,
     /// Throughput ÷ throughput at the smallest number measured.
     pub speed_up: f64,
@@ -61,7 +61,7 @@ fn checked(points: &[ScalePoint]) -> Result<(), BadInput> {
 /// Parameters of the universal scalability law, fitted.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scalability {
-    /// λ: throughput of one alone, in the unit of the points.
+    /// λ: throughput of a single thread, device or host, in the unit of the points.
     pub alone: f64,
     /// σ: contention, 0 or more.
     pub contention: f64,
@@ -189,7 +189,7 @@ mod tests {
     }
 
     proptest! {
-        /// Fitting a known law recovers its parameters, whatever the unit.
+        /// Fitting the points of a known law recovers its parameters, whatever the unit.
         #[test]
         fn a_known_law_is_found(
             alone in 1e-3_f64..1e9, contention in 0.0_f64..0.5, coherency in 0.0_f64..0.02,

@@ -51,7 +51,7 @@ impl std::fmt::Display for SteadyLimits {
     }
 }
 
-/// One variable over one measurement window.
+/// One tracking variable over one measurement window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Window {
     /// Number of the first round, counted from 1.
@@ -116,7 +116,7 @@ impl Window {
     }
 }
 
-/// State of the search.
+/// Whether the search for a steady state goes on, succeeded or failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Progress {
@@ -172,7 +172,7 @@ impl SteadyState {
         }
         if values.len() != self.variables.len() {
             return Err(BadInput(format!(
-                "a round needs one value for each of {} tracking variables, and has {}: add a round when all its cells are finished",
+                "a round needs one value for each of {} tracking variables, but has {}: add a round when all its cells are finished",
                 self.variables.len(),
                 values.len()
             )));
@@ -313,7 +313,7 @@ mod tests {
             s.push_round(&[1.0])
                 .unwrap_err()
                 .to_string()
-                .contains("2 tracking variables, and has 1")
+                .contains("2 tracking variables, but has 1")
         );
         assert!(s.push_round(&[1.0, f64::NAN]).is_err());
         assert_eq!(s.report().rounds, 0, "what is refused is not kept");

@@ -24,7 +24,7 @@ pub struct Steps {
     each: usize,
 }
 
-/// Figures of a step.
+/// Mean rates and mean latency of one step.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Step {
     /// Operations per second.
@@ -47,7 +47,7 @@ pub struct Excursion {
 }
 
 impl Steps {
-    /// Steps from `after_ns` into the measured time on, for a cell with intervals of `interval_ns`.
+    /// Divides a cell with intervals of `interval_ns` into steps, starting `after_ns` into the measured time.
     pub fn new(interval_ns: u64, after_ns: u64) -> Self {
         let interval_ns = interval_ns.max(1);
         let (first, each) = (after_ns.div_ceil(interval_ns), (STEP_NS / interval_ns).max(1));
@@ -84,7 +84,7 @@ impl Steps {
 }
 
 impl Step {
-    /// Figures of an interval of this length. Flushes don't count, as in fio.
+    /// Computes a step from an interval of `length_ns`. Flushes don't count, as in fio.
     pub fn of(interval: &Interval, length_ns: u64) -> Self {
         let per_second = 1e9 / length_ns.max(1) as f64;
         let of = || KINDS.into_iter().filter_map(|kind| interval.class(kind));

@@ -18,7 +18,7 @@ use super::quantile::quantile;
 use crate::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// Scope of these intervals, in words, to be shown with them.
+/// Scope of the intervals computed here, as text to be shown with them.
 pub const COVERS: &str = "covers only the sampling error of this window, corrected for slow operations that come in clusters; only repeats show the difference between runs";
 
 /// Confidence interval of a percentile within one window.
@@ -34,8 +34,8 @@ pub struct Within {
     pub level: f64,
     /// Operations counted.
     pub count: u64,
-    /// Number of operations worth one independent operation, 1 or more. None if the series has fewer than ten parts
-    /// to estimate it from: then they are taken as independent.
+    /// Number of operations that carry as much information as one independent operation, 1 or more. None if the series
+    /// has fewer than ten parts to estimate it from: operations are then taken as independent.
     pub inflation: Option<f64>,
 }
 
@@ -146,7 +146,7 @@ mod tests {
             .collect()
     }
 
-    /// Share of trials whose interval holds the truth, with and without the correction.
+    /// Share of trials whose interval contains the true value, with and without the correction.
     fn held(name: &str, stalls: bool, truth: f64) -> (f64, f64) {
         let both = (0..TRIALS).map(|number| {
             let series = window(name, number, 1200, stalls);
@@ -188,7 +188,7 @@ mod tests {
         let found = within(&total, &parts, &[0.5, 0.99, 0.9999], 0.95);
         assert!(found[0].unwrap().inflation.unwrap() < 2.0);
         assert_eq!(found[1].unwrap().count, 24_000);
-        assert_eq!(found[2], None, "three operations beyond it say nothing");
+        assert_eq!(found[2], None, "three operations beyond it are too few");
         // Two kinds of operation in one interval form one part.
         let halves: Vec<Vec<&Histogram>> =
             series.chunks(2).map(|pair| pair.iter().collect()).collect();

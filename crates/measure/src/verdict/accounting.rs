@@ -13,10 +13,10 @@ const CLOCK_PPM_MAX: f64 = 500.0;
 /// Tolerance of the fast clock, ns: an interrupt may fall between the readings of two clocks.
 const CLOCK_NS_MAX: f64 = 50_000.0;
 
-/// Largest share of the time in flight that may belong to operations still in flight at the window's end. If
-/// operations complete in order, it is half the latency over the window's length.
+/// Maximum share of the time in flight that may belong to operations still in flight at the window's end. If
+/// operations complete in order, their share is half the latency divided by the window's length.
 const CARRIED_SHARE_MAX: f64 = 0.1;
-/// Least number of operations, per operation that can be in flight, of a cell that ends by count.
+/// Minimum number of operations, per operation that can be in flight, of a cell that ends by count.
 const OPS_FOR_EACH_SLOT: u64 = 10;
 
 /// Reports figures that leave out slow operations, or that show a queue filling and emptying.

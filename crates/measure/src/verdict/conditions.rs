@@ -6,24 +6,24 @@ use crate::conditions::Conditions;
 use crate::interval::{ClassStats, Interval};
 use iodyno_units::{OpKind, human};
 
-/// Pages swapped from which it is reported; idle programs cause fewer.
+/// Minimum number of swapped pages that is reported; idle programs cause fewer.
 const SWAPPED_PAGES_MIN: u64 = 256;
-/// Major faults from which they are reported: a program reads a few pages when it first uses them.
+/// Minimum number of major faults that is reported: a program reads a few pages when it first uses them.
 const MAJOR_FAULTS_MIN: u64 = 16;
 /// Latency below which entering and leaving the kernel is a significant part of an I/O, ns.
 const KERNEL_ENTRY_MATTERS_NS: u64 = 20_000;
-/// Share of a file system in use from which it searches for free space and fragments.
+/// Used share of a file system from which it searches longer for free space and fragments new data.
 const FILE_SYSTEM_USED_MAX: f64 = 0.9;
 /// Fewest interrupts from which their distribution can be judged.
 const INTERRUPTS_MIN: u64 = 10_000;
 /// Share of interrupts on one processor that counts as all; the rest are those from before a change of affinity.
 const INTERRUPTS_ON_ONE_MIN: f64 = 0.95;
-/// Bytes discarded by others, as a share of the cell's own: below it they are a file system's usual discards. A
-/// discard is a short command, whatever its length.
+/// Minimum of the bytes discarded by others, as a share of the cell's own, that is reported: less is a file system's
+/// usual activity. A discard is a short command, whatever its length.
 const DISCARDED_SHARE_MIN: f64 = 0.05;
 /// Share from which discards may have been as much work as the cell's own I/O.
 const DISCARDED_SHARE_MAX: f64 = 0.5;
-/// Bytes discarded below which they are never reported.
+/// Minimum of discarded bytes that is reported.
 const DISCARDED_BYTES_MIN: u64 = 16 << 20;
 
 pub(super) fn conditions(cell: &Cell, total: &Interval, say: &mut Say) {

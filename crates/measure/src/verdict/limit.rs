@@ -14,32 +14,32 @@ use crate::stationarity::Stationarity;
 use crate::statistics::describe;
 use iodyno_units::{OpKind, human};
 
-/// Share of a limit from which it counts as reached.
+/// Share of a limit from which the limit counts as reached.
 const REACHED_SHARE: f64 = 0.9;
 /// Share of the offered rate from which an open loop is limited by its schedule.
 const MET_SHARE: f64 = 0.98;
-/// Fewest intervals whose spread can be judged.
+/// Minimum number of intervals for judging their spread.
 const INTERVALS_MIN: usize = 10;
 /// Largest variance of an interval's operations, as a share of their mean. Random counts have a variance equal to
 /// their mean; a limiter counts more evenly.
 const DISPERSION_MAX: f64 = 0.15;
 /// Largest standard deviation of a limited rate, as a share of the rate.
 const DEVIATION_SHARE_MAX: f64 = 0.03;
-/// Mean latency, as a multiple of the shortest, from which operations wait unequally for a limiter.
+/// Ratio of mean to shortest latency from which operations are taken to wait unequally for a limiter.
 const WAIT_FACTOR_MIN: f64 = 5.0;
-/// Mean latency, as a multiple of the shortest, from which operations wait equally in a queue for a limiter, so that
-/// only the roundness of the rate is evidence. In a device's own pipeline latencies do not spread at all.
+/// Ratio of mean to shortest latency from which operations are taken to wait equally, in a queue for a limiter, so
+/// that only the roundness of the rate is evidence. In a device's own pipeline latencies do not spread at all.
 const ALIKE_FACTOR_MIN: f64 = 1.25;
-/// Operations in flight from which there is a queue.
+/// Number of operations in flight from which there is a queue.
 const QUEUE_OIO_MIN: f64 = 2.0;
-/// Largest probability of being so near to a round number by chance, if operations wait unequally.
+/// Maximum probability that a rate is so close to a round number by chance, if operations wait unequally.
 const CHANCE_MAX_WAITS: f64 = 0.02;
-/// Largest probability of being so near to a round number by chance, if operations wait equally.
+/// Maximum probability that a rate is so close to a round number by chance, if operations wait equally.
 const CHANCE_MAX_ALIKE: f64 = 0.008;
 /// Largest deviation of a rate from its limit, as a share of the limit.
 const ROUND_SHARE_MAX: f64 = 0.005;
-/// First digits of limits that people set and volumes have, each with its share of the probability of a hit by
-/// chance. The rounder the number, the farther from it a rate may be. The shares add up to 1.
+/// Leading digits of common limits, each with its share of the accepted probability of a match by chance. The rounder
+/// the number, the farther from it a rate may be. The shares add up to 1.
 const ROUND: [(f64, f64); 15] = [
     (1.0, 0.16),
     (2.0, 0.16),
@@ -57,7 +57,7 @@ const ROUND: [(f64, f64); 15] = [
     (1.6, 0.02),
     (6.4, 0.02),
 ];
-/// Bytes that cloud volumes count as one operation; each started 256 KiB counts.
+/// Cloud volumes count each started 256 KiB of an operation as one operation.
 const COUNTED_BYTES: f64 = 262_144.0;
 
 /// A limit that determined a cell's rate.
@@ -90,7 +90,7 @@ pub fn limit_seen(cell: &Cell) -> Option<LimitSeen> {
     fingerprint(cell, &total).map(|words| seen(words, false))
 }
 
-/// Reports a limit from outside.
+/// Reports a limit above the device.
 pub(super) fn limit(cell: &Cell, say: &mut Say) {
     let Some(LimitSeen { words, is_read, .. }) = limit_seen(cell) else { return };
     if is_read {

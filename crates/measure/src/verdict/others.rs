@@ -9,10 +9,10 @@ use iodyno_units::human;
 /// something else.
 const MEMORY_NS_MAX: u64 = 5_000_000;
 
-/// Share of all latency from which stalls determine the mean.
+/// Share of all latency from which stalls are taken to determine the mean.
 const STALLED_SHARE_MAX: f64 = 0.1;
 
-/// I/O of other programs, as a share of ours, from which it disturbs. Below it is a file system's journal.
+/// I/O of other programs, as a share of ours, from which it is a disturbance. Less is a file system's journal.
 const FOREIGN_SHARE_MAX: f64 = 0.05;
 
 /// Reports interference by other programs.

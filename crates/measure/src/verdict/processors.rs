@@ -6,16 +6,16 @@ use crate::cell::Cell;
 use crate::histogram::EXCEEDANCES_MIN;
 use iodyno_units::human;
 
-/// Closed loop: share of the window that a worker may lack a processor; its rate falls by that share.
+/// Closed loop: maximum share of the window in which a worker may lack a processor; its rate falls by that share.
 const CLOSED_SHARE_MAX: f64 = 0.05;
-/// Open loop: share of the window that a worker may lack a processor. About that share of operations is late, so at 1
-/// % the 99th percentile shows the waits.
+/// Open loop: maximum share of the window in which a worker may lack a processor. About that share of operations is
+/// late, so at 1 % the 99th percentile shows the waits.
 const OPEN_SHARE_MAX: f64 = 0.01;
 /// Below this share only the highest percentiles include waits.
 const SHARE_MIN: f64 = 0.005;
-/// Share of operations from which late ones are reported.
+/// Minimum share of late operations that is reported.
 const LATE_SHARE_MIN: f64 = 0.01;
-/// Mean share of occupied slots from which none is free when many operations are due at once.
+/// Mean share of occupied slots from which bursts of due operations are taken to find no free slot.
 const FULL_SHARE_MIN: f64 = 0.5;
 
 /// Reports waits for a processor, and late submissions by cause.

@@ -5,11 +5,11 @@ use crate::cell::Cell;
 use crate::ranks::RankFigures;
 use iodyno_units::human;
 
-/// Largest share of the window during which not all ranks may be measuring.
+/// Maximum share of the window in which not all ranks measure.
 const APART_SHARE_MAX: f64 = 0.01;
 /// Share of the median rank's rate below which a rank is a straggler.
 const LAGS_BELOW: f64 = 0.7;
-/// Share of late operations from which they explain a rank's rate.
+/// Share of late operations from which lateness explains a rank's rate.
 const LATE_SHARE: f64 = 0.01;
 /// Share of the workers' processors, or of the generator's ceiling, from which the client is the limit.
 const BUSY_SHARE: f64 = 0.9;
@@ -52,7 +52,13 @@ pub fn of_each_rank(cell: &Cell) -> Vec<Vec<Verdict>> {
             all.push(Verdict { code: code.to_owned(), level: Level::Warning, text });
         };
         if is_apart(apart_ns(rank), cell) {
-            say("SKEW", format!("it started {} apart", human::time_ns(apart_ns(rank) as f64)));
+            say(
+                "SKEW",
+                format!(
+                    "it started up to {} after the agreed time",
+                    human::time_ns(apart_ns(rank) as f64)
+                ),
+            );
         }
         if rank.iops() < LAGS_BELOW * median {
             let share = rank.iops() / median * 100.0;
@@ -166,7 +172,7 @@ mod tests {
         RankFigures { rank: number, host, ops, window_ns, cpu_share: 0.3, ..RankFigures::default() }
     }
 
-    /// Verdicts on these ranks, with their texts.
+    /// Codes and texts of the verdicts on these ranks.
     fn found(ranks_of: Vec<RankFigures>) -> Vec<(String, String)> {
         let evidence = Evidence { ranks: ranks_of, ..Evidence::default() };
         let cell = Cell { evidence, window_ns: 1_000_000_000, ..Cell::default() };
@@ -231,7 +237,7 @@ mod tests {
         assert!(all[0].1.contains(words), "{all:?}");
     }
 
-    /// Each rank is judged by the same rules as all, so that a table shows which ones are meant.
+    /// Each rank is judged by the same rules as all together, so that a table can mark the ranks concerned.
     #[test]
     fn each_rank_has_its_own_verdicts() {
         let late = RankFigures { start_late_ns: 11_000_000, ..rank(1, 1000) };
@@ -248,7 +254,7 @@ mod tests {
         assert_eq!(of(&cell), [[""; 0]]);
     }
 
-    /// By the processors of half of the ranks, or by their generators' ceilings.
+    /// Half of the ranks are limited by their processors, or by their generators' ceilings.
     #[test]
     fn busy_ranks_bound_the_rate() {
         let busy = |n| RankFigures { cpu_share: 0.95, ..rank(n, 1000) };

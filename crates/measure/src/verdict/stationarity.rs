@@ -11,7 +11,7 @@ const STALLED_SHARE_MIN: f64 = 0.03;
 const STALLS_MANY: usize = 10;
 /// Share of the window above which even many stalls are reported as a warning.
 const STALLED_SHARE_MAX: f64 = 0.1;
-/// Change of the mean, as a share, that a swing may cause by where in its period the window begins and ends.
+/// Maximum change of the mean, as a share, by the phase of a swing in which the window begins and ends.
 const PHASE_SHARE_MAX: f64 = 0.02;
 
 /// Reports stalls, changes of the level, and swings. For the cells of a method only stalls are reported, because the

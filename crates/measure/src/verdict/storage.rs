@@ -6,20 +6,19 @@ use crate::interval::{ClassStats, Interval};
 use crate::storage::{Reached, Storage, StorageEnd, Uncached};
 use iodyno_units::{OpKind, human};
 
-/// Share of a cell's bytes on the device from which the device, not a cache, answered.
+/// Share of a cell's bytes that must reach the device to show that the device, not a cache, answered.
 const REACHED_SHARE_MIN: f64 = 0.95;
-/// Fewest bytes that are compared with a device's counters.
+/// Minimum number of bytes for a comparison with a device's counters.
 const ISSUED_BYTES_MIN: u64 = 1 << 20;
-/// Written share of a range below which unwritten parts are taken into account, since reads of them need not reach a
-/// device.
+/// Written share of a range below which unwritten parts are considered: reads of them need not reach a device.
 const WRITTEN_SHARE_MIN: f64 = 0.999;
 
-/// Flushes per write from which buffered writes count as flushed one by one.
+/// Number of flushes per write from which buffered writes count as flushed one by one.
 const FLUSHED_SHARE_MIN: f64 = 0.95;
 /// Size of a page of the page cache, bytes.
 const PAGE_BYTES: u32 = 4096;
 
-/// Largest share of its bytes that uncached I/O may leave in the page cache.
+/// Maximum share of its bytes that uncached I/O may leave in the page cache.
 const KEPT_SHARE_MAX: f64 = 0.05;
 
 /// Whether uncached I/O is known to have left next to nothing in the page cache; then its reads came from the layers
@@ -103,7 +102,7 @@ pub(super) fn flushes_each_write(total: &Interval) -> bool {
         && ops(OpKind::Flush) as f64 >= FLUSHED_SHARE_MIN * writes as f64
 }
 
-/// Explains that memory answered for the storage, with the remedy; None if it did not, as far as is known.
+/// Explains that memory answered instead of the storage, with the remedy; None if it did not, as far as is known.
 fn why_cached(
     cell: &Cell,
     total: &Interval,

@@ -8,7 +8,7 @@ use iodyno_units::{OpKind, human};
 
 /// Size below which a direct target fits into the DRAM or SLC cache of common devices, bytes.
 const ACTIVE_BYTES_MIN: u64 = 1 << 30;
-/// Share of the CPU time below which kernel workers handled only stray requests.
+/// Share of the CPU time below which kernel workers are taken to have handled only a few requests.
 const WORKER_SHARE_MIN: f64 = 0.02;
 
 /// Reports targets that did not answer themselves, or were not in the expected state.

@@ -6,11 +6,12 @@ use crate::cell::Cell;
 use crate::evidence::{StoreLevel, WarmUp};
 use iodyno_units::human;
 
-/// Largest net change of a store at rest, as a share of its intake.
+/// Maximum net change of a buffer or cache at rest, as a share of the bytes that it took in.
 const NET_SHARE_MAX: f64 = 0.02;
-/// Fill from which a store makes hosts wait.
+/// Fill level, as a share of the capacity, from which a buffer makes hosts wait.
 const FULL_SHARE: f64 = 0.95;
-/// Times that a store must work through its pending choice within a window, for a mean rate exact to a few per cent.
+/// Minimum number of times that a store must write out its reorderable backlog within a window, for a mean rate exact
+/// to a few per cent.
 const TURNS_MIN: f64 = 8.0;
 
 pub(super) fn transient(cell: &Cell, say: &mut Say) {
@@ -48,8 +49,8 @@ const SKEWED: &str = "writes are skewed, but the flash started in the steady sta
                       different amount of data. To start in the right steady state, use uniform \
                       writes in a part of the device (--active)";
 
-/// Whether a full store worked through its choice less than [`TURNS_MIN`] times. A store that is not full keeps up,
-/// and its own rate has no effect on hosts.
+/// Whether a full store wrote out its reorderable backlog fewer than [`TURNS_MIN`] times. A store that is not full
+/// keeps up, and its own rate has no effect on hosts.
 fn is_short_for(level: &StoreLevel) -> bool {
     let is_full = level.end_bytes as f64 >= FULL_SHARE * level.capacity_bytes as f64;
     is_full && (level.taken_bytes as f64) < TURNS_MIN * level.choice_bytes as f64
@@ -70,7 +71,7 @@ fn whole_seconds(ns: f64) -> String {
     human::duration_ns((ns as u64).next_multiple_of(1_000_000_000))
 }
 
-/// Net change over the window as a share of the intake.
+/// Net change of the fill over the window, as a share of the bytes taken in.
 fn net_share(level: &StoreLevel) -> f64 {
     let gain = level.end_bytes as f64 - level.start_bytes as f64;
     if gain == 0.0 { 0.0 } else { gain / (level.taken_bytes as f64).max(gain.abs()) }

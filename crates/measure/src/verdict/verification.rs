@@ -5,7 +5,7 @@ use crate::cell::Cell;
 use crate::verification::{Finding, KeptMap, Verification, Writer};
 use iodyno_units::human;
 
-/// Most writers named in a text.
+/// Maximum number of writers that a text names.
 const WRITERS_SHOWN: usize = 3;
 
 /// Reports reads that were verified, not verified, or wrong.
@@ -58,7 +58,7 @@ pub(super) fn verification(cell: &Cell, say: &mut Say) {
     }
 }
 
-/// Describes the verified units. `is_new`: the target was created empty for this cell.
+/// Describes the verified units. `is_new`: the target was newly created for this cell.
 fn verified(v: &Verification, is_new: bool) -> String {
     let latest = if v.whole == 0 {
         ", and each held its latest write".to_owned()

@@ -8,23 +8,23 @@ use std::collections::BinaryHeap;
 pub(crate) const MS: u64 = 1_000_000;
 pub(crate) const INTERVAL_NS: u64 = 100 * MS;
 
-/// What an operation takes that starts at a time, ns.
+/// Duration of an operation that starts at a given time, ns; the second argument draws random numbers.
 pub(crate) type Service<'a> = &'a dyn Fn(u64, &mut dyn FnMut() -> f64) -> u64;
 
-/// A simulated target and its load: what an operation takes that starts at a time, ns.
+/// A simulated target and its load, with a given duration of each operation.
 pub(crate) struct Simulated<'a> {
     /// Operations in flight.
     pub(crate) depth: u32,
     /// Length of the window, ns.
     pub(crate) window_ns: u64,
-    /// What an operation takes.
+    /// Duration of each operation.
     pub(crate) service_ns: Service<'a>,
     /// Time between a completion and the next operation, ns.
     pub(crate) think_ns: u64,
 }
 
 impl Simulated<'_> {
-    /// The cell of a closed loop against it.
+    /// The cell of a closed loop on this target.
     pub(crate) fn cell(&self, seed: u64) -> Cell {
         let mut random = rng::stream(seed, "simulated target", 0);
         let mut draw = || rng::unit_open_closed(&mut random);
@@ -64,7 +64,7 @@ pub(crate) fn exponential(mean_ns: f64, draw: &mut dyn FnMut() -> f64) -> u64 {
     (-mean_ns * draw().ln()).max(1000.0) as u64
 }
 
-/// A stall of this length at this time: what is in flight, or starts, ends after it.
+/// Duration of an operation of `takes_ns`, ns: if it starts, or is in flight, during the stall, it ends after it.
 pub(crate) fn stall(from_ns: u64, length_ns: u64, start_ns: u64, takes_ns: u64) -> u64 {
     let to_ns = from_ns + length_ns;
     if start_ns < to_ns && start_ns + takes_ns > from_ns {

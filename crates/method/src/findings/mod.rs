@@ -42,16 +42,17 @@ pub struct Findings {
     /// The run's deviations from the standard or the file, as text. A standard's name must not be
     /// shown without them.
     pub deviations: Vec<String>,
-    /// All stages were carried out.
+    /// Whether all stages were carried out.
     pub complete: bool,
-    /// Verdicts on the run as a whole, gravest first. [`iodyno_measure::Level::Invalid`] means that the method failed.
+    /// Verdicts on the run as a whole, most severe first. [`iodyno_measure::Level::Invalid`] means that the method
+    /// failed.
     pub verdicts: Vec<Verdict>,
     /// Findings for each target alone, or for all of them together.
     pub subjects: Vec<Subject>,
 }
 
 impl Findings {
-    /// The gravest verdict on the run as a whole; `None` without verdicts.
+    /// The most severe verdict on the run as a whole; `None` without verdicts.
     pub fn level(&self) -> Option<Level> {
         self.verdicts.iter().map(|v| v.level).max()
     }
@@ -66,18 +67,18 @@ pub struct Subject {
     pub stages: Vec<StageFinding>,
 }
 
-/// Finding of one stage.
+/// Result of one stage.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StageFinding {
     /// Name of the stage.
     pub name: String,
-    /// Kind of action.
+    /// Name of the stage's action, such as `rounds`.
     pub act: &'static str,
     /// Result; `None` if the stage did not begin.
     pub showed: Option<Showed>,
 }
 
-/// Result of a stage.
+/// Result of a stage, by kind of stage.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[expect(clippy::large_enum_variant, reason = "there are as many as stages")]
@@ -226,7 +227,7 @@ fn preparation(cell: &Cell) -> Showed {
     Showed::Preparation { facts: cell.facts.clone().into_iter().collect(), words }
 }
 
-/// The measuring steps.
+/// The steps that measured, rather than prepared.
 fn measured<'a, 'b>(steps: &'b [&'a Step<'a>]) -> impl Iterator<Item = &'a Step<'a>> + Clone + 'b {
     steps.iter().copied().filter(|s| s.done.place.role == Role::Measure)
 }

@@ -16,9 +16,9 @@ pub struct PointFinding {
     pub chosen: String,
     /// Ceilings, as text; may be empty.
     pub ceilings: Vec<String>,
-    /// The point stays below the ceilings in its own longer run.
+    /// Whether the point stays below the ceilings in its own longer run.
     pub keeps: bool,
-    /// Figures.
+    /// Figures of the point in its own longer run.
     pub row: Row,
 }
 

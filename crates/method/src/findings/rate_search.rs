@@ -1,5 +1,5 @@
-//! Result of the search for the highest rate that holds a latency limit: the rates that enclose it, by single outcomes
-//! and with certainty.
+//! Result of the search for the highest rate that meets a latency limit: the rates that enclose it, by single outcomes
+//! and with 95 % confidence.
 
 use super::{Step, kinds, measured};
 use crate::rate_search::{Outcome, RateSearch};
@@ -26,24 +26,24 @@ pub struct RateSearchFinding {
     pub metric: Metric,
     /// Rate of the closed loop, operations per second.
     pub capacity_iops: f64,
-    /// Rate that ended the search, since too few operations completed in its cell to know the latency.
+    /// Rate at which the search ended, because too few operations completed in its cell to know the latency.
     pub unknown_iops: Option<f64>,
-    /// Measured time that would have been enough, s.
+    /// Measured time that would have sufficed at that rate, s.
     pub time_needed_s: Option<f64>,
-    /// The highest rate that held; None if none did.
+    /// The highest rate that met the limit; None if none did.
     pub holds_iops: Option<f64>,
-    /// The lowest rate that failed; `None` if all held, up to the precision below the capacity.
+    /// The lowest rate that missed the limit; `None` if all met it, up to the precision below the capacity.
     pub fails_iops: Option<f64>,
-    /// The highest rate below all that failed in any cell, with a 95 % interval below the limit; `None` if there is
-    /// none.
+    /// The highest rate below all that missed the limit in any cell, if its latency's 95 % interval is below the
+    /// limit; `None` if there is none.
     pub surely_holds_iops: Option<f64>,
-    /// The lowest rate above all that held in any cell, with a 95 % interval above the limit or with too few
-    /// completions; `None` if there is none.
+    /// The lowest rate above all that met the limit in any cell, if its latency's 95 % interval is above the limit, or
+    /// too few operations completed; `None` if there is none.
     pub surely_fails_iops: Option<f64>,
-    /// Range of mixed outcomes: the lowest rate at which a cell failed, and the highest at which one held, if not
-    /// lower. `None` if all failures lie above.
+    /// Range of mixed outcomes: the lowest rate at which a cell missed the limit, and the highest rate at which one
+    /// met it, if not lower. `None` if every miss is above every success.
     pub mixed_iops: Option<(f64, f64)>,
-    /// Cells measured at the highest rate that held.
+    /// Number of cells measured at the highest rate that met the limit.
     pub cells_at_answer: usize,
     /// External limit that set the rate of a cell, for people: read in any cell, or recognised in the closed loop or at
     /// the highest rate. `None` if there is none.
@@ -66,7 +66,7 @@ impl RateSearchFinding {
         let limit = &self.limit;
         if let (Some(rate_iops), Some(needed_s)) = (self.unknown_iops, self.time_needed_s) {
             return format!(
-                "too few operations to tell whether {} holds {limit}: give --time {} or more",
+                "too few operations to tell whether {} meets {limit}: give --time {} or more",
                 rate(rate_iops),
                 human::duration_ns(needed_s.ceil() as u64 * 1_000_000_000)
             );
@@ -74,11 +74,11 @@ impl RateSearchFinding {
         match (self.holds_iops, self.fails_iops) {
             (None, None) => format!("no rate was tried: the closed loop completed {capacity}"),
             (None, Some(fails)) => format!(
-                "no rate holds {limit}: {} does not, and the closed loop completed {capacity}",
+                "no rate meets {limit}: {} does not, and the closed loop completed {capacity}",
                 rate(fails)
             ),
             (Some(holds), None) => format!(
-                "every rate holds {limit}, up to {} of the {capacity} that the closed loop completed",
+                "every rate meets {limit}, up to {} of the {capacity} that the closed loop completed",
                 rate(holds)
             ),
             (Some(holds), Some(fails)) => {
@@ -89,11 +89,12 @@ impl RateSearchFinding {
                     (Some(low), None) => format!("{} or more (95 %)", rate(low)),
                     (None, Some(high)) => format!("less than {} (95 %)", rate(high)),
                     (None, None) => {
-                        "the cells are too short for an interval: give more --time".to_owned()
+                        "the cells are too short for a confidence interval: use a longer --time"
+                            .to_owned()
                     }
                 };
                 format!(
-                    "highest rate with {limit}: {}, {surely}; {} does not hold it, and the closed loop completed {capacity}{}",
+                    "highest rate with {limit}: {}, {surely}; {} misses the limit, and the closed loop completed {capacity}{}",
                     rate(holds),
                     rate(fails),
                     self.not_monotonic().map_or(String::new(), |words| format!("; {words}"))
@@ -108,25 +109,32 @@ impl RateSearchFinding {
         let is_edge =
             self.fails_iops.is_none_or(|fails| fails >= EDGE_SHARE_MIN * self.capacity_iops);
         let what = if is_edge {
-            "the edge is that of a limit from outside, and latencies near it are waits for the limit, not queueing in the device"
+            "the edge is caused by an external limit, and latencies near it are waits for that limit, not queueing in the device"
         } else {
-            "the closed loop ended at a limit from outside, not at what the device can do"
+            "an external limit, not the device, sets the rate of the closed loop"
         };
         Some(format!("{what}: {limit}"))
     }
 }
 
 impl RateSearchFinding {
-    /// Describes outcomes that are not monotonic, for people; `None` if every rate above the first failure failed too.
+    /// Describes outcomes that are not monotonic, for people; `None` if every rate above the first miss missed the
+    /// limit too.
     pub fn not_monotonic(&self) -> Option<String> {
         let (lowest, highest) = self.mixed_iops?;
         let rate = |iops: f64| format!("{}/s", human::count(iops));
         let where_ = if lowest < highest {
-            format!("a cell at {} failed and one at {} held", rate(lowest), rate(highest))
+            format!(
+                "a cell at {} missed the limit and one at {} met it",
+                rate(lowest),
+                rate(highest)
+            )
         } else {
-            format!("cells at {} came out both ways", rate(lowest))
+            format!("cells at {} had both outcomes", rate(lowest))
         };
-        Some(format!("not monotonic: {where_}, so runs differ by as much; give more --time"))
+        Some(format!(
+            "not monotonic: {where_}, so results of runs differ by that range; use a longer --time"
+        ))
     }
 }
 
@@ -141,7 +149,7 @@ pub struct Probe {
     pub latency_ns: Option<f64>,
     /// 95 % interval of the latency within the cell; `None` for a mean, and if the samples do not support it.
     pub within: Option<Within>,
-    /// The rate was met with the latency under the limit; `None` for the closed loop.
+    /// Whether the rate was met with the latency under the limit; `None` for the closed loop.
     pub holds: Option<bool>,
     /// Figures per kind of operation.
     #[serde(serialize_with = "kinds::serialize")]

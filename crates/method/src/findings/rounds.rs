@@ -34,9 +34,9 @@ pub struct RoundsFinding {
 /// A tracking variable over the rounds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Variable {
-    /// Name of the variable.
+    /// Name for people, such as `iops of block=4KiB`.
     pub name: String,
-    /// Index of the grid's point.
+    /// Index of the point in the grid.
     #[serde(skip)]
     pub point: usize,
     /// Figure of the point.
@@ -50,7 +50,7 @@ pub struct Variable {
 }
 
 impl RoundsFinding {
-    /// True if the steady state was reached.
+    /// Whether the steady state was reached.
     pub fn reached(&self) -> bool {
         self.steady.as_ref().is_some_and(|s| s.progress == Progress::Reached)
     }

@@ -26,7 +26,7 @@ pub struct SweepFinding {
 /// A load curve.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Load {
-    /// Row in the table of each point.
+    /// Index of each point's row in the table.
     pub rows: Vec<usize>,
     /// Points of the curve.
     pub points: Vec<LoadPoint>,
@@ -36,8 +36,8 @@ pub struct Load {
     pub limits: Vec<(String, f64)>,
     /// Best point under the ceilings, by its index in `points`.
     pub optimum: Optimum,
-    /// Points that can't be distinguished from the best one, since the 95 % intervals of their IOPS overlap; by index
-    /// in `points`. Without ceilings, compared with the point of highest IOPS.
+    /// Points that can't be distinguished from the best one, because the 95 % intervals of their IOPS overlap; by
+    /// index in `points`. Without ceilings, compared with the point of highest IOPS.
     pub ties: Vec<usize>,
     /// Points with higher IOPS than all points with fewer outstanding I/Os, by index in `points`.
     pub outside: Vec<usize>,
@@ -51,7 +51,7 @@ impl Load {
     pub fn limited(&self) -> Option<String> {
         let limit = self.limited_by.as_ref()?;
         Some(format!(
-            "the knee is that of a limit from outside, and latencies behind it are waits for the limit, not queueing in the device: {limit}"
+            "the knee is caused by an external limit, and latencies beyond it are waits for that limit, not queueing in the device: {limit}"
         ))
     }
 }
@@ -59,7 +59,7 @@ impl Load {
 /// Throughput by number of targets or threads.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Scaling {
-    /// Counted unit: targets or threads.
+    /// What is counted: targets or threads.
     pub of: &'static str,
     /// Points, relative to the smallest.
     pub points: Vec<Scaled>,

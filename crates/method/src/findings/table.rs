@@ -25,7 +25,7 @@ pub struct Table {
 pub struct Row {
     /// Value on each axis.
     pub at: Vec<String>,
-    /// Number of cells that count.
+    /// Number of valid cells, over which the figures are computed.
     pub n: usize,
     /// Reason if the point was skipped, so that `n` is 0.
     pub skipped: Option<String>,
@@ -40,19 +40,19 @@ pub struct Row {
     pub bytes_per_s: Option<f64>,
     /// Mean latency over all operations of all cells, of any kind, ns.
     pub mean_ns: Option<f64>,
-    /// Latencies by [`NINES`], from the merged histogram, ns; `None` if the samples do not support one.
+    /// Latencies by [`NINES`], from the merged histogram, ns; each is `None` if the samples do not support it.
     pub nines_ns: Vec<Option<u64>>,
-    /// Precision of each latency within the windows of the cells, by [`NINES`].
+    /// Confidence interval of each latency within the windows of the cells, by [`NINES`].
     pub within: Vec<Option<Within>>,
     /// Maximum latency, ns.
     pub max_ns: Option<u64>,
     /// Number of operations in the cells.
     pub ops: u64,
-    /// The gravest level of the cells' verdicts.
+    /// The most severe level of the cells' verdicts.
     pub level: Option<Level>,
     /// Codes of verdicts of level warning or worse, without duplicates.
     pub codes: Vec<String>,
-    /// A cell ended early because its steady state was proven.
+    /// Whether a cell ended early because its steady state was proven.
     pub settled: bool,
     /// Figures per kind of operation.
     #[serde(serialize_with = "kinds::serialize")]

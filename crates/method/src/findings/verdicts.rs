@@ -9,8 +9,8 @@ use iodyno_measure::statistics::steady::Progress;
 use iodyno_measure::{Cell, Ended, Level, Preparation, Role, Verdict};
 use std::collections::BTreeSet;
 
-/// Verdicts on a run of `method` as a whole, gravest first; may be empty. `subjects` is the number of targets if the
-/// method was applied to each alone, otherwise 1.
+/// Verdicts on a run of `method` as a whole, most severe first; may be empty. `subjects` is the number of targets if
+/// the method was applied to each alone, otherwise 1.
 ///
 /// [`Level::Invalid`] means that the method failed: it did not reach its aim. The verdicts equal
 /// [`super::Findings::verdicts`], at a lower cost.
@@ -21,7 +21,7 @@ pub fn verdicts(method: &Method, seed: u64, subjects: u32, cells: &[Cell]) -> Ve
     of_steps(method, complete, &steps, &done)
 }
 
-/// True if all stages were carried out on all subjects.
+/// Whether all stages were carried out on all subjects.
 pub(super) fn is_complete(method: &Method, seed: u64, subjects: u32, done: &[Done]) -> bool {
     let seen: BTreeSet<u32> = done.iter().map(|d| d.place.subject).collect();
     seen.len() == subjects as usize
@@ -135,7 +135,7 @@ fn unsteady_or_empty(
                     "ENDED_UNSTEADY",
                     Level::Note,
                     format!(
-                        "{name}: it ended by its limit of time or of writes, with no steady state in {} rounds: its end is not the steady state",
+                        "{name}: it ended at its limit of time or of writes, with no steady state in {} rounds: its last samples are not steady-state performance",
                         report.rounds
                     ),
                 );
@@ -161,7 +161,7 @@ fn unsteady_or_empty(
     }
 }
 
-/// True if a purge or fill of real targets did less than the method requires.
+/// Whether a purge or fill of real targets did less than the method requires.
 fn is_prepared_less(steps: &[Step<'_>]) -> bool {
     steps.iter().any(|s| {
         let e = &s.cell.evidence;

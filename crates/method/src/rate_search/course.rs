@@ -3,15 +3,15 @@
 
 use super::{LEAST_SHARE, PRECISION_SHARE};
 
-/// Maximum cells at one rate; two equal outcomes decide.
+/// Maximum number of cells at one rate; two equal outcomes decide.
 const CELLS_MAX: usize = 3;
 
-/// Outcome of a cell.
+/// Outcome of a cell that offered a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The rate was met with the latency under the limit.
+    /// The rate was met, with the latency under the limit.
     Holds,
-    /// The rate was not met, or the latency not under the limit.
+    /// The rate was not met, or the latency was not under the limit.
     Fails,
     /// Far less completed than was offered: repeats can't change that.
     Overloaded,
@@ -33,7 +33,7 @@ impl Tried {
         self.held + self.failed
     }
 
-    /// True if the rate holds; `None` if its cells are undecided.
+    /// Whether the rate meets the limit; `None` if its cells have not decided it yet.
     fn verdict(&self) -> Option<bool> {
         if self.is_overloaded {
             return Some(false);
@@ -46,16 +46,16 @@ impl Tried {
     }
 }
 
-/// Course of a search; see the module. Rates are over all targets.
+/// Outcomes of a rate search so far. Rates are over all targets.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Course {
     /// Rate of the closed loop, operations of all kinds per second, counted like an offered rate.
     pub(crate) capacity_iops: f64,
-    /// The highest rate that holds; 0 if none yet.
+    /// The highest rate found to meet the limit; 0 if none yet.
     pub(crate) holds_iops: f64,
-    /// The lowest rate above `holds_iops` that fails; the capacity, before one was found.
+    /// The lowest rate above `holds_iops` found to miss the limit; the capacity if none was found yet.
     pub(crate) fails_iops: f64,
-    /// `fails_iops` was tried.
+    /// Whether `fails_iops` was tried, rather than being the capacity.
     pub(crate) has_failed: bool,
     /// Rate that was met in a cell with too few operations to know the latency, and the time that would have been
     /// enough, ns.
@@ -135,8 +135,8 @@ impl Course {
         self.tried.iter().find(|tried| tried.is(rate_iops)).map_or(0, Tried::cells)
     }
 
-    /// Range of rates with mixed outcomes: the lowest with a failure below a success, and the highest that held. `None`
-    /// if no failure lies below a success.
+    /// Range of rates with mixed outcomes: the lowest that failed below a success, and the highest that met the limit.
+    /// `None` if no failure lies below a success.
     pub(crate) fn mixed_iops(&self) -> Option<(f64, f64)> {
         let rate = |tried: &Tried| tried.rate_iops;
         let lowest =
@@ -157,7 +157,7 @@ impl Tried {
 mod tests {
     use super::*;
 
-    /// Answers of searches in which the probability that a rate holds falls around the edge.
+    /// Answers of searches in which the probability of meeting the limit falls gradually around the edge.
     fn answers(noise: f64, spoiled: f64) -> Vec<f64> {
         let edge = 0.4e5;
         let run = |seed| {

@@ -26,7 +26,8 @@ impl Reader<'_> {
                 return Err(wrong(other.span.clone(), message));
             }
             (Some(_), _, Some(other)) | (None, Some(_), Some(other)) => {
-                let message = "the workload says how addresses are chosen: take this out";
+                let message =
+                    "the workload determines how addresses are chosen: leave this key out";
                 return Err(wrong(other.span.clone(), message));
             }
             (Some(named), None, None) => {
@@ -105,7 +106,8 @@ impl Reader<'_> {
             let axis = Axis { kind, values };
             if let Some((i, value)) = axis.twice() {
                 let help = "each value is one cell: take one of them out, or use `repeats` for the same cell again";
-                let what = format!("`{}` has {value} twice, as its value {}", kind.name(), i + 1);
+                let what =
+                    format!("`{}` lists {value} twice, again as value {}", kind.name(), i + 1);
                 return Err(wrong_because(at(), what, help));
             }
             let is_axis = entry.is_array()
@@ -139,14 +141,14 @@ impl Reader<'_> {
             (Some(_), false) => {
                 return Err(wrong(
                     raw.place("of"),
-                    "`of` says which stage's IOPS are 100 % of a rate, and no rate is a share",
+                    "`of` names the stage whose IOPS are 100 % of a rate, but no rate is in percent",
                 ));
             }
             (None, true) => {
-                let help = "say `of = \"NAME\"`, a stage before this one whose most IOPS is 100 %";
+                let help = "add `of = \"NAME\"`: an earlier stage, whose highest IOPS are 100 %";
                 return Err(wrong_because(
                     raw.place("rate"),
-                    "a rate in percent needs to know of what",
+                    "a rate in percent needs an earlier stage to refer to",
                     help,
                 ));
             }

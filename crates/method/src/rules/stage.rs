@@ -88,12 +88,15 @@ impl Reader<'_> {
         {
             *limit = self.raw.real(path).unwrap_or(*limit);
             if *limit <= 0.0 {
-                return Err(wrong(self.raw.place(path), "a limit is above 0 %"));
+                return Err(wrong(self.raw.place(path), "a limit must be above 0 %"));
             }
         }
         if limits.rounds_max < limits.window_rounds {
             let key = if self.raw.get("rounds").is_some() { "rounds" } else { "window" };
-            return Err(wrong(self.raw.place(key), "there are fewer rounds than a window has"));
+            return Err(wrong(
+                self.raw.place(key),
+                "`rounds` must be at least as large as `window`",
+            ));
         }
         Ok(limits)
     }
@@ -130,7 +133,7 @@ impl Reader<'_> {
         for kind in [AxisKind::Block, AxisKind::Threads, AxisKind::Depth] {
             let Some(given) = raw.get(kind.name()) else { continue };
             let [one] = given.items() else {
-                return Err(wrong(given.span.clone(), "a fill has one value here"));
+                return Err(wrong(given.span.clone(), "a fill allows only one value here"));
             };
             let value = kind.value(one.text().unwrap_or_default());
             let applied = value.and_then(|value| applied(spec, kind, &value));
@@ -176,12 +179,12 @@ impl Reader<'_> {
         let raw = self.raw;
         let grid = self.grid(self.time("time"), Precondition::Carried)?;
         if grid.len() != 1 {
-            let message = "a series is of one workload: give one value on each axis";
+            let message = "a series measures only one workload: give one value on each axis";
             return Err(wrong(raw.place("do"), message));
         }
         let fills_max = raw.real("fills");
         if fills_max.is_some_and(|fills| fills <= 0.0) {
-            return Err(wrong(raw.place("fills"), "`fills` is above 0"));
+            return Err(wrong(raw.place("fills"), "`fills` must be above 0"));
         }
         Ok(Act::Series(Series {
             grid,
@@ -232,7 +235,7 @@ fn track(grid: &Grid, given: &Record) -> Result<Track, FileError> {
         let kind = AxisKind::ALL.into_iter().find(|kind| kind.name() == key);
         let Some(kind) = kind.filter(|k| grid.axes.iter().any(|axis| axis.kind == *k)) else {
             let axes: Vec<&str> = grid.axes.iter().map(|axis| axis.kind.name()).collect();
-            let help = format!("the axes are {}, and `measure` says which figure", axes.join(", "));
+            let help = format!("the axes are {}, and `measure` names the figure", axes.join(", "));
             return Err(wrong_because(at(), format!("`{key}` is not an axis of this stage"), help));
         };
         wanted.push((kind, kind.value(text).map_err(|e| wrong(at(), e))?));

@@ -30,7 +30,7 @@ pub(super) fn method(sweep: &Sweep, source: MethodSource) -> Result<Method, File
     }
     let time_ns = base.iter().filter_map(|(_, spec)| spec.limits().time_ns).max();
     let time_ns = time_ns.ok_or_else(|| {
-        FileError::new(0..0, "the cells of a sweep end by time").with_help("give --time")
+        FileError::new(0..0, "the cells of a sweep need a time limit").with_help("give --time")
     })?;
     for (_, spec) in &mut base {
         let ramp_ns = scaled(spec.limits().ramp_ns);
@@ -40,8 +40,8 @@ pub(super) fn method(sweep: &Sweep, source: MethodSource) -> Result<Method, File
     let active = base[0].1.active();
     let mut axes = sweep.axes.clone();
     if axes.iter().flat_map(|axis| &axis.values).any(|v| matches!(v, Value::RateShare(_))) {
-        return Err(FileError::new(0..0, "a rate in percent needs to know of what")
-            .with_help("give a sweep operations a second, such as 50k/s"));
+        return Err(FileError::new(0..0, "a sweep can't have a rate in percent")
+            .with_help("give operations per second, such as 50k/s"));
     }
     if base.len() > 1 {
         let values = base.iter().map(|(name, _)| Value::Name(name.clone())).collect();
@@ -58,12 +58,15 @@ pub(super) fn method(sweep: &Sweep, source: MethodSource) -> Result<Method, File
     let grid = grid.checked().map_err(wrong)?;
     let act = match sweep.find_rate {
         Some(_) if grid.len() != 1 => {
-            return Err(FileError::new(0..0, "the highest rate is searched for one workload")
-                .with_help("name one that is not a group, and vary nothing"));
+            return Err(FileError::new(0..0, "the highest rate can be searched for only one cell")
+                .with_help("name a single workload, not a group, and vary nothing"));
         }
         Some(_) if matches!(grid.base[0].1.arrivals(), ArrivalKind::Open { .. }) => {
-            return Err(FileError::new(0..0, "the search sets the rate itself")
-                .with_help("give no rate, in a workload without `arrivals`"));
+            return Err(FileError::new(
+                0..0,
+                "the rate can't be given, because the search sets it",
+            )
+            .with_help("leave the rate out, and use a workload without `arrivals`"));
         }
         Some(limit) => Act::RateSearch(RateSearch { grid, limit }),
         None => Act::Cells(Cells {

@@ -32,7 +32,7 @@ pub(crate) fn look_up(what: &str, files: &mut Files) -> Result<Found, RunError> 
     Ok(Found::Device(Box::new(device(what, files)?)))
 }
 
-/// A device from the catalog, or from a file.
+/// Returns a device from the catalog or from a file.
 ///
 /// # Errors
 /// An unknown name, and an invalid file.
@@ -42,8 +42,7 @@ pub fn device(what: &str, files: &mut Files) -> Result<DescribedDevice, RunError
     Ok(device.map_err(|errors| Problem::of(&file, &errors))?)
 }
 
-/// A system from the catalog, or from a file, and that file. Files on which it is based are read,
-/// too.
+/// Returns a system from the catalog or from a file, and that file. Also reads the files on which the system is based.
 ///
 /// # Errors
 /// An unknown name, and an invalid file.
@@ -76,8 +75,7 @@ pub fn catalog_entries() -> Result<Vec<(String, Kind, String)>, RunError> {
     Ok(entries)
 }
 
-/// The error for population rules that a server violates, each at its position in the server's
-/// file.
+/// The error for violated rules on a system's devices, each at its position in the system's file.
 pub(crate) fn refused(system: &DescribedSystem, file: &File, broken: &[RuleBroken]) -> RunError {
     let errors: Vec<FileError> = broken.iter().map(|b| system.error(b)).collect();
     Problem::of(file, &errors).into()

@@ -7,16 +7,16 @@ use iodyno_measure::{KindSummary, Quantity, Summary};
 use iodyno_units::OpKind;
 use serde_json::{Value, json};
 
-/// The operations of one kind, with their time by phase.
+/// Operations of one kind in a window, with their time by phase.
 #[derive(Debug)]
 pub struct KindAccount {
-    /// Rates and times.
+    /// Rates and latencies.
     pub summary: KindSummary,
     /// The time by phase, in the order of the phases, without empty ones.
     pub phases: Vec<PhaseAccount>,
-    /// Flash pages that one read fetches in parallel; None where the phases are of the whole I/O.
+    /// Number of flash pages that one read fetches in parallel; None if the phases are those of whole I/Os.
     pub pages: Option<f64>,
-    /// Mean time outside all phases, ns; 0 where the phases are of one page.
+    /// Mean time outside all phases, ns; 0 if the phases are those of single pages.
     pub beyond_ns: f64,
 }
 
@@ -27,7 +27,7 @@ pub struct PhaseAccount {
     pub name: &'static str,
     /// Mean per I/O, or per page, ns.
     pub mean_ns: f64,
-    /// Whether the phase is of one page of a read.
+    /// Whether the phase is that of a single flash page, rather than of a whole I/O.
     pub of_page: bool,
 }
 
@@ -71,18 +71,18 @@ impl KindAccount {
     }
 }
 
-/// The work of one kind of part below the volumes: arrays behind adapters, or the devices of arrays.
+/// Operations of one kind at parts below the volumes: arrays behind adapters, or the devices of arrays.
 #[derive(Debug)]
 pub struct LevelAccount {
-    /// `array`, `flash device`, `disk`.
+    /// Kind of part: `array`, `flash device` or `disk`.
     pub level: &'static str,
-    /// Reads or writes. For an array, those of one stripe; requests of a cache or a rebuild count, too.
+    /// Reads or writes. Those of an array count per stripe, and include requests of caches and rebuilds.
     pub kind: OpKind,
     /// Operations of this kind per second.
     pub rate_iops: f64,
-    /// Flash pages that one read fetches in parallel; None where the phases are of the whole operation.
+    /// Number of flash pages that one read fetches in parallel; None if the phases are those of whole operations.
     pub pages: Option<f64>,
-    /// The time of one operation by phase, without empty ones.
+    /// Mean time of an operation in each phase; empty phases are omitted.
     pub phases: Vec<PhaseAccount>,
 }
 
@@ -104,7 +104,7 @@ impl LevelAccount {
     }
 }
 
-/// The work of the parts below the volumes, the uppermost level first.
+/// Operations of the parts below the volumes, the uppermost level first.
 pub(super) fn levels(usage: &Snapshot) -> Vec<LevelAccount> {
     let mut all: Vec<(&'static str, Vec<Phase>)> = Vec::new();
     for (level, phases) in usage.volumes.iter().flat_map(|volume| &volume.below) {
@@ -128,7 +128,7 @@ pub(super) fn levels(usage: &Snapshot) -> Vec<LevelAccount> {
     all.filter(|of| of.rate_iops > 0.0 && !of.phases.is_empty()).collect()
 }
 
-/// The phases of one kind, and the number of pages per read where these are fetched in parallel.
+/// The phases of one kind of operation, and the number of pages per read if these are fetched in parallel.
 fn by_phase(phases: &[Phase], kind: OpKind) -> (Option<f64>, Vec<PhaseAccount>) {
     let is_of = |of| match kind {
         OpKind::Read => matches!(of, Of::Read | Of::PageRead),
@@ -174,20 +174,20 @@ fn summed(usage: &Snapshot) -> Vec<Phase> {
     all
 }
 
-/// Utilization of a resource.
+/// Utilization of a group of equal resources.
 #[derive(Clone, Debug)]
 pub struct Share {
-    /// Name of a group of equal resources; where devices differ, with the name of the device.
+    /// Name of the group; if devices differ, with the name of the device.
     pub name: String,
     /// Whether the resource belongs to the host, not to a device.
     pub of_host: bool,
     /// Number of equal resources in one device, or in the host.
     pub count: u32,
-    /// Whether the resource is merely held while others work.
+    /// Whether an operation only holds the resource while other resources work for it.
     pub held: bool,
     /// Mean utilization, 0 to 1, of all resources of the group.
     pub busy: f64,
-    /// Operations per second at full utilization.
+    /// Operations per second at full utilization; None if the resource was idle.
     pub bound_iops: Option<f64>,
 }
 

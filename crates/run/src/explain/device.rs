@@ -30,7 +30,7 @@ impl Described {
         &self.device.device.kind
     }
 
-    /// The device's kind, with its characteristic figures, in words.
+    /// The device's kind and its characteristic figures, as text.
     fn kind_in_words(&self) -> String {
         match self.kind() {
             Kind::Flash(flash) => match flash.attach {
@@ -51,34 +51,33 @@ impl Described {
         }
     }
 
-    /// The content that survives a power cut: whether that includes all acknowledged writes, and a sentence
-    /// about it.
+    /// What survives a power cut: whether all acknowledged writes do, and a sentence about it.
     fn power_cut(&self) -> (bool, String) {
         let size = human::size;
         match self.kind() {
             Kind::Flash(f) if f.buffer.protected => (
                 true,
                 format!(
-                    "all that was acknowledged survives: the buffer of {} is protected",
+                    "all acknowledged writes survive: the buffer of {} is protected",
                     size(f.buffer.bytes)
                 ),
             ),
             Kind::Flash(f) => (
                 false,
                 format!(
-                    "what was flushed survives; the buffer of {} is volatile",
+                    "only flushed writes survive: the buffer of {} is volatile",
                     size(f.buffer.bytes)
                 ),
             ),
             Kind::Disk(d) if d.write_cache => (
                 false,
                 format!(
-                    "what was flushed survives; the write cache of {} is volatile",
+                    "only flushed writes survive: the write cache of {} is volatile",
                     size(d.buffer_bytes)
                 ),
             ),
             Kind::Disk(_) => {
-                (true, "all that was acknowledged survives: the write cache is off".to_owned())
+                (true, "all acknowledged writes survive: the write cache is off".to_owned())
             }
             Kind::Memory(m) if m.protected => {
                 (true, "everything survives: the memory is protected".to_owned())
@@ -111,7 +110,7 @@ impl Described {
             lines.push((
                 "amplification",
                 format!(
-                    "{:.2} pages written for one, under random writes of the whole device (closed form)",
+                    "{:.2} pages written per page of the host, for random writes to the whole device (closed form)",
                     outlook.write_amplification
                 ),
             ));
@@ -127,7 +126,7 @@ impl Described {
             lines.push((
                 "",
                 format!(
-                    "{} cycles allow {} a day at random ({}), at most {} in sequence",
+                    "{} cycles allow {} drive writes a day if random ({}), at most {} if sequential",
                     rated.cycles,
                     human::three_digits(outlook.random_drive_writes_per_day),
                     decimal(outlook.random_bytes),

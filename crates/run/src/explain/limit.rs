@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 /// Busy share from which a resource counts as saturated.
 const SATURATED: f64 = 0.9;
 
-/// The factor that limits a cell's throughput; the module's documentation has the rules.
+/// What limits a cell's throughput; the module's documentation has the rules.
 #[derive(Clone, Debug)]
 pub enum Limit {
     /// A resource is saturated.
@@ -25,9 +25,9 @@ pub enum Limit {
     },
     /// No resource is saturated: the device accepts no more commands at once.
     Queue {
-        /// Commands that one device accepts.
+        /// Number of commands that one device accepts at once.
         queue_max: u32,
-        /// I/Os that the device's workers keep outstanding.
+        /// Number of I/Os that the device's workers keep outstanding.
         outstanding: u64,
         /// The busiest resource.
         busiest: Option<Share>,
@@ -118,7 +118,7 @@ impl Limit {
         let bound = |s: &Share| s.bound_iops.map_or(String::new(), &rate);
         let busiest = |s: &Option<Share>| match s {
             Some(s) => format!(
-                "nothing is saturated; busiest is {}, {}, good for {}",
+                "nothing is saturated; the busiest resource is {}, {}, which allows {}",
                 s.name,
                 percent(s.busy),
                 bound(s)
@@ -127,25 +127,25 @@ impl Limit {
         };
         match self {
             Self::Resource(s) => format!(
-                "{}{}, busy {} of the time: at most {} by this resource{}",
+                "{}{}, busy {} of the time, which allows at most {}{}",
                 s.name,
                 if s.of_host { " of the host, not the device" } else { "" },
                 percent(s.busy),
                 bound(s),
-                if s.of_host { "; more threads give more" } else { "" }
+                if s.of_host { "; use more threads" } else { "" }
             ),
             Self::Offered { iops, busiest: b } => {
-                format!("the rate that is offered, {}; {}", rate(*iops), busiest(b))
+                format!("the offered rate, {}; {}", rate(*iops), busiest(b))
             }
             Self::Queue { queue_max, outstanding, busiest: b } => format!(
-                "the queue of the device, which takes {queue_max} of {outstanding} outstanding I/Os at once; {}",
+                "the queue of the device, which accepts {queue_max} of {outstanding} outstanding I/Os at once; {}",
                 busiest(b)
             ),
             Self::Latency { outstanding, latency_ns, busiest: b } => {
                 let count = (outstanding * 10.0).round() / 10.0;
                 let of = if count < 1.05 { "I/O that takes" } else { "I/Os, each taking" };
                 format!(
-                    "latency, {count} outstanding {of} {}; {}; more depth or threads give more",
+                    "latency, {count} outstanding {of} {}; {}; use more depth or threads",
                     time(*latency_ns),
                     busiest(b)
                 )
@@ -177,7 +177,7 @@ mod tests {
         limit(shares, 1000.0, 4.0, offered, queue_max, out).words()
     }
 
-    /// An active resource takes precedence over a held one, and both over latency.
+    /// A busy active resource takes precedence over a held one, and both take precedence over latency.
     #[test]
     fn the_limit_is_what_works_all_the_time() {
         let (contexts, dies) = (share("read contexts", true, 0.99), share("dies", false, 0.93));

@@ -20,7 +20,7 @@ const S: u64 = 1_000_000_000;
 pub struct ExplainedCell {
     /// Name of the cell's workload.
     pub name: String,
-    /// The state of the devices at the cell's start, in words.
+    /// State of the devices at the cell's start, as text.
     pub state: String,
     /// Number of volumes that work at once.
     pub volumes: usize,
@@ -28,7 +28,7 @@ pub struct ExplainedCell {
     pub threads: u32,
     /// Outstanding I/Os per thread.
     pub depth: u32,
-    /// The block size with the largest share, bytes.
+    /// Block size with the largest share, bytes.
     pub block_bytes: u32,
     /// The measured window, ns.
     pub window_ns: u64,
@@ -38,11 +38,11 @@ pub struct ExplainedCell {
     pub bytes_per_s: f64,
     /// The kinds of operation that the cell issued.
     pub kinds: Vec<KindAccount>,
-    /// The work of arrays behind adapters and of the devices of arrays.
+    /// Operations of arrays behind adapters and of the devices of arrays.
     pub below: Vec<LevelAccount>,
     /// Utilization of all resources, the busiest first.
     pub shares: Vec<Share>,
-    /// The factor that limits its throughput.
+    /// What limits the cell's throughput.
     pub limit: Limit,
     /// Flash operations in the window, summed over all flash devices; None without any.
     pub counts: Option<Counts>,
@@ -56,7 +56,7 @@ pub struct ExplainedCell {
     pub ios_per_cpu_s: f64,
 }
 
-/// The cells that explain a device where no workload is named, one worker each.
+/// Cells that explain a device if no workload is named, with one worker each.
 pub fn predictions() -> Vec<(&'static str, Spec)> {
     let random = |mix: &str, depth: u32| {
         format!("schema = 1\ndepth = {depth}\nblock = \"4KiB\"\n[mix]\n{mix}\n")
@@ -76,11 +76,12 @@ pub fn predictions() -> Vec<(&'static str, Spec)> {
         ("sequential write", sequential("write")),
     ]
     .into_iter()
-    .map(|(name, text)| (name, Spec::from_toml(&text).expect("these are right")))
+    .map(|(name, text)| (name, Spec::from_toml(&text).expect("the built-in workloads are valid")))
     .collect()
 }
 
-/// Length of a cell on a system. A disk is slow, and has a buffer that must fill first; memory is fast.
+/// Length of a cell on a system: longer for a disk, which is slow and has a buffer that must fill first; shorter for
+/// memory.
 fn length(system: &System) -> Length {
     let any = |is: fn(&Kind) -> bool| system.devices().any(|d| is(&d.device.kind));
     let (ramp_ns, window_ns) = if any(|k| matches!(k, Kind::Disk(_))) {

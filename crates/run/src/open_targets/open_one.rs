@@ -21,7 +21,7 @@ use std::sync::Arc;
 pub(super) struct Use {
     /// The workloads write.
     pub writes: bool,
-    /// Who opens it.
+    /// Who opens the target.
     pub by: OpenedBy,
 }
 

@@ -8,8 +8,8 @@ use iodyno_measure::verdict::judge;
 use iodyno_measure::{Cell, Level, RankFigures};
 use iodyno_workload::CellSpec;
 
-/// The cells of one process's targets, in order, with all workloads on each; where a workload runs on several targets,
-/// followed by its merged cell.
+/// Cells of this process's targets, in order, each with all workloads on the target. If a workload runs on several
+/// targets, its merged cell follows.
 pub(crate) fn merged_here(mut cells: Vec<Cell>, of: &CellSpec) -> Vec<Cell> {
     let loads = of.beside.len() + 1;
     if core::iter::once(of).chain(&of.beside).any(|load| load.only_on.is_some()) {
@@ -80,7 +80,7 @@ fn rank_of(cell: &Cell) -> Option<u32> {
     cell.evidence.rank.as_ref().map(|of| of.rank)
 }
 
-/// The record of a preparation without I/O: rank 0's, with the deviations of other ranks.
+/// Cell that records a preparation without I/O: rank 0's, with the deviations of other ranks.
 pub(crate) fn record_of_all(
     run: &ResolvedRun,
     own: Result<Vec<Cell>, RunError>,

@@ -149,7 +149,7 @@ fn parts_of(run: &ResolvedRun, all: &[Vec<Seen>]) -> Result<Parts, RunError> {
     let own = &all[ranks.rank() as usize];
     if run.method.is_some() && all.iter().any(|seen| seen.len() != own.len()) {
         return refused(
-            "a method over ranks needs as many targets on each: name as many for each host"
+            "a method over ranks needs the same number of targets on each rank: name equally many for each host"
                 .to_owned(),
         );
     }
@@ -160,13 +160,13 @@ fn parts_of(run: &ResolvedRun, all: &[Vec<Seen>]) -> Result<Parts, RunError> {
     let (index, of) = shares.next().unwrap_or((0, 1));
     if let Some((_, seen)) = shares.zip(&own[1..]).find(|(share, _)| *share != (index, of)) {
         return refused(format!(
-            "`{}` is shared by other ranks than `{}`: name targets that the same ranks share, or that none shares",
+            "`{}` and `{}` are shared by different ranks: name targets that the same ranks share, or that none shares",
             seen.name, own[0].name
         ));
     }
     if run.request.ranks.shared && of != ranks.size() {
         return refused(format!(
-            "--shared: `{}` is one target for {of} of {} ranks only; on the others the name stands for something else",
+            "--shared: `{}` is the same target on only {of} of {} ranks; on the others the name stands for a different one",
             own[0].name,
             ranks.size()
         ));
@@ -176,7 +176,7 @@ fn parts_of(run: &ResolvedRun, all: &[Vec<Seen>]) -> Result<Parts, RunError> {
         && let Some(cell) = run.loads().find(|c| !TargetPart::has_regions(c.spec.active()))
     {
         return refused(format!(
-            "`{}` has an active range from bytes to a percentage, which can't be divided among ranks: give both ends alike, or use --overlap",
+            "`{}` has an active range from bytes to a percentage, which can't be divided among ranks: give both ends in bytes or both in percent, or use --overlap",
             cell.name
         ));
     }

@@ -61,7 +61,7 @@ pub(super) fn serve(
     Ok(cells)
 }
 
-/// Records the state in which each cell found its device, and the evidence that all cells have.
+/// Records the state of each cell's device at its start, and the evidence that all cells have.
 fn record_states(on: &mut StepContext<'_, '_>, task: &Task, plan: &CellPlan, cells: &mut [Cell]) {
     let states = on.schedule.states(task);
     let open_targets = &mut on.open_targets[task.targets.clone()];

@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// Duration of the calibration on the null engine, ns.
 const CALIBRATION_NS: u64 = 100_000_000;
 
-/// The generator's cost with a workload on the null engine.
+/// Cost of the generator itself, measured with a workload on the null engine.
 #[derive(Clone, Copy)]
 struct Calibration {
     ns_per_io: f64,

@@ -146,7 +146,7 @@ fn refusals_are_those_of_the_block_device(bench: &mut Bench) {
     let (block, generic) = (bench.block.clone(), bench.generic.clone());
     let write = format!("run random-write --ops 8 --on {generic}");
     for (flags, words) in [
-        ("--engine psync --depth 1", vec!["sent by io_uring", "name the block device"]),
+        ("--engine psync --depth 1", vec!["only io_uring can send", "name the block device"]),
         ("--block 256KiB", vec!["at most 131072 bytes", "smaller"]),
     ] {
         let (text, code) = bench.iodyno(&format!("{write} {flags}"));
