@@ -119,7 +119,7 @@ fn runs_are_compared_with_the_first() {
     }
     let text = page(&place, "report fast slow -o slower.html", "slower.html");
     assert!(text.contains("class=\"sign worse\"") && text.contains(">worse</text>"));
-    assert!(!text.contains("of no worth") && !text.contains("not to be used"));
+    assert!(!text.contains("of no worth") && !text.contains("not usable"));
 }
 
 #[test]

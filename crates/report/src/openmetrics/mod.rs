@@ -89,7 +89,7 @@ impl CellCounts {
         }
     }
 
-    /// Empty counts of a cell that begins.
+    /// Counts of a cell that begins, all zero.
     fn empty(cell: &Cell) -> Self {
         let is_virtual = cell.evidence.virtual_time;
         Self { key: cell.key.clone(), is_virtual, ..Self::default() }

@@ -141,7 +141,7 @@ pub(super) fn loads(runs: &[&Run]) -> Vec<Figure> {
             panels: vec![panel],
             spans: Vec::new(),
         }),
-        notes: vec!["Beside the points: outstanding I/Os (OIO).".to_owned()],
+        notes: vec!["Numbers at the points: outstanding I/Os (OIO).".to_owned()],
     }]
 }
 
@@ -207,7 +207,7 @@ fn remarks(compared: &Compared<'_>) -> Vec<Verdict> {
     all
 }
 
-/// Name of a row.
+/// Name of a row: that of its cell in B, and its metric.
 fn name(row: &Shifted) -> String {
     format!("{} {}", row.b_key.name, row.metric)
 }
@@ -469,7 +469,7 @@ fn omitted(compared: &Compared<'_>) -> Table {
 /// The conditions that differ: other possible causes of the difference.
 fn conditions(compared: &Compared<'_>) -> Block {
     if compared.conditions.is_empty() {
-        return Block::Text("Nothing that was recorded differs but the targets.".to_owned());
+        return Block::Text("No recorded condition differs except the targets.".to_owned());
     }
     let rows = compared.conditions.iter().map(|c| {
         Row::from(vec![

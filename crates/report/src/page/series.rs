@@ -16,7 +16,8 @@ use iodyno_page::{
 };
 use iodyno_units::human;
 
-/// Number of samples from which their own course is drawn, rather than that of the intervals within them.
+/// Minimum number of samples for curves with one point per sample; with fewer, the intervals within
+/// the samples are drawn.
 const SAMPLES_MIN: usize = 5;
 
 /// The blocks for a series.
@@ -131,8 +132,7 @@ pub(super) fn one_after_the_other(
             spans,
         }),
         notes: vec![
-            "Throughput, so that stages of different block sizes can be laid beside one another."
-                .to_owned(),
+            "Throughput, so that stages of different block sizes can be compared.".to_owned(),
         ],
     };
     Some(Section {
@@ -219,7 +219,7 @@ fn course(stage: &Stage<'_>, series: &SeriesFinding) -> Option<Figure> {
             spans: vec![end],
         }),
         notes: if is_mapped {
-            vec!["The colour is the rank of the number of I/Os, all kinds together, so that rare ones are seen.".to_owned()]
+            vec!["The colour is the rank of the number of I/Os, all kinds together, so that rare ones are visible.".to_owned()]
         } else {
             Vec::new()
         },
