@@ -2,7 +2,7 @@
 
 use iodyno_units::human;
 
-/// Quantity of a number.
+/// What a number measures, which determines its unit and format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantity {
     /// Operations per second.

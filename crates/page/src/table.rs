@@ -7,7 +7,7 @@ use crate::Quantity;
 pub struct Table {
     /// Content of the table, in a line.
     pub caption: String,
-    /// Columns.
+    /// Columns from left to right.
     pub columns: Vec<Column>,
     /// Rows; each has as many cells as there are columns.
     pub rows: Vec<Row>,
@@ -15,10 +15,10 @@ pub struct Table {
     pub notes: Vec<String>,
 }
 
-/// A column of a table.
+/// Head, unit and layout of a column.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Column {
-    /// Head.
+    /// Head of the column.
     pub title: String,
     /// Shorter head for a terminal; may be empty.
     pub short: String,
@@ -35,43 +35,43 @@ pub struct Column {
     pub rank: u8,
 }
 
-/// A row of a table.
+/// A row of cells, or a heading above several rows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Row {
-    /// Cells.
+    /// One cell per column.
     pub cells: Vec<Cell>,
     /// Heading of the rows that follow: its first cell spans the table.
     pub is_heading: bool,
 }
 
-/// A cell of a table.
+/// A cell: a text for display, and the raw value behind it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cell {
     /// Displayed text.
     pub text: String,
     /// Raw value in the column's unit, for a number.
     pub value: Option<f64>,
-    /// Tone.
+    /// Tone, shown as a colour, with a sign or a word.
     pub tone: Tone,
     /// Position between the lowest (0) and highest value (1) of the table; colours the background.
     pub heat: Option<f64>,
-    /// Text under the pointer, or read aloud; may be empty.
+    /// Text shown under the pointer, and read aloud by screen readers; may be empty.
     pub note: String,
 }
 
 /// Tone of an item. Never shown by colour alone: a sign or a word accompanies it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tone {
-    /// Neutral.
+    /// No emphasis.
     #[default]
     Plain,
-    /// Secondary.
+    /// Less important than the rest.
     Dim,
     /// A name or the most important number.
     Strong,
     /// A good result.
     Good,
-    /// Information.
+    /// A note that does not limit the validity of the numbers.
     Note,
     /// Limits the validity of the numbers.
     Warning,
@@ -142,13 +142,13 @@ impl Column {
         Self { is_decimal: true, ..Self::numbers(title, unit) }
     }
 
-    /// Sets a shorter head for terminals.
+    /// Sets a shorter head for terminals ([`Column::short`]).
     #[must_use]
     pub fn short(self, head: impl Into<String>) -> Self {
         Self { short: head.into(), ..self }
     }
 
-    /// Sets the rank.
+    /// Sets how early the column is hidden on a narrow terminal ([`Column::rank`]).
     #[must_use]
     pub fn ranked(self, rank: u8) -> Self {
         Self { rank, ..self }
@@ -192,7 +192,7 @@ impl Cell {
         self.text.is_empty()
     }
 
-    /// Sets the tone.
+    /// Sets the cell's tone.
     #[must_use]
     pub fn toned(self, tone: Tone) -> Self {
         Self { tone, ..self }

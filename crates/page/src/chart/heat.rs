@@ -53,7 +53,7 @@ impl Field {
         self.counts.iter().flatten().all(|&n| n == 0)
     }
 
-    /// Writes the cells.
+    /// Writes the cells of the map, in one path per colour.
     pub(super) fn write(&self, out: &mut String, levels: &Levels, layout: &Layout, panel: &Area) {
         let mut paths = vec![Path::default(); LEVELS];
         // Counts change least along the horizontal axis, so runs of one colour are merged there.

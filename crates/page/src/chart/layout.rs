@@ -38,7 +38,7 @@ pub(super) struct Layout {
     pub(super) bottom: f64,
 }
 
-/// Position of a panel.
+/// Position and vertical axis of a panel.
 #[derive(Clone, Debug)]
 pub(super) struct Area {
     /// Left end.

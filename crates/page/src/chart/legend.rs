@@ -17,12 +17,12 @@ const DASHED_UP_TO: usize = 160;
 const ROW: f64 = 19.0;
 const SAMPLE: f64 = 26.0;
 
-/// A legend entry.
+/// A legend entry: a name with a sample of its mark.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Entry {
     pub(super) name: String,
-    /// Mark of the first series. A solid mark takes precedence over a dashed one, which is a part
-    /// of it.
+    /// Mark of the first series. A solid mark takes precedence over a dashed one, which continues
+    /// the same curve.
     pub(super) mark: Mark,
     /// Colour index.
     pub(super) color: usize,
@@ -95,7 +95,7 @@ fn signs(plot: &Plot) -> [Option<&'static str>; 2] {
     found
 }
 
-/// Maximum width of a name, which then takes a row alone.
+/// Maximum width of a name, at which it fills a row of the legend.
 fn name_width_max(frame: &Frame) -> f64 {
     frame.width - SAMPLE - 34.0
 }

@@ -8,8 +8,8 @@ use crate::{Axis, Quantity, Scale};
 
 use super::steps;
 
-/// Maximum distance of a position beyond the ends of an axis, in pixels. The clip path cuts lines that leave a fixed
-/// range, and their coordinates stay short.
+/// Positions farther outside an axis than this, in pixels, are moved to this distance. They are
+/// clipped anyway, and their coordinates stay short.
 const BEYOND: f64 = 2000.0;
 /// Values beyond this have no position: their differences would not be finite.
 const HUGE: f64 = 1e300;

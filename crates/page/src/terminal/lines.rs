@@ -3,7 +3,7 @@
 use super::Style;
 use super::text::{Role, clean, hanging, pad, paint, shown};
 
-/// Lines of text.
+/// A text for a terminal that grows line by line.
 pub struct Lines {
     style: Style,
     text: String,
@@ -47,7 +47,7 @@ impl Lines {
         }
     }
 
-    /// The text.
+    /// Returns the finished text.
     pub fn end(self) -> String {
         self.text
     }
