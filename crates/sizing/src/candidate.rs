@@ -32,7 +32,7 @@ pub const LEVELS: [Level; 3] = [Level::Raid5, Level::Raid6, Level::Raid10];
 /// A kind of system to search.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// Name of the system in a target, of adapters or a server.
+    /// Name of the system, as in a target name: a system with adapters, or a server.
     pub host: String,
     /// Description of the system, one line.
     pub host_summary: String,
@@ -40,9 +40,9 @@ pub struct Candidate {
     pub host_parameters: Vec<Parameter>,
     /// RAID adapters, if any.
     pub adapters: Option<Adapters>,
-    /// Name of the device in a target.
+    /// Name of the device, as in a target name.
     pub device_name: String,
-    /// The device.
+    /// Description of the device, from its file.
     pub device: DescribedDevice,
     /// RAID level of the arrays.
     pub level: Level,
@@ -151,7 +151,7 @@ pub fn candidates(choice: &Choice) -> Result<Vec<Candidate>, RunError> {
     }
     Err(refused.unwrap_or_else(|| {
         RunError::Impossible(
-            "nothing is left to be searched: RAID adapters take SAS devices; leave --adapter out for others"
+            "no system is left to search: RAID adapters take only SAS devices; omit --adapter for other devices"
                 .to_owned(),
         )
     }))
@@ -172,7 +172,7 @@ fn hosts(choice: &Choice, files: &mut Files) -> Result<Vec<Host>, RunError> {
         let (system, _) = described_system(&name, files)?;
         if named && !system.volumes.is_empty() {
             let message = format!(
-                "`{name}` lists devices of its own: name a system without, of which `size` counts them"
+                "`{name}` lists devices of its own: name a system without devices, since `size` determines their number"
             );
             return Err(RunError::Impossible(message));
         }
@@ -254,7 +254,7 @@ fn candidate(
     };
     if candidate.arrays_max == 0 {
         return Err(RunError::Impossible(format!(
-            "{} takes {most} of {name}, and an array has {members}: give a smaller --width",
+            "{} takes {most} of {name}, but an array has {members}: use a smaller --width",
             host.name
         )));
     }

@@ -45,7 +45,7 @@ pub struct Limit {
     pub ns: u64,
 }
 
-/// A lost part.
+/// A part whose loss the system must tolerate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
     /// One device of one array.

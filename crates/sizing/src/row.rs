@@ -38,15 +38,16 @@ pub struct Row {
     pub candidate: usize,
     /// Number of systems and arrays.
     pub count: Count,
-    /// One system at its share of the requested rate.
+    /// Measurement of one system at its share of the requested rate.
     pub asked: Measured,
-    /// One system with one array less, at its share of the requested rate; `None` if the number can't be smaller.
+    /// Measurement of one system with one array less, at its share of the requested rate; `None` if
+    /// there can't be fewer arrays.
     pub fewer: Option<Measured>,
     /// Lifetime of flash at the requested writes.
     pub life: Option<Life>,
     /// Highest rate of all systems within the limit; `None` before it is known.
     pub highest: Option<Highest>,
-    /// The next larger configuration, and the rate that it holds.
+    /// The next larger configuration, and the rate that it sustains.
     pub next: Option<(Count, f64)>,
     /// Power of the devices under load, W.
     pub devices_w: Option<f64>,

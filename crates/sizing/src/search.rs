@@ -5,13 +5,13 @@
 
 /// Maximum number of equal systems that share a demand.
 pub const UNITS_MAX: u32 = 32;
-/// Busy share of the arrays at the first guess.
+/// Busy share of the arrays that the first guess aims at.
 const BUSY_GUESS: f64 = 0.92;
 /// Arrays that would be busier than this are not tried.
 const WORK_SHARE_MAX: f64 = 1.15;
 /// Precision of the highest rate, as a share of it.
 const PRECISION_SHARE: f64 = 0.02;
-/// First step above a rate that holds.
+/// First step of the search for the highest rate, as a share of the rate that is known to hold.
 const STEP_SHARE: f64 = 0.12;
 
 /// Result of a trial.
@@ -48,7 +48,7 @@ pub struct Bounds {
 /// The result of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// Smallest count.
+    /// The smallest count that holds the rate.
     Fewest(Count),
     /// The rate needs a count that is not `worth` it.
     NotWorth,

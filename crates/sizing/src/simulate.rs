@@ -21,15 +21,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const MS: u64 = 1_000_000;
-/// Minimum operations of a window, for large and for small ones; their 99th percentile is then known to a few per cent.
+/// Minimum number of operations in a window, if they are large and if they are small; their 99th
+/// percentile is then known to a few per cent.
 const OPS_MIN: (f64, f64) = (1_500.0, 8_000.0);
-/// Factor on the operations for a limit of the 99.9th percentile.
+/// Factor on the minimum number of operations if the 99.9th percentile is limited.
 const OPS_P999: f64 = 4.0;
 /// Size up to which operations count as small.
 const SMALL_BYTES: f64 = 65_536.0;
 const WINDOW_NS_MIN: u64 = 20 * MS;
-/// Length of a window as a multiple of the latency limit: with more arrivals than completions, most operations are then
-/// late.
+/// Length of a window as a multiple of the latency limit. If more operations arrive than complete,
+/// most of them are then late.
 const WINDOW_LIMITS: u64 = 10;
 /// Ramp for a demand with writes, and without, ns.
 const RAMP_NS: (u64, u64) = (25 * MS, 10 * MS);
@@ -46,10 +47,10 @@ const TIME_NS_MAX: f64 = 10_000e9;
 /// Maximum busy share of a working resource at a sustainable rate; above it, a buffer may hide the overload for a
 /// while.
 const BUSY_MAX: f64 = 0.98;
-/// A store that retains more than this share of its input will fill up.
+/// A buffer or cache that retains more than this share of its input will fill up.
 const FILL_SHARE_MAX: f64 = 0.01;
-/// Resource that works ahead: a disk destages its cache whenever it is idle. So its busy share tells nothing, but a
-/// filling cache does.
+/// Name of the resource that works ahead: the heads of a disk destage its cache whenever they are
+/// idle. So their busy share tells nothing, but a filling cache does.
 pub(crate) const WORKS_AHEAD: &str = "heads";
 /// Minimum completed share of a rate; arrivals are random to about 1 %.
 const COMPLETED_SHARE: f64 = 0.97;
@@ -57,9 +58,9 @@ const COMPLETED_SHARE: f64 = 0.97;
 /// Length of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
-    /// For the search's next decision.
+    /// Shortest: decides the next trial of a search.
     Search,
-    /// For figures to be shown.
+    /// For numbers that are shown.
     Shown,
     /// For confirming an answer: ten times as long as in the search.
     Confirm,
@@ -246,7 +247,8 @@ impl Measured {
     }
 }
 
-/// A store that retains too much of its input for a sustainable rate, in the warm-up or the window.
+/// Name of a buffer or cache that retains too much of its input for a sustainable rate, in the
+/// warm-up or the window.
 fn fills(evidence: &Evidence) -> Option<String> {
     let unsteady = evidence.warm_up.as_ref().and_then(|warm_up| {
         let rises = warm_up.net_share.is_some_and(|share| share > FILL_SHARE_MAX);

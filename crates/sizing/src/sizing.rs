@@ -77,16 +77,14 @@ pub fn size(
         jobs.retain(|&n| can_lose(&candidates[n], loss));
         if jobs.is_empty() {
             return Err(RunError::Impossible(format!(
-                "none of the systems works with {}: choose others by --adapter, or another --raid",
+                "no system works with {}: choose others with --adapter, or another --raid",
                 loss.words()
             )));
         }
     }
     if jobs.is_empty() {
-        let why = "the file of prices has no device together with a system that it could be in";
-        return Err(RunError::Impossible(format!(
-            "{why}: give prices by the names of the catalog"
-        )));
+        let why = "the price file has no device together with a system that takes it";
+        return Err(RunError::Impossible(format!("{why}: use the catalog's names")));
     }
     let unpriced = (0..candidates.len()).filter(|&n| !has_score(&candidates[n])).count();
     jobs.sort_by_key(|&job| textbook(&candidates[job]).devices);
