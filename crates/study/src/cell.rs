@@ -41,7 +41,7 @@ pub struct CellKey {
     pub over_ns: Option<u64>,
 }
 
-/// A figure of a cell that [`Quantity`] does not cover.
+/// A result of a cell that [`Quantity`] does not cover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CellFigure {
     /// Bandwidth of reads, bytes/s.
@@ -85,7 +85,8 @@ pub struct Taken {
     pub bytes_per_s: f64,
     /// Mean latency over all operations, ns.
     pub mean_ns: f64,
-    /// Percentiles and maximum of latency over all operations, without the taper of [`Self::of`].
+    /// Percentiles and maximum of latency over all operations, each with the same weight, unlike
+    /// the means of [`Self::of`].
     pub latency: Latency,
     /// Relative standard error of the rate; infinite if unknown.
     pub iops_error: f64,

@@ -1,5 +1,5 @@
-//! The outcome of a study: every row with our value, its distance from the print, the null model's value, and
-//! the errors by strata. A pure function of the study and of its cells' results.
+//! The outcome of a study: every row with our value, its distance from the printed figure, the null
+//! model's value, and the errors by strata. A pure function of the study and of its cells' results.
 
 use crate::cell::{CellKey, Rounds, Taken};
 use crate::conclusion::{Finding, Simulated};

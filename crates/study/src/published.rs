@@ -132,7 +132,7 @@ impl Figure {
         self.resolution.unwrap_or(self.half_digit)
     }
 
-    /// Whether it states a bound rather than a value.
+    /// Whether the figure states a bound rather than a value.
     pub const fn is_one_sided(&self) -> bool {
         matches!(self.relation, Relation::AtLeast | Relation::AtMost)
     }
@@ -161,7 +161,7 @@ pub fn read(file: &File) -> Result<Vec<Figure>, Problem> {
             file,
             span,
             "the first line does not name the columns of a file of figures",
-            Some(format!("it reads: {}", COLUMNS.join(","))),
+            Some(format!("it must read: {}", COLUMNS.join(","))),
         ));
     }
     let mut figures = Vec::new();
@@ -169,8 +169,9 @@ pub fn read(file: &File) -> Result<Vec<Figure>, Problem> {
     for line in lines.filter(|line| !line.text.is_empty()) {
         let figure = figure(file, &line)?;
         if let Some(first) = seen.insert(figure.key.clone(), figure.span.clone()) {
-            let message = "this figure is printed twice";
-            let help = "two lines may not agree in all columns from figure to metric".to_owned();
+            let message = "this figure is listed twice";
+            let help =
+                "two lines must differ in at least one column from figure to metric".to_owned();
             return Err(
                 Problem::at(file, figure.span, message, Some(help)).also(first, "the first time")
             );
@@ -179,7 +180,7 @@ pub fn read(file: &File) -> Result<Vec<Figure>, Problem> {
     }
     if figures.is_empty() {
         return Err(Problem::new(file.origin.as_str(), "there is no figure in this file")
-            .with_help("write one line a figure below the names of the columns"));
+            .with_help("write one line per figure below the names of the columns"));
     }
     Ok(figures)
 }
@@ -222,7 +223,7 @@ fn split(file: &File, line: &Line<'_>) -> Result<Vec<Field>, Problem> {
         let (text, len) = if rest.starts_with('"') {
             quoted(rest).ok_or_else(|| {
                 let span = start + at..start + line.len();
-                let help = "a field that starts with a quote ends with one before the next comma, \
+                let help = "a field that starts with a quote must end with one before the next comma, \
                             in the same line; a quote inside it is doubled";
                 Problem::at(file, span, "this quote is not closed", Some(help.to_owned()))
             })?
@@ -270,7 +271,7 @@ fn figure(file: &File, line: &Line<'_>) -> Result<Figure, Problem> {
     let fields = split(file, line)?;
     let span = line.span();
     let fields: [Field; COLUMNS.len()] = fields.try_into().map_err(|fields: Vec<Field>| {
-        let help = "a field that holds a comma stands in double quotes".to_owned();
+        let help = "a field that contains a comma must be in double quotes".to_owned();
         let message = format!("the line has {} fields, not {}", fields.len(), COLUMNS.len());
         Problem::at(file, span.clone(), message, Some(help))
     })?;
@@ -296,14 +297,14 @@ fn figure(file: &File, line: &Line<'_>) -> Result<Figure, Problem> {
     let relation = one_of(file, relation, "relation", &Relation::ALL, Relation::symbol)?;
     let number = number(file, value, "value")?;
     if number <= 0.0 {
-        let message = format!("`value` is above 0, not {}", value.text);
-        let help = "a relative error needs something to be relative to".to_owned();
+        let message = format!("`value` must be above 0, not {}", value.text);
+        let help = "relative errors are shares of it".to_owned();
         return Err(Problem::at(file, value.span.clone(), message, Some(help)));
     }
     let given = (!resolution.text.is_empty()).then(|| self::number(file, resolution, "resolution"));
     let given = given.transpose()?;
     if given.is_some_and(|r| r < 0.0) {
-        let message = format!("`resolution` is half of a digit, not {}", resolution.text);
+        let message = format!("`resolution` must be half of a digit, not {}", resolution.text);
         return Err(Problem::at(file, resolution.span.clone(), message, None));
     }
     Ok(Figure {
@@ -343,8 +344,8 @@ fn count(file: &File, field: &Field, name: &str) -> Result<Option<u32>, Problem>
     match field.text.parse() {
         Ok(n) if n > 0 => Ok(Some(n)),
         _ => {
-            let message = format!("`{name}` is a whole number above 0, not `{}`", field.text);
-            let help = "leave the field empty where there is no figure at hand".to_owned();
+            let message = format!("`{name}` must be a whole number above 0, not `{}`", field.text);
+            let help = "leave the field empty if the number is unknown".to_owned();
             Err(Problem::at(file, field.span.clone(), message, Some(help)))
         }
     }
@@ -352,7 +353,7 @@ fn count(file: &File, field: &Field, name: &str) -> Result<Option<u32>, Problem>
 
 fn number(file: &File, field: &Field, name: &str) -> Result<f64, Problem> {
     field.text.parse().ok().filter(|n: &f64| n.is_finite()).ok_or_else(|| {
-        let message = format!("`{name}` is a number, not `{}`", field.text);
+        let message = format!("`{name}` must be a number, not `{}`", field.text);
         Problem::at(file, field.span.clone(), message, None)
     })
 }
