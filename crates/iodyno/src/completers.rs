@@ -30,8 +30,9 @@ const SCHEMES: [&str; 9] = [
     "nbds+unix://",
 ];
 
-/// Bash splits words at `:` and `=`, which targets and flags contain. This script splits at blanks only, and removes
-/// from the replies what Bash considers an earlier word.
+/// Bash function that completes words split at blanks only. Bash itself also splits at `:` and `=`,
+/// which targets and flags contain, so the function removes from the replies what Bash considers an
+/// earlier word.
 const BASH_WORDS: &str = r#"
 _iodyno() {
     local line="${COMP_LINE:0:COMP_POINT}" COMP_WORDS COMP_CWORD before i

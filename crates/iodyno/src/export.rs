@@ -19,7 +19,7 @@ pub(crate) fn command(flags: &Export, notebook: Option<&Path>) -> Result<ExitCod
     };
     let run = || show::load(notebook, &flags.run);
     if flags.log_hist_coarseness > 0 && flags.format != Format::FioLogs {
-        return Err(Failure::input("--log-hist-coarseness is of `--format fio-logs`"));
+        return Err(Failure::input("--log-hist-coarseness requires `--format fio-logs`"));
     }
     if let Some(folder) = &flags.out {
         return match flags.format {
@@ -34,7 +34,7 @@ pub(crate) fn command(flags: &Export, notebook: Option<&Path>) -> Result<ExitCod
                 write(folder, &run, fio::logs::files(&run, flags.log_hist_coarseness))
             }
             _ => Err(Failure::input(
-                "-o is of the formats fio-json, fio-json+ and fio-logs, which are files of a folder; the others go to standard output: write `> FILE`",
+                "-o requires the format fio-json, fio-json+ or fio-logs, which write files into a folder; the others go to standard output: use `> FILE`",
             )),
         };
     }
@@ -48,7 +48,7 @@ pub(crate) fn command(flags: &Export, notebook: Option<&Path>) -> Result<ExitCod
         Format::OpenMetrics => print(&openmetrics::text(&run()?)),
         Format::Sysbench => print(&sysbench_text::text(&run()?)),
         Format::FioLogs => Err(Failure::input(
-            "fio-logs are several files: name a folder for them with -o, such as `-o logs`",
+            "fio-logs writes several files: name a folder for them with -o, such as `-o logs`",
         )),
     }
 }

@@ -61,7 +61,7 @@ fn stop(path: &Path) -> Result<Value, Failure> {
     }
     if !has_ended {
         return Err(Failure::target(format!(
-            "{}: the server has not ended for {STOP_TIMEOUT_S} s: it may have much to write yet; `lsof` of its files shows \
+            "{}: the server has not ended for {STOP_TIMEOUT_S} s: it may still have much to write; `lsof` of its files shows \
              the process",
             path.display()
         )));

@@ -38,7 +38,7 @@ const WORKLOADS: [(&[&str], &str); 12] = [
 const FLAGS: [(&[&str], &str); 25] = [
     (
         &["rw", "readwrite"],
-        "what is issued is the workload's name: `iodyno run random-read`; `iodyno catalog` lists them",
+        "the workload's name decides what is issued: `iodyno run random-read`; `iodyno catalog` lists them",
     ),
     (
         &["bs", "blocksize", "bsrange", "bssplit"],
@@ -58,17 +58,17 @@ const FLAGS: [(&[&str], &str); 25] = [
     ),
     (
         &["size", "filesize", "io_size"],
-        "the size is the target's: `--on data.bin?size=8GiB`; --active limits the part that is used, --bytes what is moved",
+        "the target has the size: `--on data.bin?size=8GiB`; --active limits the part that is used, --bytes the data transferred",
     ),
     (&["ioengine"], "use --engine: uring, libaio, psync or mmap"),
     (
         &["direct", "buffered"],
-        "direct I/O is used wherever the target has it, and the verdict says where it has not",
+        "direct I/O is used if the target supports it; otherwise a verdict says so",
     ),
     (&["uncached"], "append it to the target: `--on 'data.bin?uncached=yes'`"),
     (
         &["rate_iops", "rate-iops", "iops"],
-        "use --rate, such as `--rate 50k/s`, of each target over all its workers",
+        "use --rate, such as `--rate 50k/s`, per target over all its workers",
     ),
     (&["randseed", "random-seed"], "use --seed"),
     (&["loops", "repeats", "runs"], "use --repeat"),
@@ -80,7 +80,7 @@ const FLAGS: [(&[&str], &str); 25] = [
     (&["number_ios"], "use --ops"),
     (
         &["time_based", "group_reporting", "norandommap", "thread"],
-        "leave it out: iodyno does so always",
+        "leave it out: iodyno always does so",
     ),
     (
         &["random_distribution", "zoned", "rand"],

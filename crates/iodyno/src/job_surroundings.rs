@@ -5,7 +5,8 @@ use iodyno_exchange::fio::{Process, Surroundings};
 use iodyno_targets::TargetName;
 use std::path::Path;
 
-/// Environment of a job file that is run: options that correspond to given flags of the run are covered by them.
+/// Environment of a job file that is run. A flag of the run replaces the job's option with the same
+/// meaning.
 #[derive(Debug)]
 pub(crate) struct OfRun<'a>(pub(crate) &'a Run);
 

@@ -28,7 +28,7 @@ pub(crate) struct LiveLine {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Off,
-    /// A single line, redrawn.
+    /// A single line that is redrawn.
     Redrawn,
     /// One line per interval; the first after one interval.
     Log {
@@ -72,7 +72,7 @@ impl LiveLine {
         Some(line)
     }
 
-    /// Makes a redrawn line appear at once with the next output.
+    /// Lets the next output redraw the line at once.
     fn renew(&mut self) {
         if self.form == Form::Redrawn {
             self.written = None;

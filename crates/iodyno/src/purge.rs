@@ -101,13 +101,13 @@ fn describe(record: &PurgeRecord, style: Style) -> String {
     if record.outcome == PurgeOutcome::Purged {
         let words = match record.verified {
             Verified::Yes => "yes",
-            Verified::No => "no: what was written before is still there",
+            Verified::No => "no: old data is still readable",
             Verified::Unknown => "unknown",
         };
         line("verified", words);
     }
     for lifted in &record.lifted {
-        line("destroyed", &format!("though: {lifted}"));
+        line("destroyed", &format!("despite: {lifted}"));
     }
     for evidence in &record.evidence {
         line("seen", evidence);

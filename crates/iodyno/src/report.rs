@@ -181,11 +181,13 @@ pub(crate) fn import(flags: &Import, notebook_flag: Option<&Path>) -> Result<Exi
     let found = html::embedded(&page, "iodyno-run-");
     if found.is_empty() {
         return Err(wrong(
-            "holds no run: pages that `iodyno report` writes hold theirs, unless they were made with --without-data; Markdown, CSV and pictures hold none",
+            "contains no run: pages by `iodyno report` contain their runs unless made with --without-data; Markdown, CSV and pictures contain none",
         ));
     }
     if found.len() > IMPORT_RUNS_MAX {
-        return Err(wrong(&format!("holds more than {IMPORT_RUNS_MAX} runs, and no report does")));
+        return Err(wrong(&format!(
+            "contains more than {IMPORT_RUNS_MAX} runs, which no report does"
+        )));
     }
     // One at a time, so that only one is in memory, and all before any is stored.
     if found.len() > 1 {

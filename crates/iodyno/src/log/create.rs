@@ -21,7 +21,7 @@ pub(super) fn command(flags: &LogCreate) -> Result<ExitCode, Failure> {
     }
     if matches!(target, TargetName::Ram { .. } | TargetName::Model(_)) {
         return Err(Failure::input(
-            "memory is gone with this command: `iodyno log serve`, of ram:SIZE or live:DEVICE, makes a log there and serves it",
+            "memory is lost when this command ends: `iodyno log serve` on ram:SIZE or live:DEVICE makes a log and serves it",
         ));
     }
     let opened = storage::open(&target, &Purpose::Create(Confirm(flags.destroy.clone())))?;

@@ -60,7 +60,7 @@ pub(super) fn command(flags: &LogServe) -> Result<ExitCode, Failure> {
     }
     server.stop().map(|()| ExitCode::SUCCESS).map_err(|why| {
         Failure::target(format!(
-            "{}: {why}; what was acknowledged is kept, and nothing more can be: start the server again once the target works",
+            "{}: {why}; acknowledged messages are kept, but no more can be stored: start the server again once the target works",
             flags.target
         ))
     })
@@ -123,7 +123,7 @@ fn emulated(flags: &LogServe) -> Result<OpenStorage, Failure> {
     let system = system(&flags.target, Access::Sequential)?;
     if system.volumes.len() > 1 {
         return Err(Failure::input(format!(
-            "{} has {} volumes: a log is on one",
+            "{} has {} volumes, but a log uses only one",
             flags.target,
             system.volumes.len()
         )));

@@ -26,7 +26,7 @@ pub(super) fn replay(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
         let file = Input::open(path).map_err(|e| wrong(e.to_string()))?;
         // The record is read twice.
         if !file.is_regular() {
-            return Err(wrong("a record is a regular file: copy it to one".to_owned()));
+            return Err(wrong("a record must be a regular file: copy it to one".to_owned()));
         }
         Record::open(BufReader::new(file)).map_err(wrong)
     };

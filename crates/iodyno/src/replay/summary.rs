@@ -157,7 +157,7 @@ fn remarks(file: &TraceFile, of: &TraceSummary) -> Rows {
         changed.map(|(count, what)| row("changed", format!("{} {what}", human::whole(count)))),
     );
     if !of.is_sorted {
-        rows.push(row("note", "the operations were not in the order of their times, and are now"));
+        rows.push(row("note", "the operations were out of order; they were sorted by time"));
     }
     rows.extend(file.notes.iter().map(|note| row("note", &**note)));
     if !file.has_times {

@@ -57,7 +57,7 @@ fn a_full_disk_loses_no_result() {
             "warning: the notebook",
             "the run goes on",
             "error: the notebook",
-            "nor could it be kept elsewhere",
+            "could not be stored elsewhere",
         ]);
         if form == "-q" {
             assert_eq!(output.stderr.matches("warning: ").count(), 1, "{output:?}");

@@ -50,7 +50,7 @@ fn a_run_goes_through_a_page_into_another_notebook() {
     let small = page(&place, &format!("report {id} --without-data -o small.html"), "small.html");
     assert!(small.len() < text.len());
     let output = place.iodyno("import small.html");
-    assert!(output.exits(2).stderr.contains("holds no run"), "{}", output.stderr);
+    assert!(output.exits(2).stderr.contains("contains no run"), "{}", output.stderr);
     assert!(place.iodyno("import nowhere.html").exits(2).stderr.contains("nowhere.html"));
 }
 

@@ -78,7 +78,7 @@ fn bad_input_is_refused_with_the_rule() {
         ("size --saturate workstation --device nvme-tlc-3840g", &["has no RAID adapters"]),
         (
             "size --saturate 57ce-gen3 --device ssd-gen3-emlc --device ssd-gen2-emlc",
-            &["one of each"],
+            &["give one --device and one --raid"],
         ),
     ] {
         place.iodyno(words).fails(2, says);
