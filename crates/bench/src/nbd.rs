@@ -23,7 +23,7 @@ struct Options {
     out: PathBuf,
 }
 
-/// A running server, killed on drop.
+/// A running server, which is killed when dropped.
 struct Server {
     name: &'static str,
     child: Child,

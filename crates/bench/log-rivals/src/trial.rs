@@ -17,7 +17,7 @@ pub(crate) const MARK_BEGIN: &str = "log-rivals: begins";
 pub(crate) const MARK_END: &str = "log-rivals: ends";
 
 const WARM_UP: Duration = Duration::from_millis(200);
-/// Bodies are slices of this many random bytes, at offsets of whole words.
+/// Size of the pool of random bytes. Bodies are slices of it, at offsets of whole words.
 const POOL_BYTES: usize = 4 << 20;
 const SEED: u64 = 22;
 
