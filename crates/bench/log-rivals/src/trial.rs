@@ -21,7 +21,7 @@ const WARM_UP: Duration = Duration::from_millis(200);
 const POOL_BYTES: usize = 4 << 20;
 const SEED: u64 = 22;
 
-/// Result of a trial.
+/// Counts and latencies of one trial.
 #[derive(Debug)]
 pub(crate) struct Trial {
     /// Messages acknowledged within the measured time.
