@@ -114,7 +114,7 @@ fn emulated(flags: &Check, emulated: &Emulated, style: Style) -> Result<ExitCode
     print(&text.text)
 }
 
-/// The report on a target, as lines.
+/// The report on a target, as labelled lines of text.
 struct Lines {
     style: Style,
     text: String,

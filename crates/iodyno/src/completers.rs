@@ -58,7 +58,7 @@ pub(crate) fn answer_shell() {
     CompleteEnv::with_factory(command).var(VARIABLE).complete();
 }
 
-/// The completion script for a shell.
+/// The script that a shell reads to complete command lines.
 pub(crate) fn script(shell: clap_complete::Shell) -> Vec<u8> {
     let mut text = Vec::new();
     if let Some(completer) = Shells::builtins().completer(&shell.to_string()) {

@@ -7,7 +7,7 @@ use iodyno_serving::ServeError;
 use iodyno_targets::TargetError;
 use iodyno_units::text::clean_lines;
 
-/// Why a command failed.
+/// Why a command failed: the text, and the kind, which determines the exit code.
 #[derive(Debug)]
 pub(crate) struct Failure {
     kind: Kind,
@@ -70,7 +70,7 @@ impl Failure {
         Self { kind, text, problem: None }
     }
 
-    /// A failure because of invalid input.
+    /// A failure because of invalid input: a flag, a file or a combination of them.
     pub(crate) fn input(text: impl Into<String>) -> Self {
         Self::new(Kind::Input, text.into())
     }
@@ -104,7 +104,7 @@ impl Failure {
         Self::new(Kind::of_code(exit_code), text)
     }
 
-    /// Appends words to the failure.
+    /// Appends words to the text of the failure.
     pub(crate) fn with(mut self, words: &str) -> Self {
         self.text += words;
         self
@@ -123,7 +123,7 @@ impl Failure {
         Self::new(Kind::Notebook, text.into())
     }
 
-    /// A failure to write an output.
+    /// A failure to write `what`, such as standard output or a file.
     pub(crate) fn output(what: &str, e: &std::io::Error) -> Self {
         Self::new(Kind::Target, format!("{what}: {e}"))
     }

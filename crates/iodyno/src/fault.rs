@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Executes `iodyno fault`.
+/// Sends a fault or another command to a server, and prints its answer.
 pub(crate) fn command(flags: &FaultFlags) -> Result<ExitCode, Failure> {
     let path = socket(&flags.control);
     let line = flags.fault.join(" ");
@@ -23,7 +23,7 @@ pub(crate) fn command(flags: &FaultFlags) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Executes `iodyno status`.
+/// Prints the status of a server.
 pub(crate) fn status(flags: &StatusFlags) -> Result<ExitCode, Failure> {
     let path = socket(&flags.control);
     if flags.metrics {

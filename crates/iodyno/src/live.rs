@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 
 /// Minimum time between redraws: a line that changes more often is hard to read.
 const REDRAW_EVERY: Duration = Duration::from_millis(250);
-/// Time between lines of a log.
+/// Time between two lines if standard error is not a terminal.
 const LOG_EVERY: Duration = Duration::from_secs(60);
 
-/// Progress in one line on standard error.
+/// The line with the progress of a run on standard error.
 pub(crate) struct LiveLine {
     form: Form,
     /// Time of the last output.

@@ -22,7 +22,7 @@ use std::process::ExitCode;
 /// Maximum size of a token, bytes.
 const TOKEN_BYTES_MAX: u64 = 1024;
 
-/// Executes `iodyno log`.
+/// Executes a subcommand of `iodyno log`.
 pub(crate) fn command(
     flags: &Log,
     cli: &Cli,

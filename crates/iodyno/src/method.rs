@@ -11,7 +11,7 @@ use iodyno_method::{Axis, AxisKind, Choice, Method, MethodSource, Sweep, Value};
 use iodyno_run::{find_work, volumes};
 use iodyno_targets::TargetName;
 
-/// A sweep that a command line requests.
+/// A sweep that flags ask for, and the changes that other flags make to its workload.
 #[derive(Debug)]
 pub(crate) struct Asked {
     pub(crate) source: MethodSource,

@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering;
 
 /// Exit code for a target that was not purged.
 const NOT_PURGED: u8 = 4;
-/// Exit code of a refusal.
+/// Exit code if the guard refused the target.
 const REFUSED: u8 = 3;
 
 pub(crate) fn command(flags: &Purge, cli: &Cli, style: Style) -> Result<ExitCode, Failure> {

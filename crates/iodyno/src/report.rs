@@ -23,7 +23,7 @@ const INTERVALS_MAX: u64 = 100_000;
 const STDOUT: [&str; 3] = ["-", "/dev/stdout", "/dev/fd/1"];
 /// Maximum size of a file that is searched for runs, bytes.
 const IMPORT_BYTES_MAX: u64 = 96 << 20;
-/// Maximum number of runs in a file.
+/// Maximum number of runs that are imported from a file.
 const IMPORT_RUNS_MAX: usize = 1000;
 
 /// Program and version, for the footer of a page.
@@ -84,7 +84,7 @@ pub(crate) fn command(flags: &Report, notebook: Option<&Path>) -> Result<ExitCod
     written(&page::comparison(&parts, &sides, &options), flags, &name)
 }
 
-/// Writes the document in the requested form.
+/// Writes the document, and its pictures, in the forms that flags ask for.
 fn written(document: &Document, flags: &Report, name: &str) -> Result<ExitCode, Failure> {
     if let Some(folder) = &flags.svg {
         let files = markdown::files(document);
@@ -129,9 +129,9 @@ pub(crate) fn of_run(run: &Run, out: Output) -> Result<(), Failure> {
 /// Destination of a page, checked before the work starts: the given file, or a file in this folder
 /// whose name is known only after the work.
 pub(crate) enum Place {
-    /// The given file.
+    /// The file that the flag names.
     Named(Output),
-    /// A file in this folder.
+    /// A file in this folder, named after the work.
     Here(Folder),
 }
 

@@ -84,7 +84,7 @@ pub(crate) fn command(
     Ok(if sizing.rows.is_empty() { ExitCode::from(NOT_HELD) } else { code })
 }
 
-/// Handles `--saturate`.
+/// Executes `iodyno size --saturate`.
 fn saturated(
     flags: &Size,
     host: &str,

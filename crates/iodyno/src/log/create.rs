@@ -51,7 +51,7 @@ pub(super) fn layout(
         .map_err(|e| wrong(&e))
 }
 
-/// A unique number for a new log.
+/// A number that identifies a new log.
 fn log_id() -> u64 {
     use std::hash::{BuildHasher as _, Hasher as _};
     std::hash::RandomState::new().build_hasher().finish().max(1)

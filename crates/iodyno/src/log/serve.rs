@@ -23,7 +23,7 @@ use std::time::Duration;
 
 /// Chunk size of a log in memory, bytes.
 const MEMORY_CHUNK_BYTES: u64 = 64 << 10;
-/// Seed of emulated devices.
+/// Seed of an emulated device's random behaviour.
 const SEED: u64 = 1;
 /// Default path of the server's socket.
 const SOCKET: &str = "iodyno-log.sock";

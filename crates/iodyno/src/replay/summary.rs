@@ -16,7 +16,7 @@ const SIZES: usize = 4;
 /// Maximum number of files or devices in the text.
 const PARTS: usize = 16;
 
-/// The trace in one line.
+/// A trace in one line: its operations, duration and addresses.
 pub(super) fn line(of: &TraceSummary) -> String {
     let kinds = OpKind::ALL.into_iter().filter(|kind| of.ops[kind.index()] > 0);
     let kinds = kinds.map(|kind| format!("{} {}", human::whole(of.ops[kind.index()]), words(kind)));
