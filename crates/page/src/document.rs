@@ -13,7 +13,7 @@ pub struct Document {
     pub stamp: String,
     /// Sections. The first one fills the first screen: by itself it must not mislead.
     pub sections: Vec<Section>,
-    /// Embedded data, which programs can read back.
+    /// Data in the page that programs can read back, such as runs.
     pub embedded: Vec<Embedded>,
     /// Name and version of the generating program, for the foot.
     pub made_by: String,
@@ -50,7 +50,7 @@ pub enum Block {
     Table(Table),
     /// Facts by topic: topic, then pairs of name and value.
     Facts(Vec<(String, Vec<(String, String)>)>),
-    /// Verbatim text: a command or a file.
+    /// Verbatim text, such as a command or a file.
     Code {
         /// What the text is, shown above it; may be empty.
         caption: String,
@@ -66,7 +66,7 @@ pub struct Headline {
     pub name: String,
     /// Number with its unit.
     pub value: String,
-    /// Interval or certainty; may be empty.
+    /// Confidence interval of the number, or another statement on its certainty; may be empty.
     pub interval: String,
     /// Further facts: p99, n, conditions; a few words each.
     pub beside: Vec<String>,
@@ -77,9 +77,9 @@ pub struct Headline {
 /// A finding that limits or confirms the validity of the numbers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Verdict {
-    /// Code, such as `STEADY_NOT_REACHED`; may be empty.
+    /// Code of the verdict, such as `STEADY_NOT_REACHED`; may be empty.
     pub code: String,
-    /// Severity.
+    /// Tone, which shows the severity.
     pub tone: Tone,
     /// Problem, reason and remedy, in plain words.
     pub text: String,

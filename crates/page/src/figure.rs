@@ -18,7 +18,7 @@ pub struct Figure {
     pub conditions: String,
     /// The data, as a plot or a matrix.
     pub shape: Shape,
-    /// Remarks needed for reading the figure.
+    /// Sentences that a reader of the figure needs, shown below it.
     pub notes: Vec<String>,
 }
 
@@ -161,7 +161,7 @@ pub struct Span {
     pub tone: Tone,
 }
 
-/// A line across a panel.
+/// A straight line across a panel, such as a limit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
     /// Position on the vertical axis, or on the horizontal one if upright.
@@ -187,7 +187,7 @@ pub struct HeatMap {
     pub of: String,
 }
 
-/// Values by column and row.
+/// A value for each combination of a column and a row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Matrix {
     /// Quantity of the columns: `share of reads`.
@@ -198,7 +198,7 @@ pub struct Matrix {
     pub rows_label: String,
     /// Names of the rows.
     pub rows: Vec<String>,
-    /// Quantity of the values.
+    /// Quantity of the values in the cells.
     pub quantity: Quantity,
     /// Values by row, then by column; `None`: no value.
     pub values: Vec<Vec<Option<f64>>>,

@@ -17,7 +17,7 @@ pub enum Quantity {
     Share,
     /// A change as a share of 1, displayed in percent with its sign.
     Change,
-    /// Bytes.
+    /// A number of bytes.
     Bytes,
     /// A count of something (I/Os, threads, targets, rounds).
     Count,
@@ -25,7 +25,7 @@ pub enum Quantity {
     Ratio,
     /// A quantile, 0 to 1, displayed in percent: 0.999 is 99.9 %.
     Quantile,
-    /// Degrees Celsius.
+    /// A temperature in degrees Celsius.
     Celsius,
 }
 

@@ -2,7 +2,7 @@
 
 use crate::Quantity;
 
-/// A table of words and numbers.
+/// A table with typed columns; rows may be grouped under headings.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
     /// Content of the table, in a line.
@@ -67,7 +67,7 @@ pub enum Tone {
     Plain,
     /// Less important than the rest.
     Dim,
-    /// A name or the most important number.
+    /// A name, or the most important number of a row.
     Strong,
     /// A good result.
     Good,
@@ -85,7 +85,7 @@ impl Table {
         Self { columns: columns.into(), ..Self::default() }
     }
 
-    /// Adds a row.
+    /// Adds a row with one cell per column.
     pub fn push(&mut self, cells: impl Into<Vec<Cell>>) {
         self.rows.push(Row::from(cells.into()));
     }
@@ -161,7 +161,7 @@ impl Cell {
         Self { text: text.into(), ..Self::default() }
     }
 
-    /// A number, as displayed and raw.
+    /// A number: its displayed text, and its raw value.
     pub fn number(text: impl Into<String>, value: f64) -> Self {
         Self { text: text.into(), value: Some(value), ..Self::default() }
     }

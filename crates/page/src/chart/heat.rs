@@ -88,7 +88,7 @@ impl Field {
     }
 }
 
-/// Every `step`-th edge, and the last one.
+/// Every `step`-th of the edges, and the last one.
 fn every(edges: &[f64], step: usize) -> Vec<f64> {
     let mut out: Vec<f64> = edges.iter().copied().step_by(step).collect();
     if let (Some(last), true) = (edges.last(), edges.len() % step != 1 && step > 1) {

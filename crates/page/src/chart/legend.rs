@@ -24,7 +24,7 @@ pub(super) struct Entry {
     /// Mark of the first series. A solid mark takes precedence over a dashed one, which continues
     /// the same curve.
     pub(super) mark: Mark,
-    /// Colour index.
+    /// Index of the colour.
     pub(super) color: usize,
     /// One of the series has too many points for dashes.
     pub(super) is_dense: bool,

@@ -18,7 +18,7 @@ pub(super) const THIN_ABOVE: usize = 5000;
 /// Half the width of an interval's end caps.
 const CAP: f64 = 3.5;
 
-/// Context for drawing a series.
+/// What the drawing of a series needs to know about its panel.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place<'a> {
     /// Layout of the plot.

@@ -36,7 +36,7 @@ pub(super) struct Path {
 }
 
 impl Path {
-    /// The value of `d`.
+    /// The path's commands, as the value of the attribute `d`.
     pub(super) fn d(&self) -> &str {
         &self.d
     }

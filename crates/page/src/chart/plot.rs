@@ -49,7 +49,7 @@ pub(super) fn write(out: &mut String, plot: &Plot, frame: &Frame, top: f64) -> f
     layout.bottom
 }
 
-/// A panel being drawn.
+/// What the drawing of one panel needs.
 #[derive(Clone, Copy)]
 struct Drawing<'a> {
     plot: &'a Plot,

@@ -17,7 +17,7 @@ const HUGE: f64 = 1e300;
 /// Transformation of values before the linear mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Identity.
+    /// The value itself.
     Linear,
     /// Decimal logarithm.
     Log,
@@ -28,7 +28,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Transformation for an axis.
+    /// The transformation that an axis's scale requires.
     pub(super) fn of(scale: &Scale) -> Self {
         match scale {
             Scale::Linear { .. } => Self::Linear,
@@ -68,7 +68,7 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    /// The empty extent.
+    /// An extent without values.
     pub(super) fn new(scale: &Scale) -> Self {
         Self { kind: Kind::of(scale), ends: None }
     }

@@ -15,7 +15,7 @@ impl Lines {
         Self { style, text: String::new() }
     }
 
-    /// Abilities of the terminal.
+    /// Returns the style that the text is written in.
     pub const fn style(&self) -> Style {
         self.style
     }
