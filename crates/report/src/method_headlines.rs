@@ -51,10 +51,10 @@ pub(crate) fn of_method(findings: &Findings) -> Vec<Headline> {
     all
 }
 
-/// Names of a stage's headlines.
+/// Decides the names of a stage's headlines.
 struct Naming<'a> {
     stage: &'a str,
-    /// ` on TARGET`, if there are several.
+    /// ` on TARGET` if the run has several targets, otherwise empty.
     on: String,
     /// Several stages have the same kind of result.
     is_one_of_several: bool,

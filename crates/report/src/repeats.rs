@@ -32,7 +32,7 @@ pub(crate) struct Repeated<'a> {
     pub range: (f64, f64),
 }
 
-/// The figures of all repeated cells.
+/// The combined metrics of all cells that have several repeats.
 pub(crate) fn of(run: &Run) -> Vec<Repeated<'_>> {
     let mut all = Vec::new();
     for group in with_repeats(&run.cells).into_iter().filter(|group| group.len() > 1) {

@@ -25,7 +25,7 @@ use iodyno_measure::{CellKey, Level, Metric, Quantity, Verdict};
 use iodyno_notebook::Run;
 use iodyno_units::human;
 
-/// One side of a comparison.
+/// One of the two sides of a comparison: its name, and its runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Side<'a> {
     /// Name of the side on the command line.
@@ -34,7 +34,7 @@ pub struct Side<'a> {
     pub runs: &'a [Run],
 }
 
-/// Options of a comparison.
+/// What to compare, and which shifts matter.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// The figures to compare.
@@ -82,7 +82,7 @@ pub struct Row {
     pub a: Vec<f64>,
     /// The values of B.
     pub b: Vec<f64>,
-    /// The statistical result.
+    /// Shift, interval, p-value and verdict.
     pub comparison: Comparison,
 }
 
@@ -104,7 +104,7 @@ pub struct Omission {
     pub is_loss: bool,
 }
 
-/// The result of a comparison.
+/// Result of a whole comparison, which determines the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finding {
     /// At least one figure is slower.
@@ -115,7 +115,7 @@ pub enum Finding {
     Clear,
 }
 
-/// A comparison of runs.
+/// A comparison of runs, with its criteria and everything that it left out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compared<'a> {
     /// Summaries of A and B.
@@ -132,7 +132,7 @@ pub struct Compared<'a> {
     pub remarks: Vec<Verdict>,
 }
 
-/// A summary of a side.
+/// The runs and targets of a side, for headings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SideFacts<'a> {
     /// Name of the side on the command line.

@@ -40,7 +40,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// The cells of a side.
+/// The cells of a side, each with its results from all runs.
 pub(super) fn entries(runs: &[Run]) -> Vec<Entry<'_>> {
     let mut entries: Vec<Entry> = Vec::new();
     for run in runs {

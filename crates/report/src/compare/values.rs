@@ -17,7 +17,7 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// The input of the statistics.
+    /// The values of both sides, as the statistics need them.
     pub(super) fn pair(&self) -> Pair {
         Pair {
             name: format!("{} {}", self.keys[0].name, self.metric),
@@ -33,7 +33,7 @@ impl Draft {
             && (metric.kind.is_none() || self.metric.kind == metric.kind)
     }
 
-    /// Completes the row with its judgement.
+    /// Makes a row from the draft and its statistical result.
     pub(super) fn row(self, comparison: Comparison) -> Row {
         let ([a_key, b_key], [a, b]) = (self.keys, self.values);
         Row { a_key, b_key, metric: self.metric, covers: self.covers, a, b, comparison }

@@ -32,7 +32,7 @@ pub fn text(run: &Run) -> String {
     exposition(&of, cells.iter().map(|(index, cell)| (*index, cell)))
 }
 
-/// Identity of a run.
+/// Labels that identify a run.
 #[derive(Clone, Debug, Default)]
 struct RunLabels {
     /// Id of the run; empty without a notebook.
@@ -101,7 +101,7 @@ impl CellCounts {
     }
 }
 
-/// A labelled value.
+/// A sample: its labels, and its value.
 type Sample = (String, f64);
 
 /// The text of several cells, each with its index in the run.

@@ -399,7 +399,7 @@ fn overlays(compared: &Compared<'_>, sides: [&[Run]; 2]) -> Vec<Figure> {
     figures
 }
 
-/// The table of all compared figures.
+/// The table of all compared metrics: values, shift, interval and verdict.
 fn shifts(compared: &Compared<'_>) -> Table {
     let rows = compared.rows.iter().map(|row| {
         let of = &row.comparison;

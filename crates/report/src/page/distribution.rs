@@ -19,7 +19,7 @@ const BARS_AN_OCTAVE: f64 = 8.0;
 /// Confidence of the band around a single curve.
 const LEVEL: f64 = 0.95;
 
-/// A distribution with its name.
+/// A distribution of latencies, with its name in the legend.
 pub(super) struct Curve<'a> {
     pub(super) name: String,
     pub(super) histogram: Histogram,

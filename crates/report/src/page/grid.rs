@@ -22,7 +22,7 @@ const COURSES_MAX: usize = 6;
 /// Maximum number of curves in a load figure: more would be indistinguishable.
 const LINES_MAX: usize = 8;
 
-/// The blocks for a measured grid.
+/// The plots and the table for a measured grid.
 pub(super) fn sweep(stage: &Stage<'_>, sweep: &SweepFinding) -> Vec<Block> {
     let mut figures = Vec::new();
     if let Some(scaling) = &sweep.scaling {
@@ -340,7 +340,7 @@ pub(super) fn of_distribution<'a>(
     all
 }
 
-/// The table of points.
+/// The table of all points of a grid.
 pub(super) fn table(grid: &Grid) -> Table {
     let rows: Vec<(Vec<String>, &Row)> = grid.rows.iter().map(|r| (r.at.clone(), r)).collect();
     table_of(&grid.axes, &rows, &grid.kinds_apart())

@@ -47,7 +47,7 @@ pub struct Options {
 /// Maximum number of intervals per embedded run, over all its cells; each takes some hundred bytes.
 const CARRIED_INTERVALS_MAX: usize = 4_000;
 
-/// The report on a run.
+/// Makes the report on one run.
 pub fn document(run: &Run, options: &Options) -> Document {
     let mut document = Document {
         title: run.head.heading(),

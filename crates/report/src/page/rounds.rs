@@ -17,7 +17,7 @@ use iodyno_units::human;
 /// Maximum number of panels in the convergence figure.
 const PANELS_MAX: usize = 8;
 
-/// The blocks for rounds.
+/// The plots and the table for rounds until the steady state.
 pub(super) fn blocks(stage: &Stage<'_>, rounds: &RoundsFinding) -> Vec<Block> {
     // The first tracked quantity is the one that the method is about.
     let lead = rounds.variables.first().map_or(Quantity::Iops, |v| quantity(&v.name));

@@ -20,7 +20,7 @@ use iodyno_units::human;
 /// the samples are drawn.
 const SAMPLES_MIN: usize = 5;
 
-/// The blocks for a series.
+/// The plots and the table for a series.
 pub(super) fn blocks(stage: &Stage<'_>, series: &SeriesFinding) -> Vec<Block> {
     let mut blocks = Vec::new();
     if series.samples.len() >= SAMPLES_MIN {

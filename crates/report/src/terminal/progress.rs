@@ -4,7 +4,7 @@ use iodyno_page::terminal::Style;
 use iodyno_page::terminal::text::{Role, clean, cut, pad, paint, width};
 use iodyno_units::human;
 
-/// Content of the live line.
+/// What the live line shows of a run in progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Progress<'a> {
     /// Name of the current cell.

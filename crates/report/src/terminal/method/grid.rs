@@ -130,7 +130,7 @@ pub(super) fn are_apart<'a>(rows: impl Iterator<Item = &'a Row>) -> bool {
     kinds.any(|of| of.service.is_some() || Some(of.kind) != first)
 }
 
-/// The lines of a point.
+/// The lines of a point: one, or one per kind of operation.
 fn lines_of(name: &str, row: &Row, are_apart: bool) -> Vec<Vec<Cell>> {
     let tone = tone_of_point(row);
     let throughput = |per_s: Option<f64>| Cell::of(Unit::Throughput, per_s).toned(tone);
