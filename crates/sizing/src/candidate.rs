@@ -16,11 +16,11 @@ pub const SERVER_BAYS: u32 = 24;
 /// Requested systems to search; empty lists leave the choice to the catalog.
 #[derive(Clone, Debug, Default)]
 pub struct Choice {
-    /// Names of systems.
+    /// Names of systems to search.
     pub hosts: Vec<String>,
-    /// Names of devices.
+    /// Names of devices to search.
     pub devices: Vec<String>,
-    /// RAID levels.
+    /// RAID levels to search.
     pub levels: Vec<Level>,
     /// Members of an array; `None`: the usual number for the level.
     pub width: Option<u32>,
@@ -29,7 +29,7 @@ pub struct Choice {
 /// Default RAID levels: those that survive the loss of a device.
 pub const LEVELS: [Level; 3] = [Level::Raid5, Level::Raid6, Level::Raid10];
 
-/// A kind of system to search.
+/// A combination of system, device and array to search.
 #[derive(Clone, Debug)]
 pub struct Candidate {
     /// Name of the system, as in a target name: a system with adapters, or a server.
@@ -38,7 +38,7 @@ pub struct Candidate {
     pub host_summary: String,
     /// Parameters in the system's file.
     pub host_parameters: Vec<Parameter>,
-    /// RAID adapters, if any.
+    /// RAID adapters of the system, if it has any.
     pub adapters: Option<Adapters>,
     /// Name of the device, as in a target name.
     pub device_name: String,
@@ -157,7 +157,7 @@ pub fn candidates(choice: &Choice) -> Result<Vec<Candidate>, RunError> {
     }))
 }
 
-/// True for hot-swappable drives.
+/// True for devices that are searched without being named: hot-swappable drives.
 fn is_usual(device: &DescribedDevice) -> bool {
     device.bay.is_some() && device.device.hot_swap && !matches!(device.device.kind, Kind::Memory(_))
 }

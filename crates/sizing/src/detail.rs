@@ -17,7 +17,7 @@ pub const SEQUENTIAL_DEPTHS: [u32; 4] = [1, 24, 48, 96];
 /// Ramp and window of a sequential cell, ns.
 const SEQUENTIAL: Length = Length { ramp_ns: 60 * MS, window_ns: 60 * MS };
 
-/// Details of the recommended system.
+/// Further results for the recommended system.
 #[derive(Clone, Debug)]
 pub struct Detail {
     /// Outcomes at the requested rate under each condition, with the cache on.
@@ -44,9 +44,9 @@ pub struct Sequential {
 pub struct WhatIf {
     /// Failure or setting during the measurement.
     pub condition: Condition,
-    /// Measurement of the affected system.
+    /// Measurement of the system under the condition.
     pub measured: Measured,
-    /// The demand is still met.
+    /// Whether the system still meets the demand.
     pub holds: bool,
 }
 

@@ -26,7 +26,7 @@ pub(crate) struct Lab<'a> {
 }
 
 impl Lab<'_> {
-    /// Runs one cell.
+    /// Simulates one of `count.units` equal systems at `rate_iops`, and counts the cell.
     pub(crate) fn cell(
         &self,
         of: &Candidate,

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 /// Sequential read length of a replay, as in the catalog's workload `log-80-20`.
 const REPLAY_BYTES: u64 = 16 << 20;
 
-/// Requirements on a message log.
+/// The rates and sizes of a message log.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LogDemand {
     /// Messages per second from publishers.

@@ -6,7 +6,7 @@ use iodyno_catalog::{FileError, Key, Kind, NUMBER, Reader, Record, ValueType, li
 use iodyno_units::nearest;
 use std::path::Path;
 
-/// Keys of the file.
+/// Keys of a price file.
 const SCHEMA: &[Key] = &[
     Key::optional("schema", ValueType::Header),
     Key::required("currency", ValueType::Text).such_as("\"EUR\""),

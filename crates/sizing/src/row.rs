@@ -16,12 +16,12 @@ pub struct Trial {
     pub measured: Measured,
 }
 
-/// Lifetime of flash.
+/// Lifetime of a candidate's flash devices.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Life {
     /// Years until each device has taken its rated writes.
     pub years: f64,
-    /// Requested years.
+    /// Required lifetime, years.
     pub asked_years: f64,
     /// Bytes written per device and day, as a multiple of its capacity; and the rating.
     pub drive_writes_per_day: (f64, f64),
@@ -59,14 +59,14 @@ pub struct Row {
     pub trials: Vec<Trial>,
 }
 
-/// Highest rate of all systems.
+/// Highest rate of all systems within the limit, and what limits it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Highest {
-    /// Operations per second, over all systems.
+    /// The rate in operations per second, over all systems.
     pub iops: f64,
     /// The busiest resource at this rate.
     pub binds: String,
-    /// Busy share of the resource.
+    /// Busy share of that resource, 0 to 1.
     pub busy: f64,
     /// The resource belongs to devices or arrays, so more arrays bring more of it.
     pub is_of_arrays: bool,

@@ -55,7 +55,7 @@ pub(crate) const WORKS_AHEAD: &str = "heads";
 /// Minimum completed share of a rate; arrivals are random to about 1 %.
 const COMPLETED_SHARE: f64 = 0.97;
 
-/// Length of a cell.
+/// Length of a cell, by its purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
     /// Shortest: decides the next trial of a search.
@@ -81,10 +81,10 @@ impl Effort {
     }
 }
 
-/// State of the system in a cell.
+/// State of the system in a cell: intact, with a failure, or with another setting.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Condition {
-    /// Intact.
+    /// Intact, with the cache on.
     Whole,
     /// A device of the first array is lost.
     DeviceLost,
@@ -101,7 +101,7 @@ pub enum Condition {
 }
 
 impl Condition {
-    /// Faults at the start.
+    /// Faults that are injected before the cell.
     const fn faults(self) -> &'static [Fault] {
         const LOSE: Fault = Fault::Lose { part: PartId(0) };
         match self {
@@ -117,7 +117,7 @@ impl Condition {
 /// State of the system when a cell's window begins.
 #[derive(Clone, Copy, Debug)]
 pub struct State {
-    /// Failures and settings.
+    /// Failure or setting of the system.
     pub condition: Condition,
     /// Limit of the warm-up, in events of SSDs.
     pub warm_up_events_max: u64,
@@ -134,7 +134,7 @@ impl State {
 pub struct How {
     /// Length of the cell.
     pub effort: Effort,
-    /// Failures and settings.
+    /// Failure or setting of the system.
     pub condition: Condition,
 }
 
@@ -148,7 +148,7 @@ impl From<Loss> for Condition {
     }
 }
 
-/// Results of a cell.
+/// Rates, latencies and utilization of a simulated cell.
 #[derive(Clone, Debug)]
 pub struct Measured {
     /// Completed operations per second.
@@ -276,10 +276,10 @@ fn array_busy(system: &System, usage: &Snapshot, works_ahead: bool) -> f64 {
     busy.into_values().map(|(sum, count)| sum / f64::from(count)).fold(0.0, f64::max)
 }
 
-/// Arrays of a candidate in one system.
+/// A number of arrays of a candidate, in one of several equal systems.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrays<'a> {
-    /// Kind of system.
+    /// The candidate.
     pub of: &'a Candidate,
     /// Arrays in this system.
     pub arrays: u32,

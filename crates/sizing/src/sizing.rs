@@ -24,12 +24,12 @@ const CURVE_SHARES: [f64; 5] = [0.25, 0.5, 0.75, 0.9, 1.05];
 
 const SECONDS_A_DAY: f64 = 86_400.0;
 
-/// Result of a sizing.
+/// Answer of a sizing: the systems that meet a demand, and those that don't.
 #[derive(Debug)]
 pub struct Sizing {
-    /// The demand.
+    /// The demand that the systems must meet.
     pub demand: Demand,
-    /// All candidates.
+    /// All systems that were searched.
     pub candidates: Vec<Candidate>,
     /// Candidates that meet the demand, best first, at most [`ROWS_MAX`].
     pub rows: Vec<Row>,
@@ -249,7 +249,7 @@ fn life(of: &Candidate, demand: &Demand, asked: &Measured, arrays_by_rate: u32) 
     })
 }
 
-/// Search result of a candidate.
+/// Result of the search for one candidate.
 enum Searched {
     Meets(Box<Row>),
     Misses(Box<Missed>),

@@ -171,7 +171,7 @@ fn recommended(text: &mut Lines, sizing: &Sizing, row: &Row, detail: &Detail) {
     text.blank();
 }
 
-/// Properties of the recommended system: label, words.
+/// Properties of the recommended system, each with its label.
 pub(crate) fn state(sizing: &Sizing, row: &Row) -> Vec<(&'static str, String)> {
     let of = &sizing.candidates[row.candidate];
     let mut all = vec![
