@@ -7,7 +7,7 @@ use iodyno_units::{OpKind, Precondition};
 use iodyno_workload::Percent;
 use serde::{Deserialize, Serialize};
 
-/// The key of a cell.
+/// What identifies a cell of a study: system, workload and position on the axes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CellKey {
     /// Index in `Study::systems`.
@@ -16,7 +16,7 @@ pub struct CellKey {
     pub workload: usize,
     /// Time between a completion and the next submission, ns.
     pub think_ns: u64,
-    /// Size of one operation.
+    /// Size of one operation, bytes.
     pub block_bytes: u32,
     /// Threads of each device.
     pub threads: u32,
@@ -124,7 +124,7 @@ impl Taken {
         })
     }
 
-    /// The value of a [`CellFigure`].
+    /// The value of a [`CellFigure`] in this result.
     pub const fn figure(&self, of: CellFigure) -> f64 {
         match of {
             CellFigure::Reads => self.kinds_bytes_per_s.0,

@@ -14,10 +14,10 @@ use iodyno_units::human;
 /// Distance from a limit below which a comparison is not decided, in standard errors.
 const UNDECIDED_ERRORS: f64 = 2.0;
 
-/// A conclusion of the paper.
+/// A conclusion that the paper draws, and the comparisons that test it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conclusion {
-    /// The conclusion, in a sentence.
+    /// What the paper concludes, in a sentence.
     pub says: String,
     /// The conclusion holds if all comparisons hold. Empty: it can't be tested.
     comparisons: Vec<Comparison>,
@@ -34,7 +34,7 @@ struct Comparison {
     of: String,
 }
 
-/// The relation of several figures.
+/// The relation that is claimed between several values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Relation {
     /// Each value is more than this multiple of the next.
@@ -82,12 +82,12 @@ impl Verdict {
     }
 }
 
-/// A conclusion that was tested.
+/// A conclusion with the result of its test.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding<'a> {
     /// The tested conclusion.
     pub conclusion: &'a Conclusion,
-    /// Result of the test.
+    /// Whether our figures support the conclusion.
     pub verdict: Verdict,
     /// Our figures, or the reason why it can't be tested.
     pub evidence: String,
@@ -233,7 +233,7 @@ fn is_for_no_other(asked: &[&Record], key: &Key) -> bool {
     NUMBERS.iter().zip(numbers).all(|(path, has)| has.is_none() || is_asked(path))
 }
 
-/// The keys of a record, in words.
+/// The keys and values of records, as text for messages.
 fn name(of: &[&Record]) -> String {
     let mut words = Vec::new();
     for record in of {
@@ -264,7 +264,7 @@ pub(crate) struct Simulated {
     pub(crate) standard_error: Option<f64>,
 }
 
-/// The value of an operand.
+/// The value of an operand, with its standard error.
 struct Value {
     /// In the program's own unit: 1/s, bytes/s, ns or a bare number.
     number: f64,

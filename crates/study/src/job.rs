@@ -31,7 +31,7 @@ const WINDOW_MAX_NS: f64 = 3.6e12;
 const SECOND_NS: f64 = 1e9;
 const MINUTE_NS: u64 = 60_000_000_000;
 
-/// The effort for a study.
+/// How much a study simulates, and with which seed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
     /// Number of threads; 0: one per processor.
@@ -73,7 +73,7 @@ pub(crate) fn short(key: &CellKey) -> CellKey {
     CellKey { long: false, ..*key }
 }
 
-/// A cell to run.
+/// A cell to simulate, with its length.
 #[derive(Clone, Copy)]
 pub(crate) struct Job {
     pub(crate) key: CellKey,

@@ -140,12 +140,12 @@ impl Metric {
         names
     };
 
-    /// The metric of a name.
+    /// Finds the metric with this name in files.
     pub(crate) fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|metric| metric.name() == name)
     }
 
-    /// Name in files.
+    /// Name of the metric in files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::IopsMax => "iops_max",

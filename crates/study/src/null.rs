@@ -25,7 +25,7 @@ use iodyno_emulate::spec::Kind;
 use iodyno_raid::SmallWrite;
 use iodyno_targets::ArrayName;
 
-/// The kinds of null model.
+/// The rule by which a null model predicts a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NullModel {
     /// One device × n for rates; one device for latencies.

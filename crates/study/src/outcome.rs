@@ -17,7 +17,7 @@ use iodyno_measure::Quantity;
 use iodyno_measure::statistics::knee::{AttachedRate, saturation};
 use std::collections::BTreeMap;
 
-/// A completed study.
+/// The results of a study that was run.
 #[derive(Clone, Debug)]
 pub struct Outcome<'a> {
     /// The study that was run.
@@ -26,7 +26,7 @@ pub struct Outcome<'a> {
     pub rows: Vec<Row>,
     /// The paper's conclusions, tested on our figures.
     pub conclusions: Vec<Finding<'a>>,
-    /// Errors by strata.
+    /// Errors of our figures, by strata of comparable rows.
     pub strata: Vec<Stratum>,
     /// The cells that are shown over time.
     pub over_time: Vec<TimeLine>,
@@ -53,7 +53,7 @@ pub struct TimeLine {
     pub panel: usize,
     /// Key of the cell.
     pub at: CellKey,
-    /// Latencies of the cell.
+    /// Latencies of the cell in each interval.
     pub over_time: OverTime,
 }
 

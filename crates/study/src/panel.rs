@@ -105,7 +105,7 @@ impl Axes {
 struct Source<'a> {
     file: &'a File,
     raw: &'a Record,
-    /// Number of the panel.
+    /// Index of the panel in the study.
     index: usize,
     systems: &'a [Bench],
     workloads: &'a [Workload],
@@ -339,7 +339,7 @@ fn check_metric(file: &File, raw: &Record, metric: Metric, at: &Entry) -> Result
     Err(Problem::at(file, at.span.clone(), message, None))
 }
 
-/// The position of a name in `all`.
+/// The index of a name in `all`.
 fn position(file: &File, name: &Entry, what: &str, all: &[&str]) -> Result<usize, Problem> {
     let text = name.text().unwrap_or_default();
     all.iter().position(|known| *known == text).ok_or_else(|| {

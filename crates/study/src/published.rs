@@ -65,7 +65,7 @@ impl Relation {
     /// Every relation.
     pub const ALL: [Self; 4] = [Self::Equal, Self::About, Self::AtLeast, Self::AtMost];
 
-    /// Symbol in the file of figures.
+    /// The symbol for the relation in the file of figures.
     pub const fn symbol(self) -> &'static str {
         match self {
             Self::Equal => "=",
@@ -101,7 +101,7 @@ impl Place {
     }
 }
 
-/// One printed figure.
+/// A figure that the paper prints, from one line of the file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
     /// Key, unique in the study.

@@ -22,10 +22,10 @@ pub struct Row {
     pub null: Option<Null>,
 }
 
-/// The null model's value for a row.
+/// The null model's prediction for a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Null {
-    /// The kind of null model.
+    /// The rule by which the value was predicted.
     pub model: NullModel,
     /// Value in the row's unit.
     pub value: f64,

@@ -19,7 +19,7 @@ use iodyno_workload::{Percent, Spec};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// A study that can be run.
+/// A study that was read and can be run.
 #[derive(Clone, Debug)]
 pub struct Study {
     /// Name in the catalog.
@@ -216,7 +216,7 @@ fn workload(file: &File, raw: &Record) -> Result<Workload, Problem> {
     })
 }
 
-/// Reads a single workload of the catalog.
+/// Reads a workload of the catalog by its name.
 fn catalogued(file: &File, raw: &Record, name: &str) -> Result<Spec, Problem> {
     let at = |message: String| Problem::at(file, raw.place("like"), message, None);
     let found = find(Kind::Workload, name).map_err(|p| at(p.message().to_owned()))?;

@@ -24,7 +24,7 @@ pub struct Bench {
     pub host: Host,
     /// Whether the study sets the socket of the threads or the population of the memory channels.
     pub host_differs: bool,
-    /// Specification of one device.
+    /// The device with all its parameters.
     pub device: Device,
     /// Whether the devices are behind RAID adapters of the server.
     pub has_adapters: bool,
@@ -72,7 +72,7 @@ impl MemberRates {
 /// A parameter and the file that contains it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owned {
-    /// Name of the device or server.
+    /// Name of the device or server that has the parameter.
     pub of: String,
     /// The parameter, with its value and source.
     pub parameter: Parameter,

@@ -42,7 +42,7 @@ pub struct Measured {
     pub depth: u32,
     /// Targets that worked at once.
     pub targets: u32,
-    /// Measured result.
+    /// Rates and latencies that were measured.
     pub summary: Summary,
 }
 

@@ -309,7 +309,7 @@ fn head_of(series: &Series, x: f64) -> String {
     }
 }
 
-/// The kind of a table's line.
+/// What a line of a metric's table shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Line {
     Printed,
@@ -330,7 +330,7 @@ impl Line {
         }
     }
 
-    /// The table's cell of one row.
+    /// The table's field for one row of the study.
     fn cell(self, outcome: &Outcome<'_>, index: usize, scale: &Scale) -> Cell {
         let (wanted, row) = (&outcome.study.rows[index], &outcome.rows[index]);
         let printed = outcome.printed(wanted);
@@ -355,7 +355,7 @@ impl Line {
     }
 }
 
-/// The kinds of line that have values.
+/// The kinds of line that have at least one value.
 fn kinds_of(outcome: &Outcome<'_>, series: &Series) -> Vec<Line> {
     let any = |has: &dyn Fn(usize) -> bool| series.rows.iter().any(|&row| has(row));
     if !any(&|row| outcome.study.rows[row].printed.is_some()) {
