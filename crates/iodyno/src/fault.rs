@@ -89,6 +89,6 @@ fn no_answer(path: &Path, line: &str, e: &std::io::Error) -> Failure {
         ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
             format!("{at}: the server ended before it answered `{line}`")
         }
-        _ => format!("{at}: {e}: is a server there, started with --control unix:{at}?"),
+        _ => format!("{at}: {e}: does a server run that was started with --control unix:{at}?"),
     })
 }

@@ -15,7 +15,7 @@ const WORKLOADS: [(&[&str], &str); 12] = [
     (&["randwrite", "rand-write", "rwrite"], "`random-write`"),
     (
         &["randrw", "rw-random", "randomrw", "mixed", "mix", "oltp"],
-        "a random mix such as `db-oltp` (70 % reads of 8 KiB) or `oltp1` (60 % of 4 KiB); `random-read --read 70%` makes any share",
+        "a random mix such as `db-oltp` (70 % reads of 8 KiB) or `oltp1` (60 % of 4 KiB); `random-read --read 70%` sets any share",
     ),
     (&["read", "seqread", "sequential-read"], "`seq-read`"),
     (&["write", "seqwrite", "sequential-write"], "`seq-write`"),
@@ -31,7 +31,7 @@ const WORKLOADS: [(&[&str], &str); 12] = [
     (&["wsat", "saturation"], "`pts-wsat`"),
     (&["sweep"], "a workload with `--vary`, such as `iodyno run random-read --vary depth=1,2,4,8`"),
     (&["trim", "randtrim"], "a workload file of your own with `mix = { trim = 1 }`"),
-    (&["steady-state", "steady"], "`pts-iops`, which goes on until the steady state"),
+    (&["steady-state", "steady"], "`pts-iops`, which continues until the steady state"),
 ];
 
 /// Flags of fio, with iodyno's equivalents.
@@ -58,7 +58,7 @@ const FLAGS: [(&[&str], &str); 25] = [
     ),
     (
         &["size", "filesize", "io_size"],
-        "the target has the size: `--on data.bin?size=8GiB`; --active limits the part that is used, --bytes the data transferred",
+        "set the size in the target: `--on data.bin?size=8GiB`; --active limits the part that is used, --bytes the data transferred",
     ),
     (&["ioengine"], "use --engine: uring, libaio, psync or mmap"),
     (
@@ -75,7 +75,7 @@ const FLAGS: [(&[&str], &str); 25] = [
     (&["verify", "do_verify"], "use `--content verifiable`"),
     (
         &["output", "output-format", "o"],
-        "use --json; `iodyno export last --format fio-json` has fio's form",
+        "use --json; `iodyno export last --format fio-json` writes fio's format",
     ),
     (&["number_ios"], "use --ops"),
     (

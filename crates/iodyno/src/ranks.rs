@@ -112,7 +112,7 @@ pub(crate) fn failed(failure: &Failure) -> String {
     let host = &ranks.hosts()[ranks.rank() as usize].name;
     let kept = has_cells.then(|| {
         format!(
-            "note: rank {} on {host} keeps what it measured in {}\n",
+            "note: rank {} on {host} keeps its measurements in {}\n",
             ranks.rank(),
             path.display()
         )

@@ -49,7 +49,7 @@ pub(crate) fn command(flags: &Report, notebook: Option<&Path>) -> Result<ExitCod
         [one] if one.len() == 1 => format!("iodyno-{}", one[0].id),
         [one] => {
             return Err(Failure::input(format!(
-                "`{}` names {} runs: take one of them (`iodyno ls` lists their ids), or name two to compare them",
+                "`{}` names {} runs: use one of them (`iodyno ls` lists their ids), or name two to compare them",
                 flags.runs[0],
                 one.len()
             )));

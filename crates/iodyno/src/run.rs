@@ -249,7 +249,7 @@ fn ranks(flags: &Run) -> Result<RanksRequest, Failure> {
         && let Some(flag) = flags.given.first_of(&["on-host", "shared", "overlap"])
     {
         return Err(Failure::input(format!(
-            "--{flag} is for several ranks, and this is one process: use `iodyno-mpi run` (docs/many-hosts.md)"
+            "--{flag} is for several ranks, but this is one process: use `iodyno-mpi run` (docs/many-hosts.md)"
         )));
     }
     let mut targets_by_host: BTreeMap<String, Vec<TargetName>> = BTreeMap::new();

@@ -229,7 +229,7 @@ pub(super) fn cell(cell: &ExplainedCell, style: Style) -> String {
         page.labelled("read cache", 10, &words);
     }
     let words = format!(
-        "{} events an I/O, {} ns each; {} I/Os a CPU second",
+        "{} events per I/O, {} ns each; {} I/Os per CPU second",
         human::three_digits(cell.events_per_io),
         human::three_digits(cell.ns_per_event),
         human::count(cell.ios_per_cpu_s)

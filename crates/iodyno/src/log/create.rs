@@ -16,7 +16,7 @@ pub(super) fn command(flags: &LogCreate) -> Result<ExitCode, Failure> {
     if let Some(size) = flags.size {
         match &mut target {
             TargetName::Path { size_bytes, .. } => *size_bytes = Some(size),
-            _ => return Err(Failure::input("--size is for files: leave it out")),
+            _ => return Err(Failure::input("--size is only for files: leave it out")),
         }
     }
     if matches!(target, TargetName::Ram { .. } | TargetName::Model(_)) {

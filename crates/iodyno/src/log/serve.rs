@@ -74,13 +74,13 @@ fn open(flags: &LogServe) -> Result<(OpenStorage, Found), Failure> {
         TargetName::Model(name) if name.live => Some(emulated(flags)?),
         TargetName::Model(_) => {
             return Err(Failure::input(format!(
-                "{target} is in virtual time, and clients are not: `live:` is the same device in real time"
+                "{target} is in virtual time, but clients are in real time: use `live:` for the same device in real time"
             )));
         }
         _ => None,
     };
     if flags.size.is_some() && !matches!(target, TargetName::Model(_)) {
-        return Err(Failure::input("--size is for live: devices: leave it out"));
+        return Err(Failure::input("--size is only for `live:` devices: leave it out"));
     }
     if let Some(opened) = in_memory {
         let layout = create::layout(&opened, None, MEMORY_CHUNK_BYTES)?;

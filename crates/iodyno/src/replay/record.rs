@@ -44,7 +44,7 @@ pub(super) fn replay(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
     machine.changes(&mut changes);
     let same = ended.is_same();
     if ended.operations == 0 {
-        remark("note", &format!("{named}: the record holds no operations"));
+        remark("note", &format!("{named}: the record contains no operations"));
     }
     if as_json {
         print_json(&json!({

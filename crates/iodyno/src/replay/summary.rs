@@ -119,7 +119,7 @@ fn places(of: &TraceSummary) -> Rows {
     let mut rows = vec![
         row("range", format!("to {end}, in multiples of {align}")),
         row("working set", format!("{touched} (in units of {unit})")),
-        row("sequential", format!("{sequential} begin where the one before ended")),
+        row("sequential", format!("{sequential} begin where the previous one ended")),
         row("response times", known),
     ];
     for (at, part) in of.parts.iter().take(PARTS).enumerate() {

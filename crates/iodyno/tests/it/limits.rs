@@ -62,7 +62,7 @@ fn a_full_disk_loses_no_result() {
         if form == "-q" {
             assert_eq!(output.stderr.matches("warning: ").count(), 1, "{output:?}");
             assert!(
-                output.stdout.contains("\ncell #3 ") && output.stdout.contains("not kept: "),
+                output.stdout.contains("\ncell #3 ") && output.stdout.contains("not stored: "),
                 "{output:?}"
             );
         } else {
