@@ -204,7 +204,7 @@ impl Compared<'_> {
 pub fn compare<'a>(a: Side<'a>, b: Side<'a>, options: &Options) -> Result<Compared<'a>, String> {
     if let Some(run) = a.runs.iter().find(|run| b.runs.iter().any(|other| other.id == run.id)) {
         return Err(format!(
-            "the run {} stands on both sides: compare it with other runs (`iodyno ls` lists them)",
+            "the run {} is on both sides: compare it with other runs (`iodyno ls` lists them)",
             run.id
         ));
     }

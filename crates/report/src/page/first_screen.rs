@@ -68,7 +68,7 @@ fn standing(run: &Run) -> Option<String> {
         Status::Crashed => Some(
             "The process died before the run ended: this report has what it had stored.".to_owned(),
         ),
-        Status::Failed(why) => Some(format!("The run could not go on: {why}")),
+        Status::Failed(why) => Some(format!("The run could not continue: {why}")),
     }
 }
 

@@ -138,7 +138,7 @@ fn notes(phases: &[(String, f64)], is_emulated: bool) -> Vec<String> {
     let all = [
         (
             is_emulated,
-            "Averages of the I/Os, or of one page of a read where its pages go side by side, over the measured time.",
+            "Means per I/O over the measured time; for a read of several pages in parallel, of one page.",
         ),
         (
             has(SUBMISSION),

@@ -79,7 +79,7 @@ pub(super) fn lines(run: &Run, cells: &[&Cell], style: Style) -> Vec<String> {
     }
     let mut lines = table(run, &rows, style);
     if cells.len() < run.cells.len() {
-        let text = "of the targets: all together, the one with the least IOPS, and the one with the most; -v shows each";
+        let text = "targets shown: all together, and those with the lowest and the highest IOPS; -v shows each";
         lines.extend(paragraph(text, Role::Dim, style));
     }
     lines

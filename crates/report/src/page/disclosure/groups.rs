@@ -312,9 +312,9 @@ pub(super) fn results(run: &Run, findings: Option<&Findings>) -> Facts {
         row("warnings", codes(iodyno_measure::Level::Warning)),
         row("notes", codes(iodyno_measure::Level::Note)),
         row(
-            "all of the method was done",
+            "the whole method was carried out",
             findings.map_or("no method", |f| if f.complete { "yes" } else { "no" }),
         ),
-        row("figures", "in the table of cells; every one measured, failed ones too"),
+        row("figures", "in the table of cells: every measured one, including failed ones"),
     ]
 }

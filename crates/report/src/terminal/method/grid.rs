@@ -43,7 +43,8 @@ pub(super) fn lines(stage: &str, table: &Grid, detail: Detail, style: Style) -> 
         lines.push(String::new());
         lines.extend(figures(&table.axes.join(" "), &named(stage, table), style));
     } else {
-        let text = "-v shows each point with its percentiles, and the kinds of operation apart";
+        let text =
+            "-v shows each point with its percentiles, separately for each kind of operation";
         lines.extend(paragraph(text, Role::Dim, style));
     }
     lines
