@@ -120,7 +120,14 @@ fn over_devices(sizing: &Sizing) -> Block {
         trial.offered_iops.total_cmp(&share_iops).is_eq().then_some(devices)
     });
     let axis = Axis::from_zero("devices", Quantity::Count);
-    latency(sizing, "devices", "latency at the asked rate, over devices", axis, series, Vec::new())
+    latency(
+        sizing,
+        "devices",
+        "latency at the requested rate, over devices",
+        axis,
+        series,
+        Vec::new(),
+    )
 }
 
 /// Lines and dots of the first two rows: p99 over the position `x` of each trial.

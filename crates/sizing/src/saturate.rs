@@ -43,7 +43,7 @@ const LOADS: [Load; 2] = [
     },
     Load {
         name: "W2",
-        about: "throughput: reads of 1 MiB in order, 16 outstanding on each array",
+        about: "throughput: sequential reads of 1 MiB, 16 outstanding on each array",
         block: "1MiB",
         addresses: "sequential",
         depth: |_| 16,

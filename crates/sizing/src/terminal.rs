@@ -309,7 +309,7 @@ fn rest(text: &mut Lines, sizing: &Sizing) {
             "need more devices"
         };
         let words = format!(
-            "{} other kinds of systems {by}: --adapter, --device and --raid choose",
+            "{} other kinds of systems {by}: --adapter, --device and --raid select them",
             sizing.not_worth
         );
         text.labelled("more", LABEL, &words);
