@@ -298,13 +298,14 @@ fn figure(file: &File, line: &Line<'_>) -> Result<Figure, Problem> {
     let number = number(file, value, "value")?;
     if number <= 0.0 {
         let message = format!("`value` must be above 0, not {}", value.text);
-        let help = "relative errors are shares of it".to_owned();
+        let help = "relative errors are shares of this value".to_owned();
         return Err(Problem::at(file, value.span.clone(), message, Some(help)));
     }
     let given = (!resolution.text.is_empty()).then(|| self::number(file, resolution, "resolution"));
     let given = given.transpose()?;
     if given.is_some_and(|r| r < 0.0) {
-        let message = format!("`resolution` must be half of a digit, not {}", resolution.text);
+        let message =
+            format!("`resolution` must be half of the last digit, not {}", resolution.text);
         return Err(Problem::at(file, resolution.span.clone(), message, None));
     }
     Ok(Figure {

@@ -54,7 +54,7 @@ fn figures_are_refused_with_line_and_column() {
         ("142000", "142 k", 40, "`value` must be a number, not `142 k`"),
         ("142000", "nan", 40, "`value` must be a number, not `nan`"),
         ("142000", "0", 40, "`value` must be above 0, not 0"),
-        ("500", "-1", 47, "`resolution` must be half of a digit, not -1"),
+        ("500", "-1", 47, "`resolution` must be half of the last digit, not -1"),
         ("=", "<", 38, "`<` is not a relation"),
         ("1/s", "kIOPS", 51, "`kIOPS` is not a unit"),
         ("table", "picture", 55, "`picture` is not a kind"),
