@@ -142,7 +142,7 @@ impl Column {
         Self { is_decimal: true, ..Self::numbers(title, unit) }
     }
 
-    /// Sets a shorter head for terminals ([`Column::short`]).
+    /// Sets the shorter head for terminals.
     #[must_use]
     pub fn short(self, head: impl Into<String>) -> Self {
         Self { short: head.into(), ..self }

@@ -18,7 +18,7 @@ pub(super) const REPEAT: &str = "repeat";
 /// Maximum number of a comparison's commands that are listed.
 const COMMANDS_MAX: usize = 24;
 
-/// Maximum number of rows for the recorded values; more are cut off. No run of ours has so many.
+/// Maximum number of rows for the recorded values; more are cut off, but our runs have fewer.
 const RECORDED_MAX: usize = 1500;
 
 type Facts = Vec<(String, String)>;
