@@ -29,7 +29,8 @@ pub(crate) struct Trial {
     pub(crate) seconds: f64,
     /// Latency of each batch in order, ns: from the call to the acknowledgement.
     pub(crate) latencies_ns: Vec<u64>,
-    /// Flushes completed by the disk in that time, including those of other programs. `None` without a disk.
+    /// Flushes completed by the disk within the measured time, including those of other programs.
+    /// `None` if the disk is unknown.
     pub(crate) disk_flushes: Option<u64>,
 }
 
