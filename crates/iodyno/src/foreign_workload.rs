@@ -265,8 +265,8 @@ fn end_bytes(file: &JobFile) -> u64 {
     file.jobs().filter_map(end).max().unwrap_or(0)
 }
 
-/// Lets jobs create their files anew only if the run creates the files, and if there is a single job: fio overwrites
-/// an existing file.
+/// Makes jobs overwrite existing files, as fio does. Jobs may create files anew only if the run
+/// creates all files, and if there is a single job.
 fn keep_written(file: &JobFile, request: &mut RunRequest) -> Result<(), Failure> {
     let is_new = |target: &TargetName| match target {
         TargetName::Scratch { .. } => true,

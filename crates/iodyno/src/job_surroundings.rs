@@ -34,7 +34,8 @@ impl Surroundings for OfRun<'_> {
     }
 }
 
-/// Index of the target that a job names as its file or device, where there are several.
+/// Index of the target that a job names as its file or device; None if it names none, or if there
+/// is only one target.
 pub(crate) fn target_of(targets: &[TargetName], file: &Path) -> Option<usize> {
     if targets.len() < 2 {
         return None;

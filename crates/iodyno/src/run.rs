@@ -231,7 +231,7 @@ fn with_method(flags: &Run, Asked { source, changes }: Asked) -> Result<RunReque
     Ok(RunRequest { repeats: 1, ..with_work(flags, name, work, &changes)? })
 }
 
-/// The request for cells, with neighbours and a fill where flags ask for them.
+/// The request for cells, with neighbours and a fill if flags ask for them.
 fn with_cells(flags: &Run, name: String, of: Cells) -> Result<RunRequest, Failure> {
     let Cells { mut cells, mut changes } = of;
     if !flags.with.is_empty() {
