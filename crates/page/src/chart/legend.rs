@@ -80,7 +80,7 @@ pub(super) fn class(mark: Mark) -> &'static str {
     }
 }
 
-/// Meanings of the Warning sign and the Bad sign, for those in the picture.
+/// Meanings of the signs for Warning and for Bad; None for a sign that the picture does not have.
 fn signs(plot: &Plot) -> [Option<&'static str>; 2] {
     let mut found = [None; 2];
     for panel in &plot.panels {

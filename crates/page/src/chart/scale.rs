@@ -23,7 +23,7 @@ pub(super) enum Kind {
     Log,
     /// `-log10(1 - q)`: the number of nines of a quantile.
     Nines,
-    /// Named positions, from 0; holds their number.
+    /// Named positions, from 0. The value is their number.
     Categories(usize),
 }
 

@@ -31,7 +31,7 @@ impl Lines {
         self.text.push('\n');
     }
 
-    /// Adds a heading: a subject, and where its figures come from.
+    /// Adds a heading: a subject, and the origin of its numbers.
     pub fn heading(&mut self, subject: &str, origin: &str) {
         let subject = paint(&clean(subject, usize::MAX, self.style), Role::Bold, self.style);
         self.line(&format!("{subject}  {}", paint(origin, Role::Dim, self.style)));

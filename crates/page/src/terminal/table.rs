@@ -60,7 +60,7 @@ pub fn lines(table: &Table, style: Style) -> Vec<String> {
 pub enum PartRows {
     /// All rows.
     All,
-    /// Rows with a known value in the part, and headings with such rows.
+    /// Rows with a known value in the part, and their headings.
     Known,
 }
 
