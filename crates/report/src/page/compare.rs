@@ -65,7 +65,7 @@ pub(super) fn sections(compared: &Compared<'_>, sides: [&[Run]; 2]) -> Vec<Secti
     sections
 }
 
-/// Makes a section's title and ids unique where a report compares several sides.
+/// Makes a section's title and ids unique in a report that compares several sides.
 pub(super) fn number(section: &mut Section, number: usize, asked: &str) {
     section.id = format!("{}-{number}", section.id);
     section.title = format!("{}: {asked}", section.title);

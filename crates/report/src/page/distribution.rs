@@ -52,7 +52,8 @@ const fn words_of(kind: OpKind) -> &'static str {
     kind.name()
 }
 
-/// Percentiles on an axis of nines. A curve is dashed where fewer than ten samples lie beyond the point.
+/// Percentiles on an axis of nines. A curve is dashed from the point beyond which fewer than ten
+/// samples lie.
 pub(super) fn spectrum(id: &str, conditions: String, mut curves: Vec<Curve<'_>>) -> Option<Figure> {
     curves.retain(|c| c.histogram.count() > 0);
     let left_out = curves.len().saturating_sub(CURVES_MAX);

@@ -68,7 +68,8 @@ pub(super) fn of_load(stage: &Stage<'_>, table: &Grid, load: Option<&Load>) -> O
     })
 }
 
-/// The lines of the figure. `point` makes the point of a row with this latency, and with a label if asked.
+/// The curves of the figure. `point` makes a point from a row, a latency, and whether the point has
+/// a label.
 fn curves(
     table: &Grid,
     kinds: &[OpKind],

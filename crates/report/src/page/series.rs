@@ -60,8 +60,8 @@ pub(super) fn blocks(stage: &Stage<'_>, series: &SeriesFinding) -> Vec<Block> {
     blocks
 }
 
-/// The series of a subject in sequence, if there are several: such a method measures the transitions between
-/// them.
+/// The section with all series of a subject, one after the other; None if there is only one. A method
+/// with several series measures the transitions between them.
 pub(super) fn one_after_the_other(
     run: &Run,
     run_level: Option<Level>,

@@ -33,7 +33,7 @@ const HEADING_COLUMNS_MAX: usize = 240;
 const TARGET_COLUMNS_MAX: usize = 32;
 /// Maximum columns of cell and target, if a table has further columns.
 const LABEL_COLUMNS_MAX: usize = 40;
-/// Columns of the kind of operation in such a table.
+/// Columns of the kind of operation in a table with further columns.
 const KIND_COLUMNS: usize = 14;
 
 pub use before::Before;
