@@ -77,8 +77,8 @@ pub struct Highest {
 pub struct Missed {
     /// Index among the candidates.
     pub candidate: usize,
-    /// The nearest trial of one system. `None` without a trial, if no number of systems has the capacity, or passes the
-    /// rate.
+    /// The nearest trial of one system. `None` if nothing was tried, because no number of systems
+    /// has the capacity or can transfer the rate.
     pub nearest: Option<Trial>,
 }
 

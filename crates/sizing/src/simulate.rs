@@ -224,7 +224,7 @@ impl Measured {
         }
     }
 
-    /// True if the cell holds a rate within the limits of a demand.
+    /// True if the cell sustained the rate within the limits of the demand.
     pub fn holds(&self, rate_iops: f64, demand: &Demand) -> bool {
         let idle_heads = |name: &str| self.works_ahead && name.starts_with(WORKS_AHEAD);
         let mut active = self.shares.iter().filter(|share| !share.held && !idle_heads(&share.name));
@@ -326,7 +326,8 @@ pub fn under(
     run(&arrays.target(condition), spec, length, state, stop)
 }
 
-/// Minimum operations of a window: fewer if they are large, since each of these costs as much as many small ones.
+/// Minimum number of operations in a window: lower for large ones, each of which costs as much as
+/// many small ones.
 fn ops_min(demand: &Demand) -> f64 {
     let reads = 1.0 - demand.write_share();
     let bytes =

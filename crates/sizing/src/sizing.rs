@@ -152,7 +152,7 @@ fn order(
         .then(p99(a).total_cmp(&p99(b)))
 }
 
-/// True if a system works without such a part.
+/// Whether a system of this candidate works after the loss.
 fn can_lose(of: &Candidate, loss: Loss) -> bool {
     match loss {
         Loss::Device => !matches!(of.level, Level::Raid0 | Level::Jbod),
