@@ -113,7 +113,8 @@ pub struct Taken {
 }
 
 impl Taken {
-    /// One figure over all operations of all devices, with its relative standard error, where one is known.
+    /// The value of a quantity over all operations of all devices, with its relative standard error
+    /// if that is known.
     pub fn get(&self, quantity: Quantity) -> Option<(f64, Option<f64>)> {
         Some(match quantity {
             Quantity::Iops => (self.iops, Some(self.iops_error)),

@@ -65,7 +65,7 @@ impl Spread {
     }
 }
 
-/// The key of a stratum: basis, several devices, metric, workload.
+/// The key of a stratum: provenance, whether there are several devices, metric, workload.
 type Name = (Provenance, bool, String, String);
 
 /// Groups the printed rows into strata, predictions last.

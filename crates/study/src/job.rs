@@ -187,7 +187,8 @@ impl Planner<'_> {
         }
     }
 
-    /// Length of a measurement window in which each round holds one stall of the device, ns; 0 without stalls.
+    /// Length of a measurement window of which each round contains one stall of the device, ns; 0
+    /// without stalls.
     fn rounds_of_stalls_ns(&self, key: &CellKey, rate_iops: f64) -> f64 {
         let spec::Kind::Flash(flash) = &self.study.systems[key.system].device.kind else {
             return 0.0;

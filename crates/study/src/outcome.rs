@@ -156,7 +156,7 @@ fn steady(recipe: &Recipe, taken: &BTreeMap<CellKey, Taken>) -> Option<bool> {
     rounds.filter(|all| !all.is_empty()).map(|all| all.iter().all(|r| r.steady))
 }
 
-/// The value of a recipe in the program's own unit, with its relative standard error where one is
+/// The value of a recipe in the program's own unit, with its relative standard error if that is
 /// known.
 fn value(recipe: &Recipe, taken: &BTreeMap<CellKey, Taken>) -> Option<(f64, Option<f64>)> {
     let both = |a: &Recipe, b: &Recipe| {

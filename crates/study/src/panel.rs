@@ -255,7 +255,7 @@ impl Source<'_> {
         Problem::at(self.file, self.raw.place("metrics"), message, Some(help.to_owned()))
     }
 
-    /// The row of one combination; None for a metric that is undefined in such a panel.
+    /// The row of one combination of values; None if the metric is undefined in this panel.
     fn row(&self, metric: Metric, at: &CellKey, set: &[usize]) -> Option<Wanted> {
         let at = self.completed(*at);
         let recipe = match set {

@@ -36,13 +36,13 @@ pub struct Key {
     pub system: String,
     /// Name of the workload.
     pub workload: String,
-    /// Bytes of one operation, where the figure is about one size.
+    /// Bytes of one operation; None if the figure is not about one size.
     pub block_bytes: Option<u32>,
-    /// Outstanding operations of one thread, where the figure is about one depth.
+    /// Outstanding operations of one thread; None if the figure is not about one depth.
     pub queue_depth: Option<u32>,
-    /// Threads of each device, where the paper gives them.
+    /// Threads of each device; None if the paper does not give them.
     pub threads: Option<u32>,
-    /// Number of devices at work at once, where the paper gives it.
+    /// Number of devices that work at once; None if the paper does not give it.
     pub devices: Option<u32>,
     /// Name of the metric.
     pub metric: String,
@@ -110,13 +110,13 @@ pub struct Figure {
     pub relation: Relation,
     /// The value, in `unit`; finite and not 0.
     pub value: f64,
-    /// Half of the last printed digit, where the file gives it.
+    /// Half of the last printed digit; None if the file does not give it.
     pub resolution: Option<f64>,
     /// Half of the last significant digit of the value's text: the default resolution if the file has none.
     pub half_digit: f64,
     /// Unit of the value and the resolution.
     pub unit: Unit,
-    /// The place in the paper: a table or the text.
+    /// Where the paper prints it: in a table or in the text.
     pub place: Place,
     /// Remarks on the figure; may be empty.
     pub note: String,

@@ -8,7 +8,7 @@ use iodyno_page::Tone;
 /// Our results for a row of a study.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Row {
-    /// Our value, in the row's unit; None where the samples do not support it.
+    /// Our value, in the row's unit; None if the samples do not support it.
     pub ours: Option<f64>,
     /// Relative standard error of `ours`; None if unknown.
     pub standard_error: Option<f64>,

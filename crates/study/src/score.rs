@@ -6,7 +6,8 @@
 
 use crate::published::{Figure, Relation};
 
-/// The distance from a printed figure, relative to it: positive where ours is larger.
+/// The distance of our value from a printed figure, relative to that figure; positive if ours is
+/// larger.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Score {
     /// The whole relative error.

@@ -3,7 +3,7 @@
 use crate::error_strata::Stratum;
 use iodyno_page::{Cell, Column, Row, Table, Tone};
 
-/// The errors by strata, under the name of each basis.
+/// The table of errors by strata, grouped by the provenance of our figures.
 pub(crate) fn table(strata: &[Stratum]) -> Table {
     let share = |title| Column::decimals(title, "share");
     let mut table = Table::new([

@@ -89,7 +89,7 @@ pub fn title(name_or_path: &str) -> Result<String, Problem> {
     Ok(schema::read(&find(Kind::Study, name_or_path)?)?.said("title").to_owned())
 }
 
-/// The file of printed figures that a study names: in the catalog, or beside the study's own file.
+/// The file of printed figures that a study names: in the catalog, or next to the study's own file.
 fn published_file(file: &File, raw: &Record) -> Result<File, Problem> {
     let name = raw.said("published");
     let is_path = name.contains('/') || Path::new(name).extension().is_some();

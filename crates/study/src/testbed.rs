@@ -9,7 +9,7 @@ use iodyno_run::{Files, emulated};
 use iodyno_targets::{ArrayName, ModelName, TargetName};
 use std::sync::Arc;
 
-/// A server that may hold any number of one device.
+/// A server, with a device of which it may have any number.
 #[derive(Clone, Debug)]
 pub struct Bench {
     /// Name in the paper.

@@ -11,7 +11,7 @@ pub enum Recipe {
     Of(Quantity, CellKey),
     /// A figure of one cell that [`Quantity`] does not cover.
     Figure(CellFigure, CellKey),
-    /// Messages a second of one cell, whose operations hold this number of messages.
+    /// Messages a second of one cell, whose operations contain this number of messages.
     Messages(u32, CellKey),
     /// The fewest threads with which one of these cells reaches this share of their largest rate.
     FewestThreads(f64, Vec<CellKey>),

@@ -7,7 +7,7 @@ use crate::series::{Axis as Along, Series as Line};
 use iodyno_page::{Cell as Field, Column, Quantity, Row, Table, Tone};
 use iodyno_units::human;
 
-/// The paper's conclusions with their verdicts; None where the study lists none.
+/// The paper's conclusions with their verdicts; None if the study lists none.
 pub(super) fn conclusions(outcome: &Outcome<'_>) -> Option<Table> {
     let tone = |verdict: Verdict| match verdict {
         Verdict::Holds => Tone::Good,
