@@ -131,7 +131,7 @@ pub(crate) fn study(file: &File, raw: &Record, figures: &File) -> Result<Study, 
         let (panel, wanted) = panel(file, raw, panels.len(), &systems, &workloads, &mut built)?;
         if let Some(twice) = wanted.iter().find(|row| !keys.insert(row.key.clone())) {
             let key = &twice.key;
-            let message = format!("`{}` tells `{}` twice", key.figure, key.metric);
+            let message = format!("`{}` has a row of `{}` twice", key.figure, key.metric);
             let help = "panels of the same figure must not overlap".to_owned();
             return Err(Problem::at(file, raw.place("figure"), message, Some(help)));
         }
