@@ -17,13 +17,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Tolerance of a figure.
+/// Relative difference up to which two figures agree.
 const AGREE_SHARE: f64 = 0.05;
-/// Size of a target.
+/// Size of each file, disk and device that the jobs use.
 const TARGET_BYTES: u64 = 512 << 20;
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Limiting resource of a job.
+/// The resource that limits a job's rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Limit {
     Device,
@@ -31,7 +31,7 @@ enum Limit {
     Processor,
 }
 
-/// Target of a job.
+/// The storage that a job uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum On {
     Disk,
@@ -146,9 +146,9 @@ struct Options {
 
 /// A target, with the server, file or device behind it.
 struct Target {
-    /// Name for iodyno.
+    /// The target's name on iodyno's command line.
     name: String,
-    /// Options for fio.
+    /// The options that give fio the target.
     fio: String,
     server: Option<Child>,
     file: Option<PathBuf>,
@@ -328,7 +328,7 @@ fn run_iodyno(iodyno: &Path, file: &Path, target: &str) -> Result<Run, String> {
     Ok(run)
 }
 
-/// JSON printed by a program.
+/// Runs a program, and parses the JSON that it prints.
 fn document(program: &str, arguments: &[&str]) -> Result<Value, String> {
     let output = Command::new(program).args(arguments).output();
     let output = output.map_err(|e| format!("{program}: {e}"))?;

@@ -58,7 +58,7 @@ fn run(
     Ok(format!("{ops} {elapsed} {} {}", after.0 - cpu.0, after.1 - cpu.1))
 }
 
-/// Copies of one thread until the time is over.
+/// Copies blocks on one thread until the time is over. Returns the number of copies.
 fn copies(
     region: &[u8],
     thread: u64,

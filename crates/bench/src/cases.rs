@@ -21,7 +21,7 @@ struct Case {
     contenders: Vec<Contender>,
 }
 
-/// Paths of a comparison's files.
+/// The programs, files and duration that the cases use.
 struct Site {
     iodyno: String,
     bench: String,

@@ -31,7 +31,7 @@ pub(crate) struct Options {
     pub(crate) seconds: f64,
     /// Part of the name of the cases to run; `None`: all.
     pub(crate) only: Option<String>,
-    /// Folder for raw data.
+    /// Folder for the raw results.
     pub(crate) out: PathBuf,
     /// Folder for test files on a disk.
     pub(crate) disk_dir: PathBuf,

@@ -23,7 +23,7 @@ struct Options {
     out: PathBuf,
 }
 
-/// A running server, killed on drop.
+/// A running server, which is killed when dropped.
 struct Server {
     name: &'static str,
     child: Child,
@@ -75,7 +75,7 @@ const CASES: &[Case] = &[
     reads("4 KiB random reads, depth 1, 1 connection, fio", By::Fio, 4096, 1, 1),
 ];
 
-/// Figures of one run.
+/// Rate, server's CPU time per I/O, and median latency of one run.
 #[derive(Clone, Copy, Debug, Default)]
 struct Figures {
     iops: f64,

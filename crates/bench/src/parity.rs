@@ -32,7 +32,7 @@ const CASES: [Case; 2] = [
     Case { name: "cache", member_bytes: 16 << 10, strip_bytes: 16 << 10 },
 ];
 
-/// One computation of all stripes.
+/// Computes the parity of all stripes once.
 type Pass<'a> = Box<dyn FnMut(&mut [&'static mut [u8]]) + 'a>;
 
 /// A method of computing, and the bytes it reads and writes per byte of a member.

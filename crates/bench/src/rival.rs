@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Figures of one run of a contender.
+/// Rate and CPU time of one run of a contender.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Figures {
     /// Operations per second.

@@ -18,7 +18,7 @@ struct Options {
     reps: usize,
     out: PathBuf,
     mqsim: Option<String>,
-    /// Program of an older iodyno.
+    /// Path of an older iodyno, which takes turns with this one.
     before: Option<String>,
     study: bool,
 }

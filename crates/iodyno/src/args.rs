@@ -55,7 +55,7 @@ pub struct Cli {
     pub color: When,
 }
 
-/// Names the notebook where no flag does; an empty value is none.
+/// Environment variable that names the notebook if no flag does. An empty value counts as unset.
 pub(crate) const NOTEBOOK_VARIABLE: &str = "IODYNO_NOTEBOOK";
 
 impl Cli {
@@ -81,7 +81,7 @@ impl Cli {
         Ok(cli)
     }
 
-    /// Without a notebook where the environment's variable is empty, as if it were not set.
+    /// Treats an empty [`NOTEBOOK_VARIABLE`] as unset.
     pub(crate) fn with_notebook_of_environment(mut self) -> Self {
         let is_empty = std::env::var_os(NOTEBOOK_VARIABLE).is_some_and(|name| name.is_empty());
         self.notebook = self.notebook.filter(|name| !is_empty || !name.as_os_str().is_empty());
@@ -462,7 +462,10 @@ pub struct Import {
 fn threshold_share(text: &str) -> Result<f64, String> {
     match parse_percent(text) {
         Ok(share) if share > 0.0 => Ok(share),
-        Ok(_) => Err("a shift of 0% is never reached exactly: use a share above 0%".to_owned()),
+        Ok(_) => {
+            Err("a threshold of 0% treats hardly any values as the same: use a share above 0%"
+                .to_owned())
+        }
         Err(e) => Err(e.to_string()),
     }
 }
@@ -503,7 +506,7 @@ pub struct Explain {
     pub json: bool,
 }
 
-/// `unix:PATH`, or a path.
+/// Parses the path of a Unix socket: `unix:PATH`, or a path alone.
 fn socket(text: &str) -> Result<PathBuf, String> {
     match text.strip_prefix("unix:").unwrap_or(text) {
         "" => Err("write unix:/run/ctl.sock".to_owned()),
@@ -511,7 +514,7 @@ fn socket(text: &str) -> Result<PathBuf, String> {
     }
 }
 
-/// An address to serve metrics at; a port alone is one of 127.0.0.1.
+/// Parses an address to serve metrics at. A port alone is one of 127.0.0.1.
 fn metrics_address(text: &str) -> Result<SocketAddr, String> {
     let port = text.strip_prefix("localhost").unwrap_or(text);
     let port = port.strip_prefix(':').unwrap_or(port).parse::<u16>();
@@ -522,7 +525,7 @@ fn metrics_address(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
-/// The name of something emulated.
+/// Parses the name of emulated storage, or of memory.
 fn emulated(text: &str) -> Result<TargetName, String> {
     if text.starts_with("model:") || text.starts_with("ram:") {
         target(text)

@@ -45,7 +45,7 @@ impl FromStr for Neighbour {
                 "rate" => Change::Rate(value.parse()?),
                 _ => {
                     return Err(format!(
-                        "`{part}` can't be changed here: there are threads, depth, block, read and rate; copy the file of the workload for all else"
+                        "`{part}` can't be changed here, only threads, depth, block, read and rate: copy the workload's file to change anything else"
                     ));
                 }
             })
@@ -89,8 +89,8 @@ impl Neighbour {
     }
 }
 
-/// The cells of a list with neighbours: each member alone, each neighbour alone, and each member with all of them;
-/// and a description of the neighbours.
+/// The cells of a list with neighbours: each member alone, each neighbour alone, and each member
+/// with all neighbours; and a description of the neighbours.
 pub(crate) fn with_neighbours(
     members: Vec<ListedCell>,
     neighbours: &[Neighbour],

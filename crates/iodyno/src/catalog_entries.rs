@@ -100,7 +100,7 @@ fn all(as_json: bool) -> Result<ExitCode, Failure> {
         (Kind::Method, "Methods (plans of cells; `iodyno run NAME` carries one out):"),
         (Kind::Device, "Devices (emulated: `iodyno run WORKLOAD --on model:NAME`):"),
         (Kind::System, "Systems (servers for devices: `--on 'model:DEVICE*4@SYSTEM'`):"),
-        (Kind::Study, "Studies (published ones, run again: `iodyno study NAME`):"),
+        (Kind::Study, "Studies (published results; `iodyno study NAME` repeats one):"),
     ];
     let mut text = String::new();
     for (kind, heading) in headings {

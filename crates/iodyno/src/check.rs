@@ -114,7 +114,7 @@ fn emulated(flags: &Check, emulated: &Emulated, style: Style) -> Result<ExitCode
     print(&text.text)
 }
 
-/// The report on a target, as lines.
+/// The report on a target, as labelled lines of text.
 struct Lines {
     style: Style,
     text: String,
@@ -204,7 +204,7 @@ fn safety(refusals: &[Refusal], lifted: bool, style: Style) -> String {
     if refusals.is_empty() {
         return "  writing          allowed\n".to_owned();
     }
-    let verdict = if lifted { "allowed, by --destroy, though:" } else { "refused:" };
+    let verdict = if lifted { "allowed by --destroy, despite:" } else { "refused:" };
     let mut text = format!("  writing          {verdict}\n");
     for refusal in refusals {
         let _ = writeln!(text, "    - {}", clean(&refusal.to_string(), usize::MAX, style));

@@ -30,8 +30,9 @@ const SCHEMES: [&str; 9] = [
     "nbds+unix://",
 ];
 
-/// Bash splits words at `:` and `=`, which targets and flags contain. This script splits at blanks only, and removes
-/// from the replies what Bash considers an earlier word.
+/// Bash function that completes words split at blanks only. Bash itself also splits at `:` and `=`,
+/// which targets and flags contain, so the function removes from the replies what Bash considers an
+/// earlier word.
 const BASH_WORDS: &str = r#"
 _iodyno() {
     local line="${COMP_LINE:0:COMP_POINT}" COMP_WORDS COMP_CWORD before i
@@ -57,7 +58,7 @@ pub(crate) fn answer_shell() {
     CompleteEnv::with_factory(command).var(VARIABLE).complete();
 }
 
-/// The completion script for a shell.
+/// The script that a shell reads to complete command lines.
 pub(crate) fn script(shell: clap_complete::Shell) -> Vec<u8> {
     let mut text = Vec::new();
     if let Some(completer) = Shells::builtins().completer(&shell.to_string()) {

@@ -50,7 +50,7 @@ pub(crate) fn print_json(document: &serde_json::Value) -> Result<ExitCode, Failu
     }
 }
 
-/// Escapes hidden characters in a JSON stream; each piece has whole characters only.
+/// Escapes hidden characters in a JSON stream. Each write must contain whole characters.
 struct Escaping<W>(W);
 
 impl<W: std::io::Write> std::io::Write for Escaping<W> {

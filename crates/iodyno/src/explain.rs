@@ -55,7 +55,7 @@ fn with_workload(
     print(&format!("{}{}", render::heading(&heading, style), parts.join("\n")))
 }
 
-/// A workload with the range and the pattern given by flags.
+/// A workload with the range and the address pattern that flags give.
 fn with_addresses(spec: Spec, flags: &Explain) -> Result<Spec, String> {
     let spec = match flags.active {
         Some(active) => spec.with_active(active)?,

@@ -13,7 +13,9 @@ use std::process::ExitCode;
 pub(crate) fn command(flags: &Export, notebook: Option<&Path>) -> Result<ExitCode, Failure> {
     let format = flags.format;
     if flags.log_hist_coarseness > 0 && format.name != FIO_LOGS {
-        return Err(Failure::input(format!("--log-hist-coarseness needs `--format {FIO_LOGS}`")));
+        return Err(Failure::input(format!(
+            "--log-hist-coarseness requires `--format {FIO_LOGS}`"
+        )));
     }
     let load = || show::load(notebook, &flags.run);
     match (&flags.out, format.files, format.document) {
@@ -24,7 +26,7 @@ pub(crate) fn command(flags: &Export, notebook: Option<&Path>) -> Result<ExitCod
         (Some(_), None, _) => {
             let with_files = EXPORT_FORMATS.iter().filter(|format| format.files.is_some());
             Err(Failure::input(format!(
-                "-o needs a format that consists of files: {}; {} goes to standard output: write `> FILE`",
+                "-o requires a format that consists of files: {}; {} goes to standard output: write `> FILE`",
                 with_files.map(|format| format.name).collect::<Vec<_>>().join(", "),
                 format.name
             )))

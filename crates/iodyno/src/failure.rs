@@ -7,7 +7,7 @@ use iodyno_serving::ServeError;
 use iodyno_targets::TargetError;
 use iodyno_units::text::clean_lines;
 
-/// Why a command failed.
+/// Why a command failed: the text, and the kind, which determines the exit code.
 #[derive(Debug)]
 pub(crate) struct Failure {
     kind: Kind,
@@ -16,12 +16,13 @@ pub(crate) struct Failure {
     problem: Option<Box<Problem>>,
 }
 
-/// Exit code if a threshold was not met: the work was done, but its result is not the required one.
+/// Exit code if a threshold was not met: the command did its work, but a result misses its
+/// threshold.
 pub(crate) const NOT_HELD: u8 = 6;
 /// Exit code of a comparison in which some figure is slower.
 pub(crate) const SLOWER: u8 = 7;
-/// Exit code of a comparison in which nothing is shown to be slower, but some figures could not be
-/// decided; and of a replay whose events can't be compared, because the record was cut off.
+/// Exit code of a comparison in which nothing is shown to be slower, but not every figure could be
+/// decided; and of a replay of a record that was cut off, so that its events can't be compared.
 pub(crate) const OPEN: u8 = 8;
 /// Exit code of a run whose method failed: its steady state was not reached, or a stage measured nothing.
 pub(crate) const METHOD_FAILED: u8 = 9;
@@ -60,7 +61,8 @@ impl Kind {
 const HEADING: &str = "error: ";
 
 impl Failure {
-    /// `text` may come from another process or component, and may already have a heading.
+    /// Creates a failure. `text` may come from another process or component, and may already have
+    /// the [`HEADING`].
     fn new(kind: Kind, mut text: String) -> Self {
         while let Some(words) = text.strip_prefix(HEADING) {
             text = words.to_owned();
@@ -68,7 +70,7 @@ impl Failure {
         Self { kind, text, problem: None }
     }
 
-    /// A failure because of invalid input.
+    /// A failure because of invalid input: a flag, a file or a combination of them.
     pub(crate) fn input(text: impl Into<String>) -> Self {
         Self::new(Kind::Input, text.into())
     }
@@ -90,7 +92,9 @@ impl Failure {
                 "this run is in a notebook of its own instead: `iodyno --notebook {} show last`",
                 path.display()
             ),
-            Err(why) => format!("this run is not kept, nor could it be kept elsewhere: {why}"),
+            Err(why) => {
+                format!("this run was not stored, and could not be stored elsewhere: {why}")
+            }
         };
         Self::new(Kind::Notebook, format!("{}; {where_it_is}", run.why))
     }
@@ -100,7 +104,7 @@ impl Failure {
         Self::new(Kind::of_code(exit_code), text)
     }
 
-    /// Appends words to the failure.
+    /// Appends words to the text of the failure.
     pub(crate) fn with(mut self, words: &str) -> Self {
         self.text += words;
         self
@@ -119,7 +123,7 @@ impl Failure {
         Self::new(Kind::Notebook, text.into())
     }
 
-    /// A failure to write an output.
+    /// A failure to write `what`, such as standard output or a file.
     pub(crate) fn output(what: &str, e: &std::io::Error) -> Self {
         Self::new(Kind::Target, format!("{what}: {e}"))
     }

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Executes `iodyno fault`.
+/// Sends a fault or another command to a server, and prints its answer.
 pub(crate) fn command(flags: &FaultFlags) -> Result<ExitCode, Failure> {
     let path = socket(&flags.control);
     let line = flags.fault.join(" ");
@@ -23,7 +23,7 @@ pub(crate) fn command(flags: &FaultFlags) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Executes `iodyno status`.
+/// Prints the status of a server.
 pub(crate) fn status(flags: &StatusFlags) -> Result<ExitCode, Failure> {
     let path = socket(&flags.control);
     if flags.metrics {
@@ -61,7 +61,7 @@ fn stop(path: &Path) -> Result<Value, Failure> {
     }
     if !has_ended {
         return Err(Failure::target(format!(
-            "{}: the server has not ended for {STOP_TIMEOUT_S} s: it may have much to write yet; `lsof` of its files shows \
+            "{}: the server has not ended for {STOP_TIMEOUT_S} s: it may still have much to write; `lsof` of its files shows \
              the process",
             path.display()
         )));
@@ -89,6 +89,6 @@ fn no_answer(path: &Path, line: &str, e: &std::io::Error) -> Failure {
         ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
             format!("{at}: the server ended before it answered `{line}`")
         }
-        _ => format!("{at}: {e}: is a server there, started with --control unix:{at}?"),
+        _ => format!("{at}: {e}: does a server run that was started with --control unix:{at}?"),
     })
 }

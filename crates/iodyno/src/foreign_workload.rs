@@ -17,8 +17,8 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-/// Index of the target of each job, by the job's name; empty if no job names a target. If one does, all must: a job without
-/// its own would run on the targets of others.
+/// Index of the target of each job, by the job's name; empty if no job names a target. If one does,
+/// all must: otherwise a job without a target would run on those of other jobs.
 fn own_targets(file: &JobFile, flags: &Run) -> Result<BTreeMap<String, usize>, Failure> {
     let mut all = BTreeMap::new();
     let (mut first, mut other) = (None, None);
@@ -38,7 +38,7 @@ fn own_targets(file: &JobFile, flags: &Run) -> Result<BTreeMap<String, usize>, F
         (None, None) => "name its device by filename".to_owned(),
     };
     Err(Failure::input(format!(
-        "`{}`: `{}` runs on the target that it names, and `{}` names none of --on: {remedy}; or give one target by --on, which all jobs share",
+        "`{}`: `{}` runs on the target that it names, but `{}` names no target of --on: {remedy}; or use a single --on, which all jobs share",
         flags.workload, first.name, other.name
     )))
 }
@@ -79,7 +79,7 @@ pub(crate) fn convert(flags: &Convert) -> Result<ExitCode, Failure> {
     match (&flags.out, jobs.as_slice()) {
         (None, [job]) => print(&workload_file(job)),
         (None, _) => Err(Failure::input(format!(
-            "`{}` has {} jobs: name one with --section, give a folder for a file of each with -o FOLDER, or run them all with `iodyno run {}`",
+            "`{}` has {} jobs: name one with --section, write a file for each with -o FOLDER, or run them all with `iodyno run {}`",
             flags.job,
             jobs.len(),
             flags.job
@@ -99,7 +99,8 @@ pub(crate) fn convert(flags: &Convert) -> Result<ExitCode, Failure> {
     }
 }
 
-/// The target's option for the page cache; None: the cache is bypassed, the default.
+/// The option that makes the target use the page cache as the job does; None if the job bypasses
+/// the cache, which is the default.
 fn page_cache(job: &Job) -> Option<&'static str> {
     let option = if job.uncached { "uncached=yes" } else { "direct=no" };
     (!job.direct).then_some(option)
@@ -159,7 +160,7 @@ pub(crate) fn one_by_one(file: &JobFile, flags: &Run) -> Result<Workloads, Failu
     let targets: BTreeSet<usize> = own_targets(file, flags)?.into_values().collect();
     if targets.len() > 1 {
         return Err(Failure::input(format!(
-            "`{}` has jobs for several targets, and a sweep runs each job on all of --on: give --section NAME and its target alone",
+            "`{}` has jobs for several targets, but a sweep runs each job on all targets of --on: give --section NAME and only its target",
             flags.workload
         )));
     }
@@ -238,7 +239,7 @@ fn check_of<'a>(job: &'a Job, spec: &Spec, flags: &Run) -> Option<&'a Job> {
     }
     // The job may not have written everything.
     let words = format!(
-        "what `{}` writes is not read back, since flags change it: `iodyno run --verify-only` does",
+        "flags change what `{}` writes, so it is not read back: use `iodyno run --verify-only`",
         job.name
     );
     remark("note", &words);
@@ -264,8 +265,8 @@ fn end_bytes(file: &JobFile) -> u64 {
     file.jobs().filter_map(end).max().unwrap_or(0)
 }
 
-/// Lets jobs create their files anew only if the run creates the files, and if there is a single job: fio overwrites
-/// an existing file.
+/// Makes jobs overwrite existing files, as fio does. Jobs may create files anew only if the run
+/// creates all files, and if there is a single job.
 fn keep_written(file: &JobFile, request: &mut RunRequest) -> Result<(), Failure> {
     let is_new = |target: &TargetName| match target {
         TargetName::Scratch { .. } => true,
@@ -311,7 +312,7 @@ pub(crate) fn on_targets(
     keep_written(file, request)?;
     let differ = |what: &str, remedy: &str| {
         Failure::input(format!(
-            "the jobs of `{}` have different {what}, and a run has one: {remedy}, or `iodyno convert --section NAME` for one of them",
+            "the jobs of `{}` have different {what}, but a run can have only one: {remedy}, or `iodyno convert --section NAME` for one of them",
             flags.workload
         ))
     };

@@ -15,7 +15,7 @@ const WORKLOADS: [(&[&str], &str); 12] = [
     (&["randwrite", "rand-write", "rwrite"], "`random-write`"),
     (
         &["randrw", "rw-random", "randomrw", "mixed", "mix", "oltp"],
-        "a random mix such as `db-oltp` (70 % reads of 8 KiB) or `oltp1` (60 % of 4 KiB); `random-read --read 70%` makes any share",
+        "a random mix such as `db-oltp` (70 % reads of 8 KiB) or `oltp1` (60 % of 4 KiB); `random-read --read 70%` sets any share",
     ),
     (&["read", "seqread", "sequential-read"], "`seq-read`"),
     (&["write", "seqwrite", "sequential-write"], "`seq-write`"),
@@ -31,14 +31,14 @@ const WORKLOADS: [(&[&str], &str); 12] = [
     (&["wsat", "saturation"], "`pts-wsat`"),
     (&["sweep"], "a workload with `--vary`, such as `iodyno run random-read --vary depth=1,2,4,8`"),
     (&["trim", "randtrim"], "a workload file of your own with `mix = { trim = 1 }`"),
-    (&["steady-state", "steady"], "`pts-iops`, which goes on until the steady state"),
+    (&["steady-state", "steady"], "`pts-iops`, which continues until the steady state"),
 ];
 
 /// Flags of fio, with iodyno's equivalents.
 const FLAGS: [(&[&str], &str); 25] = [
     (
         &["rw", "readwrite"],
-        "what is issued is the workload's name: `iodyno run random-read`; `iodyno catalog` lists them",
+        "the workload's name decides what is issued: `iodyno run random-read`; `iodyno catalog` lists them",
     ),
     (
         &["bs", "blocksize", "bsrange", "bssplit"],
@@ -58,29 +58,29 @@ const FLAGS: [(&[&str], &str); 25] = [
     ),
     (
         &["size", "filesize", "io_size"],
-        "the size is the target's: `--on data.bin?size=8GiB`; --active limits the part that is used, --bytes what is moved",
+        "set the size in the target: `--on data.bin?size=8GiB`; --active limits the part that is used, --bytes the data transferred",
     ),
     (&["ioengine"], "use --engine: uring, libaio, psync or mmap"),
     (
         &["direct", "buffered"],
-        "direct I/O is used wherever the target has it, and the verdict says where it has not",
+        "direct I/O is used if the target supports it; otherwise a verdict says so",
     ),
     (&["uncached"], "append it to the target: `--on 'data.bin?uncached=yes'`"),
     (
         &["rate_iops", "rate-iops", "iops"],
-        "use --rate, such as `--rate 50k/s`, of each target over all its workers",
+        "use --rate, such as `--rate 50k/s`, per target over all its workers",
     ),
     (&["randseed", "random-seed"], "use --seed"),
     (&["loops", "repeats", "runs"], "use --repeat"),
     (&["verify", "do_verify"], "use `--content verifiable`"),
     (
         &["output", "output-format", "o"],
-        "use --json; `iodyno export last --format fio-json` has fio's form",
+        "use --json; `iodyno export last --format fio-json` writes fio's format",
     ),
     (&["number_ios"], "use --ops"),
     (
         &["time_based", "group_reporting", "norandommap", "thread"],
-        "leave it out: iodyno does so always",
+        "leave it out: iodyno always does so",
     ),
     (
         &["random_distribution", "zoned", "rand"],

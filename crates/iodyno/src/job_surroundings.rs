@@ -5,7 +5,8 @@ use iodyno_exchange::fio::{Process, Surroundings};
 use iodyno_targets::TargetName;
 use std::path::Path;
 
-/// Environment of a job file that is run: options that correspond to given flags of the run are covered by them.
+/// Environment of a job file that is run. A flag of the run replaces the job's option with the same
+/// meaning.
 #[derive(Debug)]
 pub(crate) struct OfRun<'a>(pub(crate) &'a Run);
 
@@ -33,7 +34,8 @@ impl Surroundings for OfRun<'_> {
     }
 }
 
-/// Index of the target that a job names as its file or device, where there are several.
+/// Index of the target that a job names as its file or device; None if it names none, or if there
+/// is only one target.
 pub(crate) fn target_of(targets: &[TargetName], file: &Path) -> Option<usize> {
     if targets.len() < 2 {
         return None;

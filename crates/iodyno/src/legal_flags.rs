@@ -107,18 +107,18 @@ fn refusal(flag: &str, flags: &Run, work: &NamedWork, is_sweep: bool) -> String 
     let name = &flags.workload;
     match (work, flag) {
         (NamedWork::Verification, _) => format!(
-            "--{flag} has no effect on --verify-only, which reads all of each target and writes nothing: leave one of them out"
+            "--{flag} has no effect with --verify-only, which reads all of each target and writes nothing: leave one of them out"
         ),
         (NamedWork::Method(_), "vary" | "find-rate") => format!(
             "`{name}` is a method whose file defines the variations: take --{flag} out, or name a workload"
         ),
         (NamedWork::Method(_), "record-trace") => {
             format!(
-                "--{flag} records one cell of a workload, and `{name}` is a method: take it out"
+                "--{flag} records one cell of a workload, but `{name}` is a method: take it out"
             )
         }
         (_, "section") => {
-            format!("--{flag} chooses jobs of another tool, and `{name}` has none: leave it out")
+            format!("--{flag} chooses jobs of another tool, but `{name}` has none: leave it out")
         }
         (NamedWork::Method(_), _) => {
             no_effect(flag, name, "for each of its cells", ", or use --scale for shorter times")
@@ -127,10 +127,10 @@ fn refusal(flag: &str, flags: &Run, work: &NamedWork, is_sweep: bool) -> String 
             "--{flag} has no effect on a sweep: it is for methods of the catalog or of a file; take it out"
         ),
         (_, "scale" | "each") => format!(
-            "--{flag} is for methods and for sweeps by --vary, and `{name}` is a workload: take it out"
+            "--{flag} is for methods and for sweeps by --vary, but `{name}` is a workload: take it out"
         ),
         _ => format!(
-            "--{flag} is for methods, and `{name}` is a workload: `iodyno catalog` lists both"
+            "--{flag} is for methods, but `{name}` is a workload: `iodyno catalog` lists both"
         ),
     }
 }

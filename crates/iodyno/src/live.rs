@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 
 /// Minimum time between redraws: a line that changes more often is hard to read.
 const REDRAW_EVERY: Duration = Duration::from_millis(250);
-/// Time between lines of a log.
+/// Time between two lines if standard error is not a terminal.
 const LOG_EVERY: Duration = Duration::from_secs(60);
 
-/// Progress in one line on standard error.
+/// The line with the progress of a run on standard error.
 pub(crate) struct LiveLine {
     form: Form,
     /// Time of the last output.
@@ -28,7 +28,7 @@ pub(crate) struct LiveLine {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Off,
-    /// A single line, redrawn.
+    /// A single line that is redrawn.
     Redrawn,
     /// One line per interval; the first after one interval.
     Log {
@@ -72,7 +72,7 @@ impl LiveLine {
         Some(line)
     }
 
-    /// Makes a redrawn line appear at once with the next output.
+    /// Lets the next output redraw the line at once.
     fn renew(&mut self) {
         if self.form == Form::Redrawn {
             self.written = None;

@@ -22,7 +22,7 @@ use std::process::ExitCode;
 /// Maximum size of a token, bytes.
 const TOKEN_BYTES_MAX: u64 = 1024;
 
-/// Executes `iodyno log`.
+/// Executes a subcommand of `iodyno log`.
 pub(crate) fn command(
     flags: &Log,
     cli: &Cli,
@@ -57,9 +57,9 @@ fn token(file: Option<&Path>) -> Result<Vec<u8>, Failure> {
         token.pop();
     }
     match token.len() {
-        0 => Err(wrong(&"it holds no token: write one of at least 16 random characters")),
+        0 => Err(wrong(&"it contains no token: write one of at least 16 random characters")),
         len if len as u64 > TOKEN_BYTES_MAX => {
-            Err(wrong(&format!("a token has at most {TOKEN_BYTES_MAX} bytes")))
+            Err(wrong(&format!("a token must have at most {TOKEN_BYTES_MAX} bytes")))
         }
         _ => {
             secrets::warn_if_shared("--token-file", path);

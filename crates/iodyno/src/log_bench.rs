@@ -25,7 +25,7 @@ pub(crate) fn command(
 
 fn request(flags: &LogBench) -> Result<RunRequest, Failure> {
     flags.on.iter().try_for_each(hints::check_target)?;
-    // Of several levels, `none` alone is without FUA.
+    // With several levels, `none` is measured without FUA.
     if flags.fua
         && flags.durability.iter().all(|it| LogDurability::from(*it) == LogDurability::None)
     {

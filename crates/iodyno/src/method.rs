@@ -11,7 +11,7 @@ use iodyno_method::{Axis, AxisKind, Choice, Method, MethodSource, Sweep, Value};
 use iodyno_run::{find_work, volumes};
 use iodyno_targets::TargetName;
 
-/// A sweep that a command line requests.
+/// A sweep that flags ask for, and the changes that other flags make to its workload.
 #[derive(Debug)]
 pub(crate) struct Asked {
     pub(crate) source: MethodSource,
@@ -19,7 +19,7 @@ pub(crate) struct Asked {
     pub(crate) changes: Vec<String>,
 }
 
-/// A method from its file, with the choices of flags.
+/// Reads a method from its file, with the setting, shape, range and scale that flags choose.
 pub(crate) fn of_file(file: File, flags: &Run) -> Result<MethodSource, Failure> {
     let choice = Choice {
         setting: flags.setting.clone(),
@@ -137,14 +137,14 @@ fn refuse_idle_axis(flags: &Run, axis: &Axis) -> Result<(), String> {
     {
         let there = if targets == 1 { "is 1" } else { &format!("are {targets}") };
         return Err(format!(
-            "{most} targets can't work at once where there {there}: name more with --on, or take {most} out"
+            "{most} targets can't work at once, since there {there}: name more with --on, or take {most} out"
         ));
     }
     let real = flags.on.iter().find(|target| !matches!(target, TargetName::Model(_)));
     match real.filter(|_| axis.kind == AxisKind::Fill) {
         None => Ok(()),
         Some(real) => Err(format!(
-            "how full a device is can be varied of emulated storage only (model:), and `{real}` is none: take it out"
+            "only emulated storage (model:) can vary how full it is, and `{real}` is not emulated: take it out"
         )),
     }
 }

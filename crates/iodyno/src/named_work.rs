@@ -9,7 +9,7 @@ use iodyno_exchange::fio::JobFile;
 use iodyno_run::find_work;
 use iodyno_workload::Spec;
 
-/// The work that a command line names.
+/// The work that `<workload>` names.
 #[derive(Debug)]
 pub(crate) enum NamedWork {
     /// A verification pass, which needs no workload.
@@ -22,7 +22,7 @@ pub(crate) enum NamedWork {
     Method(File),
 }
 
-/// Workloads by name.
+/// One workload, or a group of them, by name.
 #[derive(Debug)]
 pub(crate) struct Workloads {
     /// Name of the workload or the group.

@@ -4,8 +4,8 @@ use crate::args::Run;
 use crate::failure::Failure;
 use iodyno_workload::{Block, Percent, Process, Spec};
 
-/// Replaces values of the members' workloads by those of flags. Returns the distinct changes in words, with or
-/// without the `shape`.
+/// Replaces values of the members' workloads by those of flags. Returns the distinct changes in
+/// words. `shape`: whether to include threads, depth and block sizes.
 pub(crate) fn override_all(
     members: &mut [(String, Spec)],
     flags: &Run,

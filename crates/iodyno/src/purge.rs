@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering;
 
 /// Exit code for a target that was not purged.
 const NOT_PURGED: u8 = 4;
-/// Exit code of a refusal.
+/// Exit code if the guard refused the target.
 const REFUSED: u8 = 3;
 
 pub(crate) fn command(flags: &Purge, cli: &Cli, style: Style) -> Result<ExitCode, Failure> {
@@ -101,13 +101,13 @@ fn describe(record: &PurgeRecord, style: Style) -> String {
     if record.outcome == PurgeOutcome::Purged {
         let words = match record.verified {
             Verified::Yes => "yes",
-            Verified::No => "no: what was written before is still there",
+            Verified::No => "no: old data is still readable",
             Verified::Unknown => "unknown",
         };
         line("verified", words);
     }
     for lifted in &record.lifted {
-        line("destroyed", &format!("though: {lifted}"));
+        line("destroyed", &format!("despite: {lifted}"));
     }
     for evidence in &record.evidence {
         line("seen", evidence);

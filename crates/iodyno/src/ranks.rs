@@ -33,8 +33,8 @@ fn why(failure: &Failure) -> Why {
     (failure.exit_code(), failure.words())
 }
 
-/// Runs `make` on the first rank, and returns its result on all ranks: files that it reads need not exist on every
-/// host.
+/// Runs `make` on the first rank, and returns its result on all ranks. So files that `make` reads
+/// need not exist on every host.
 pub(crate) fn of_first<T: Clone + Serialize + DeserializeOwned>(
     make: impl FnOnce() -> Result<T, Failure>,
 ) -> Result<T, Failure> {
@@ -112,7 +112,7 @@ pub(crate) fn failed(failure: &Failure) -> String {
     let host = &ranks.hosts()[ranks.rank() as usize].name;
     let kept = has_cells.then(|| {
         format!(
-            "note: rank {} on {host} keeps what it measured in {}\n",
+            "note: rank {} on {host} keeps its measurements in {}\n",
             ranks.rank(),
             path.display()
         )

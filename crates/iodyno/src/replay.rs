@@ -62,12 +62,14 @@ fn without_target(flags: &Replay) -> Result<ExitCode, Failure> {
     let mut from = BufReader::with_capacity(1 << 20, file);
     let beginning = from.fill_buf().map_err(failed)?;
     if beginning.is_empty() && !is_file {
-        return Err(Failure::input(format!("{named}: it is empty; a record is a regular file")));
+        return Err(Failure::input(format!(
+            "{named}: it is empty; a record must be a regular file"
+        )));
     }
     if is_record(beginning) && !flags.summary {
         if let Some(flag) = flags.given.first_of(&["format", "only", "from", "to", "align"]) {
             return Err(Failure::input(format!(
-                "{named}: a record runs again as a whole: leave --{flag} out, or give --on or --summary"
+                "{named}: a record is replayed as a whole: leave --{flag} out, or give --on or --summary"
             )));
         }
         return record::replay(&flags.file, flags.measuring.json);

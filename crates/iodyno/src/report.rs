@@ -23,7 +23,7 @@ const INTERVALS_MAX: u64 = 100_000;
 const STDOUT: [&str; 3] = ["-", "/dev/stdout", "/dev/fd/1"];
 /// Maximum size of a file that is searched for runs, bytes.
 const IMPORT_BYTES_MAX: u64 = 96 << 20;
-/// Maximum number of runs in a file.
+/// Maximum number of runs that are imported from a file.
 const IMPORT_RUNS_MAX: usize = 1000;
 
 /// Program and version, for the footer of a page.
@@ -49,7 +49,7 @@ pub(crate) fn command(flags: &Report, notebook: Option<&Path>) -> Result<ExitCod
         [one] if one.len() == 1 => format!("iodyno-{}", one[0].id),
         [one] => {
             return Err(Failure::input(format!(
-                "`{}` names {} runs: take one of them (`iodyno ls` lists their ids), or name two to compare them",
+                "`{}` names {} runs: use one of them (`iodyno ls` lists their ids), or name two to compare them",
                 flags.runs[0],
                 one.len()
             )));
@@ -84,7 +84,7 @@ pub(crate) fn command(flags: &Report, notebook: Option<&Path>) -> Result<ExitCod
     written(&page::comparison(&parts, &sides, &options), flags, &name)
 }
 
-/// Writes the document in the requested form.
+/// Writes the document, and its pictures, in the forms that flags ask for.
 fn written(document: &Document, flags: &Report, name: &str) -> Result<ExitCode, Failure> {
     if let Some(folder) = &flags.svg {
         let files = markdown::files(document);
@@ -129,9 +129,9 @@ pub(crate) fn of_run(run: &Run, out: Output) -> Result<(), Failure> {
 /// Destination of a page, checked before the work starts: the given file, or a file in this folder
 /// whose name is known only after the work.
 pub(crate) enum Place {
-    /// The given file.
+    /// The file that the flag names.
     Named(Output),
-    /// A file in this folder.
+    /// A file in this folder, named after the work.
     Here(Folder),
 }
 
@@ -181,11 +181,13 @@ pub(crate) fn import(flags: &Import, notebook_flag: Option<&Path>) -> Result<Exi
     let found = html::embedded(&page, "iodyno-run-");
     if found.is_empty() {
         return Err(wrong(
-            "holds no run: pages that `iodyno report` writes hold theirs, unless they were made with --without-data; Markdown, CSV and pictures hold none",
+            "contains no run: pages by `iodyno report` contain their runs unless made with --without-data; Markdown, CSV and pictures contain none",
         ));
     }
     if found.len() > IMPORT_RUNS_MAX {
-        return Err(wrong(&format!("holds more than {IMPORT_RUNS_MAX} runs, and no report does")));
+        return Err(wrong(&format!(
+            "contains more than {IMPORT_RUNS_MAX} runs, which no report does"
+        )));
     }
     // One at a time, so that only one is in memory, and all before any is stored.
     if found.len() > 1 {

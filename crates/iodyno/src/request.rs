@@ -13,7 +13,8 @@ use std::path::PathBuf;
 pub(crate) const MAX_ERRORS: u64 = 100;
 
 impl Measuring {
-    /// The request for a work, with defaults for all fields without a shared flag.
+    /// The request of a run for `work`. Fields for which [`Measuring`] has no flag get their
+    /// defaults.
     pub(crate) fn request(&self, targets: &[TargetName], name: String, work: Work) -> RunRequest {
         RunRequest {
             name,
@@ -39,7 +40,7 @@ impl Measuring {
         }
     }
 
-    /// The notebook of a new run; `None` if it is not kept.
+    /// The notebook of a new run; `None` with `--no-notebook`.
     pub(crate) fn notebook(&self, cli: &Cli) -> Result<Option<PathBuf>, Failure> {
         let notebook = (!self.no_notebook).then(|| ranks::notebook(cli.notebook.as_deref()));
         ranks::agreed(notebook.transpose())

@@ -78,7 +78,7 @@ pub(crate) struct Output {
     pub(crate) series: bool,
     pub(crate) quiet: bool,
     pub(crate) detail: terminal::Detail,
-    /// The page to draw.
+    /// The page to write when the run ends; None without `--report`.
     pub(crate) report: Option<Page>,
     /// Metrics that are served during the run; None if not requested.
     pub(crate) metrics: Option<RunMetrics>,
@@ -98,12 +98,12 @@ impl Output {
     }
 }
 
-/// Destination of a run's page.
+/// Where the page of a run is written.
 #[derive(Clone, Debug)]
 pub(crate) enum Page {
-    /// A file named by the run's id.
+    /// A file in the current folder, named by the run's id.
     ById,
-    /// The given file.
+    /// The file that `--report` names.
     At(PathBuf),
 }
 
@@ -184,7 +184,7 @@ pub(crate) fn carry_out(
     })
 }
 
-/// The request of a command line.
+/// Translates the command line into the request of a run.
 fn request(flags: &Run) -> Result<RunRequest, Failure> {
     flags.on.iter().try_for_each(hints::check_target)?;
     let work = NamedWork::read(flags)?;
@@ -231,7 +231,7 @@ fn with_method(flags: &Run, Asked { source, changes }: Asked) -> Result<RunReque
     Ok(RunRequest { repeats: 1, ..with_work(flags, name, work, &changes)? })
 }
 
-/// The request for cells, with neighbours and a fill where flags ask for them.
+/// The request for cells, with neighbours and a fill if flags ask for them.
 fn with_cells(flags: &Run, name: String, of: Cells) -> Result<RunRequest, Failure> {
     let Cells { mut cells, mut changes } = of;
     if !flags.with.is_empty() {
@@ -249,7 +249,7 @@ fn ranks(flags: &Run) -> Result<RanksRequest, Failure> {
         && let Some(flag) = flags.given.first_of(&["on-host", "shared", "overlap"])
     {
         return Err(Failure::input(format!(
-            "--{flag} is for several ranks, and this is one process: use `iodyno-mpi run` (docs/many-hosts.md)"
+            "--{flag} is for several ranks, but this is one process: use `iodyno-mpi run` (docs/many-hosts.md)"
         )));
     }
     let mut targets_by_host: BTreeMap<String, Vec<TargetName>> = BTreeMap::new();

@@ -12,9 +12,9 @@ use std::process::ExitCode;
 
 /// Default path of the NBD socket.
 const SOCKET: &str = "iodyno.sock";
-/// Flags that have an effect on emulated storage only, at any speed.
+/// Flags that have an effect on emulated storage only, whatever the --speed.
 const OF_A_DEVICE: [&str; 5] = ["backing", "memory", "speed", "size", "image"];
-/// Flags that have an effect only with a model.
+/// Flags that have an effect only if a model determines the times.
 const OF_THE_MODEL: [&str; 6] = ["dilate", "record", "scenario", "metrics", "fuse", "ublk"];
 
 /// Executes `iodyno serve`.

@@ -84,7 +84,7 @@ pub(crate) fn command(
     Ok(if sizing.rows.is_empty() { ExitCode::from(NOT_HELD) } else { code })
 }
 
-/// Handles `--saturate`.
+/// Executes `iodyno size --saturate`.
 fn saturated(
     flags: &Size,
     host: &str,
@@ -98,12 +98,12 @@ fn saturated(
     let all = candidates(&choice)?;
     let [of] = all.as_slice() else {
         return Err(Failure::input(
-            "--saturate is about one --device and one --raid: give one of each",
+            "--saturate requires exactly one device and one RAID level: give one --device and one --raid",
         ));
     };
     if of.adapters.is_none() {
         return Err(Failure::input(format!(
-            "`{host}` has no RAID adapters: nothing there limits how many devices can be used; name one such as 57ce-gen3"
+            "`{host}` has no RAID adapters that could limit the devices: name a system with adapters, such as 57ce-gen3"
         )));
     }
     let found = saturate::saturate(of, &signals::stop_flag())?;
@@ -164,7 +164,7 @@ fn demand(flags: &Size, notebook: Option<&Path>) -> Result<Demand, Failure> {
     if let Some(run) = &flags.like {
         let like = like(run, notebook)?;
         let missing = |what: &str| {
-            Failure::input(format!("the run `{run}` supports no {what}: give one by --{what}"))
+            Failure::input(format!("the run `{run}` can't supply a {what}: give one with --{what}"))
         };
         let rate_iops = flags.rate.or(like.rate_iops).ok_or_else(|| missing("rate"))?;
         let p99_ns = flags.p99.or(like.p99_ns).ok_or_else(|| missing("p99"))?;
@@ -175,7 +175,7 @@ fn demand(flags: &Size, notebook: Option<&Path>) -> Result<Demand, Failure> {
     let [(name, spec)] = <[(String, Spec); 1]>::try_from(members).map_err(|members| {
         let names: Vec<String> = members.into_iter().map(|member| member.0).collect();
         Failure::input(format!(
-            "`{name}` is several workloads, and a system is sized for one: take one of {}",
+            "`{name}` is several workloads, but a system is sized for one: use one of {}",
             names.join(", ")
         ))
     })?;

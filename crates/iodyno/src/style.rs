@@ -18,7 +18,7 @@ pub(crate) fn colors_stderr(when: When) -> bool {
     colors(when, Terminals::of_process().err)
 }
 
-/// The style of results.
+/// The style of results on standard output.
 pub(crate) fn for_stdout(when: When) -> Style {
     let Terminals { out, columns, .. } = Terminals::of_process();
     Style { color: colors(when, out), width: columns.into(), unicode: speaks_unicode() }
@@ -29,7 +29,7 @@ pub(crate) const fn detail(shown: Shown) -> Detail {
     Detail { notes: shown.notes || shown.verbose, all: shown.verbose }
 }
 
-/// The style of the live line.
+/// The style of the live line on standard error.
 pub(crate) fn for_stderr(when: When) -> Style {
     Style { color: colors_stderr(when), ..for_stdout(When::Never) }
 }

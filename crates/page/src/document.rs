@@ -2,10 +2,10 @@
 
 use crate::{Figure, Table, Tone};
 
-/// A document.
+/// A document: title, sections and embedded data. It can be written as HTML, Markdown or CSV.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Document {
-    /// Title.
+    /// Main heading, and title of the browser window.
     pub title: String,
     /// Lines below the title: test, target, time; a few words each.
     pub about: Vec<String>,
@@ -13,77 +13,77 @@ pub struct Document {
     pub stamp: String,
     /// Sections. The first one fills the first screen: by itself it must not mislead.
     pub sections: Vec<Section>,
-    /// Embedded data, which programs can read back.
+    /// Data in the page that programs can read back, such as runs.
     pub embedded: Vec<Embedded>,
     /// Name and version of the generating program, for the foot.
     pub made_by: String,
 }
 
-/// A section.
+/// A titled part of a document, which links can lead to.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Section {
     /// Name for links, unique in the document.
     pub id: String,
-    /// Heading.
+    /// Heading, also used in the navigation.
     pub title: String,
-    /// Content.
+    /// Content, in reading order.
     pub blocks: Vec<Block>,
     /// Collapsed until the reader opens it, for data that few readers need. Open in print.
     pub folded: bool,
 }
 
-/// A part of a section.
+/// One piece of a section's content.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "there are as many as a page has parts")]
+#[expect(clippy::large_enum_variant, reason = "a page has few blocks")]
 pub enum Block {
-    /// A paragraph.
+    /// A paragraph. Parts between backquotes become code.
     Text(String),
     /// Headline numbers, side by side.
     Headlines(Vec<Headline>),
-    /// Findings, the gravest first.
+    /// Verdicts, the most severe first.
     Verdicts(Vec<Verdict>),
-    /// A figure.
+    /// A figure over the whole width.
     Figure(Figure),
     /// Small figures to compare, in a grid with equal axes.
     Gallery(Vec<Figure>),
-    /// A table.
+    /// A table of its own, not the data behind a figure.
     Table(Table),
     /// Facts by topic: topic, then pairs of name and value.
     Facts(Vec<(String, Vec<(String, String)>)>),
-    /// Verbatim text: a command or a file.
+    /// Verbatim text, such as a command or a file.
     Code {
-        /// Caption.
+        /// What the text is, shown above it; may be empty.
         caption: String,
-        /// Content.
+        /// The text, shown as it is.
         text: String,
     },
 }
 
-/// A headline number.
+/// A key number with its context, shown large.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Headline {
-    /// Name of the cell.
+    /// Subject of the number, such as the name of a cell.
     pub name: String,
     /// Number with its unit.
     pub value: String,
-    /// Interval or certainty; may be empty.
+    /// Confidence interval of the number, or another statement on its certainty; may be empty.
     pub interval: String,
     /// Further facts: p99, n, conditions; a few words each.
     pub beside: Vec<String>,
-    /// Tone.
+    /// Tone, shown as the colour and sign of the number.
     pub tone: Tone,
 }
 
-/// A verdict on the numbers.
+/// A finding that limits or confirms the validity of the numbers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Verdict {
-    /// Code, such as `STEADY_NOT_REACHED`; may be empty.
+    /// Code of the verdict, such as `STEADY_NOT_REACHED`; may be empty.
     pub code: String,
-    /// Severity.
+    /// Tone, which shows the severity.
     pub tone: Tone,
     /// Problem, reason and remedy, in plain words.
     pub text: String,
-    /// Cells concerned; may be empty.
+    /// Names of the cells concerned; may be empty.
     pub of: Vec<String>,
 }
 

@@ -5,24 +5,24 @@
 
 use crate::{Quantity, Tone};
 
-/// A figure.
+/// A figure: the data, and all texts needed to understand it by itself.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
     /// Name for links and files, unique in the document: lower-case letters, digits and dashes.
     pub id: String,
-    /// Title.
+    /// Title, shown above the drawing.
     pub title: String,
     /// Content in a sentence or two: the first text that a screen reader reads.
     pub summary: String,
     /// Target and method of the measurement, in one line, with the run's id, n and the verdict.
     pub conditions: String,
-    /// Shape and data.
+    /// The data, as a plot or a matrix.
     pub shape: Shape,
-    /// Remarks needed for reading the figure.
+    /// Sentences that a reader of the figure needs, shown below it.
     pub notes: Vec<String>,
 }
 
-/// Shape of a figure.
+/// Kind of drawing, with its data.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Shape {
     /// Marks between two axes; several panels may share the horizontal one.
@@ -36,7 +36,7 @@ pub enum Shape {
 /// One or several panels over a common horizontal axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plot {
-    /// Horizontal axis.
+    /// Horizontal axis, shared by all panels.
     pub x: Axis,
     /// Panels from top to bottom.
     pub panels: Vec<Panel>,
@@ -47,7 +47,7 @@ pub struct Plot {
 /// A vertical axis with the marks drawn over it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Panel {
-    /// Vertical axis.
+    /// Vertical axis of the panel.
     pub y: Axis,
     /// Series, drawn in this order.
     pub series: Vec<Series>,
@@ -55,18 +55,19 @@ pub struct Panel {
     pub rules: Vec<Rule>,
     /// A heat map below the series: counts by time and latency.
     pub heat: Option<HeatMap>,
-    /// Height as a multiple of a usual panel's.
+    /// Height, as a multiple of a normal panel's.
     pub height: f64,
     /// Meaning of the sign around points with the tone Warning.
     pub warning: &'static str,
 }
 
-/// An axis.
+/// An axis of a plot: its name, quantity, scale and range.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
-    /// Name of the quantity, without the unit: `latency`. The drawing adds a non-linear scale.
+    /// Name of the quantity, without the unit: `latency`. The drawing adds `log` for a logarithmic
+    /// scale.
     pub label: String,
-    /// Quantity of the numbers.
+    /// Quantity of the values. It determines their unit and format.
     pub quantity: Quantity,
     /// Mapping of values to positions.
     pub scale: Scale,
@@ -95,15 +96,15 @@ pub enum Scale {
 pub struct Series {
     /// Name in the legend. Series of the same name (in several panels, or the tail of one) share an entry.
     pub name: String,
-    /// Mark of the points.
+    /// How the points are drawn.
     pub mark: Mark,
     /// Index of colour and dash; series of one subject have the same in all panels.
     pub color: usize,
-    /// Points, in order.
+    /// Points, in the order in which a line connects them.
     pub points: Vec<Point>,
 }
 
-/// Mark of a series' points.
+/// How the points of a series are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     /// A line, with a dot at each point if there are few.
@@ -112,13 +113,13 @@ pub enum Mark {
     Dashed,
     /// Horizontal from each point to the next: a value that holds for an interval.
     Step,
-    /// Dots.
+    /// Dots without a connecting line.
     Dots,
     /// Rings, larger than dots, so that a dot of equal value is visible inside: a reference value.
     Hollow,
     /// Bars from 0, side by side if there are several series.
     Bars,
-    /// Stacked bars.
+    /// Bars on top of those of the series before, at the same position.
     Stack,
     /// The area between the ends of the intervals.
     Band,
@@ -132,12 +133,12 @@ pub enum Mark {
     Undecided,
 }
 
-/// A point.
+/// A point of a series.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Point {
     /// Value on the horizontal axis.
     pub x: f64,
-    /// Value on the vertical axis. Not finite: a gap.
+    /// Value on the vertical axis. A value that is not finite leaves a gap.
     pub y: f64,
     /// Ends of the interval, if any: vertical, unless [`Mark::is_interval`].
     pub interval: Option<(f64, f64)>,
@@ -150,26 +151,26 @@ pub struct Point {
 /// A range of the horizontal axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
-    /// Start.
+    /// Start on the horizontal axis.
     pub from: f64,
-    /// End.
+    /// End on the horizontal axis.
     pub to: f64,
-    /// Name.
+    /// Name, shown above the first panel if it fits.
     pub name: String,
-    /// Tone.
+    /// Tone, shown as the colour of the range and a sign before its name.
     pub tone: Tone,
 }
 
-/// A line across a panel.
+/// A straight line across a panel, such as a limit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
     /// Position on the vertical axis, or on the horizontal one if upright.
     pub at: f64,
-    /// Vertical rather than horizontal.
+    /// Whether the line is vertical rather than horizontal.
     pub upright: bool,
-    /// Name.
+    /// Name, shown at the line; may be empty.
     pub name: String,
-    /// Tone.
+    /// Tone, shown as the colour of the line and a sign before its name.
     pub tone: Tone,
 }
 
@@ -186,7 +187,7 @@ pub struct HeatMap {
     pub of: String,
 }
 
-/// Values by column and row.
+/// A value for each combination of a column and a row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Matrix {
     /// Quantity of the columns: `share of reads`.
@@ -197,7 +198,7 @@ pub struct Matrix {
     pub rows_label: String,
     /// Names of the rows.
     pub rows: Vec<String>,
-    /// Quantity of the values.
+    /// Quantity of the values in the cells.
     pub quantity: Quantity,
     /// Values by row, then by column; `None`: no value.
     pub values: Vec<Vec<Option<f64>>>,
@@ -214,7 +215,7 @@ impl Axis {
         Self { label: label.into(), quantity, scale, range: None }
     }
 
-    /// A logarithmic axis.
+    /// An axis with a logarithmic scale.
     pub fn log(label: impl Into<String>, quantity: Quantity) -> Self {
         Self { label: label.into(), quantity, scale: Scale::Log, range: None }
     }

@@ -43,7 +43,7 @@ fn thin(table: &mut Table) {
             kept += 1;
         }
     }
-    table.notes.push(format!("{ROWS} of {all} rows are shown, evenly taken."));
+    table.notes.push(format!("{ROWS} of {all} rows are shown, evenly spaced."));
 }
 
 fn of_plot(plot: &Plot) -> Table {

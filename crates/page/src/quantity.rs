@@ -2,7 +2,7 @@
 
 use iodyno_units::human;
 
-/// Quantity of a number.
+/// What a number measures, which determines its unit and format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantity {
     /// Operations per second.
@@ -17,7 +17,7 @@ pub enum Quantity {
     Share,
     /// A change as a share of 1, displayed in percent with its sign.
     Change,
-    /// Bytes.
+    /// A number of bytes.
     Bytes,
     /// A count of something (I/Os, threads, targets, rounds).
     Count,
@@ -25,7 +25,7 @@ pub enum Quantity {
     Ratio,
     /// A quantile, 0 to 1, displayed in percent: 0.999 is 99.9 %.
     Quantile,
-    /// Degrees Celsius.
+    /// A temperature in degrees Celsius.
     Celsius,
 }
 

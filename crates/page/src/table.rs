@@ -2,12 +2,12 @@
 
 use crate::Quantity;
 
-/// A table of words and numbers.
+/// A table with typed columns; rows may be grouped under headings.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
     /// Content of the table, in a line.
     pub caption: String,
-    /// Columns.
+    /// Columns from left to right.
     pub columns: Vec<Column>,
     /// Rows; each has as many cells as there are columns.
     pub rows: Vec<Row>,
@@ -15,10 +15,10 @@ pub struct Table {
     pub notes: Vec<String>,
 }
 
-/// A column of a table.
+/// Head, unit and layout of a column.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Column {
-    /// Head.
+    /// Head of the column.
     pub title: String,
     /// Shorter head for a terminal; may be empty.
     pub short: String,
@@ -35,43 +35,43 @@ pub struct Column {
     pub rank: u8,
 }
 
-/// A row of a table.
+/// A row of cells, or a heading above several rows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Row {
-    /// Cells.
+    /// One cell per column.
     pub cells: Vec<Cell>,
     /// Heading of the rows that follow: its first cell spans the table.
     pub is_heading: bool,
 }
 
-/// A cell of a table.
+/// A cell: a text for display, and the raw value behind it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cell {
     /// Displayed text.
     pub text: String,
     /// Raw value in the column's unit, for a number.
     pub value: Option<f64>,
-    /// Tone.
+    /// Tone, shown as a colour, with a sign or a word.
     pub tone: Tone,
     /// Position between the lowest (0) and highest value (1) of the table; colours the background.
     pub heat: Option<f64>,
-    /// Text under the pointer, or read aloud; may be empty.
+    /// Text shown under the pointer, and read aloud by screen readers; may be empty.
     pub note: String,
 }
 
 /// Tone of an item. Never shown by colour alone: a sign or a word accompanies it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tone {
-    /// Neutral.
+    /// No emphasis.
     #[default]
     Plain,
-    /// Secondary.
+    /// Less important than the rest.
     Dim,
-    /// A name or the most important number.
+    /// A name, or the most important number of a row.
     Strong,
     /// A good result.
     Good,
-    /// Information.
+    /// A note that does not limit the validity of the numbers.
     Note,
     /// Limits the validity of the numbers.
     Warning,
@@ -85,7 +85,7 @@ impl Table {
         Self { columns: columns.into(), ..Self::default() }
     }
 
-    /// Adds a row.
+    /// Adds a row with one cell per column.
     pub fn push(&mut self, cells: impl Into<Vec<Cell>>) {
         self.rows.push(Row::from(cells.into()));
     }
@@ -142,13 +142,13 @@ impl Column {
         Self { is_decimal: true, ..Self::numbers(title, unit) }
     }
 
-    /// Sets a shorter head for terminals.
+    /// Sets the shorter head for terminals.
     #[must_use]
     pub fn short(self, head: impl Into<String>) -> Self {
         Self { short: head.into(), ..self }
     }
 
-    /// Sets the rank.
+    /// Sets how early the column is hidden on a narrow terminal ([`Column::rank`]).
     #[must_use]
     pub fn ranked(self, rank: u8) -> Self {
         Self { rank, ..self }
@@ -161,7 +161,7 @@ impl Cell {
         Self { text: text.into(), ..Self::default() }
     }
 
-    /// A number, as displayed and raw.
+    /// A number: its displayed text, and its raw value.
     pub fn number(text: impl Into<String>, value: f64) -> Self {
         Self { text: text.into(), value: Some(value), ..Self::default() }
     }
@@ -192,7 +192,7 @@ impl Cell {
         self.text.is_empty()
     }
 
-    /// Sets the tone.
+    /// Sets the cell's tone.
     #[must_use]
     pub fn toned(self, tone: Tone) -> Self {
         Self { tone, ..self }

@@ -155,7 +155,7 @@ fn latency_fields(out: &mut Rows, latency: Option<&Latency>) {
     out.number(latency.max_ns);
 }
 
-/// Builder of CSV rows.
+/// Text of CSV rows, built field by field.
 struct Rows {
     text: String,
     at_start: bool,

@@ -21,7 +21,7 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// Derives the standing of a stored run.
+    /// Derives the verdict and headline of a stored run.
     pub fn of(run: &Run) -> Self {
         let findings = crate::method::findings_of(run);
         let headline = findings.as_ref().map(|findings| {

@@ -45,17 +45,17 @@ pub(crate) fn how_to_finish(run: &Run) -> String {
         return "it is still running".to_owned();
     }
     if run.head.targets.iter().any(|target| target.name.starts_with("scratch:")) {
-        return "its scratch file is gone, so it can't be taken up; begin a new run, on a path if it is to be taken up"
+        return "its scratch file is gone, so it can't be resumed; begin a new run, on a path if it must be resumable"
             .to_owned();
     }
     if run.status == Status::Finished {
         return "begin a new run".to_owned();
     }
     if run.is_imported {
-        return "it was imported and can't be taken up; begin a new run".to_owned();
+        return "it was imported and can't be resumed; begin a new run".to_owned();
     }
     if run.id.is_empty() {
-        return "it was not kept, so it can't be taken up; begin a new run".to_owned();
+        return "it was not stored, so it can't be resumed; begin a new run".to_owned();
     }
     let version = &run.head.iodyno_version;
     let of = if version == env!("CARGO_PKG_VERSION") {
@@ -63,5 +63,5 @@ pub(crate) fn how_to_finish(run: &Run) -> String {
     } else {
         format!(" of iodyno {version}, which began it,")
     };
-    format!("`iodyno resume {}`{of} goes on with it", run.id)
+    format!("`iodyno resume {}`{of} continues it", run.id)
 }

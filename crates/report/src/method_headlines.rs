@@ -51,10 +51,10 @@ pub(crate) fn of_method(findings: &Findings) -> Vec<Headline> {
     all
 }
 
-/// Names of a stage's headlines.
+/// Decides the names of a stage's headlines.
 struct Naming<'a> {
     stage: &'a str,
-    /// ` on TARGET`, if there are several.
+    /// ` on TARGET` if the run has several targets, otherwise empty.
     on: String,
     /// Several stages have the same kind of result.
     is_one_of_several: bool,
@@ -117,7 +117,9 @@ fn of_sweep(sweep: &SweepFinding, naming: &Naming<'_>) -> Vec<Headline> {
     } else if sweep.scaling.is_none() {
         let what = match curve {
             _ if table.rows.len() == 1 => naming.stage,
-            Some(curve) if !curve.ceilings.is_empty() => "most, not shown to be under the ceiling",
+            Some(curve) if !curve.ceilings.is_empty() => {
+                "highest, not shown to be under the ceiling"
+            }
             _ => "most",
         };
         all.extend(most(&table.rows).map(|r| headline(r, what)));
@@ -328,7 +330,8 @@ pub(crate) fn quantity(name: &str) -> Shown {
     }
 }
 
-/// Whether a grid varies workloads alone: its points then differ in everything, and have names of their own.
+/// Whether the workload is the only axis of a grid. Its points are then named after their
+/// workloads.
 pub(crate) fn is_over_workloads(axes: &[String]) -> bool {
     matches!(axes, [axis] if axis == "workload")
 }

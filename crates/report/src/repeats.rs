@@ -9,17 +9,17 @@ use iodyno_measure::threshold::{unusable, with_repeats};
 use iodyno_measure::{Cell, CellKey, Metric, Quantity};
 use iodyno_notebook::Run;
 
-/// Coverage of an interval of repeats, in words.
+/// What a confidence interval over repeats covers, as text.
 pub(crate) const COVERS: &str = "repeats of the cell within this run, not other runs or devices";
 
 /// Confidence of the intervals.
 const LEVEL: f64 = 0.95;
 
-/// One figure of a repeated cell.
+/// One metric of a repeated cell.
 pub(crate) struct Repeated<'a> {
     /// Key of the first repeat.
     pub key: &'a CellKey,
-    /// The figure.
+    /// The metric, with its kind of operation.
     pub metric: Metric,
     /// Number of repeats, without those that are INVALID or were cut short.
     pub count: usize,
@@ -32,7 +32,7 @@ pub(crate) struct Repeated<'a> {
     pub range: (f64, f64),
 }
 
-/// The figures of all repeated cells.
+/// The combined metrics of all cells that have several repeats.
 pub(crate) fn of(run: &Run) -> Vec<Repeated<'_>> {
     let mut all = Vec::new();
     for group in with_repeats(&run.cells).into_iter().filter(|group| group.len() > 1) {

@@ -11,7 +11,8 @@ pub struct RunVerdict {
     /// Verdicts on the whole run, which are those on its method, the most severe first. Empty for a list of
     /// cells.
     pub verdicts: Vec<Verdict>,
-    /// The most severe level of these and of the cells' verdicts; None if there are no verdicts yet.
+    /// The most severe level of the run's and its cells' verdicts; None if there are no verdicts
+    /// yet.
     pub level: Option<Level>,
 }
 
@@ -35,7 +36,7 @@ impl RunVerdict {
         self.verdicts.iter().any(|v| v.level == Level::Invalid)
     }
 
-    /// Whether the verdicts on the whole run forbid calling it VALID, whatever its cells are.
+    /// Whether the verdicts on the whole run forbid calling it VALID, even if all its cells are.
     pub(crate) fn is_doubted(&self) -> bool {
         self.verdicts.iter().any(|v| v.level >= Level::Warning)
     }

@@ -16,11 +16,11 @@ pub const SERVER_BAYS: u32 = 24;
 /// Requested systems to search; empty lists leave the choice to the catalog.
 #[derive(Clone, Debug, Default)]
 pub struct Choice {
-    /// Names of systems.
+    /// Names of systems to search.
     pub hosts: Vec<String>,
-    /// Names of devices.
+    /// Names of devices to search.
     pub devices: Vec<String>,
-    /// RAID levels.
+    /// RAID levels to search.
     pub levels: Vec<Level>,
     /// Members of an array; `None`: the usual number for the level.
     pub width: Option<u32>,
@@ -29,20 +29,20 @@ pub struct Choice {
 /// Default RAID levels: those that survive the loss of a device.
 pub const LEVELS: [Level; 3] = [Level::Raid5, Level::Raid6, Level::Raid10];
 
-/// A kind of system to search.
+/// A combination of system, device and array to search.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// Name of the system in a target, of adapters or a server.
+    /// Name of the system, as in a target name: a system with adapters, or a server.
     pub host: String,
     /// Description of the system, one line.
     pub host_summary: String,
     /// Parameters in the system's file.
     pub host_parameters: Vec<Parameter>,
-    /// RAID adapters, if any.
+    /// RAID adapters of the system, if it has any.
     pub adapters: Option<Adapters>,
-    /// Name of the device in a target.
+    /// Name of the device, as in a target name.
     pub device_name: String,
-    /// The device.
+    /// Description of the device, from its file.
     pub device: DescribedDevice,
     /// RAID level of the arrays.
     pub level: Level,
@@ -151,13 +151,13 @@ pub fn candidates(choice: &Choice) -> Result<Vec<Candidate>, RunError> {
     }
     Err(refused.unwrap_or_else(|| {
         RunError::Impossible(
-            "nothing is left to be searched: RAID adapters take SAS devices; leave --adapter out for others"
+            "no system is left to search: RAID adapters take only SAS devices; omit --adapter for other devices"
                 .to_owned(),
         )
     }))
 }
 
-/// True for hot-swappable drives.
+/// True for devices that are searched without being named: hot-swappable drives.
 fn is_usual(device: &DescribedDevice) -> bool {
     device.bay.is_some() && device.device.hot_swap && !matches!(device.device.kind, Kind::Memory(_))
 }
@@ -172,7 +172,7 @@ fn hosts(choice: &Choice, files: &mut Files) -> Result<Vec<Host>, RunError> {
         let (system, _) = described_system(&name, files)?;
         if named && !system.volumes.is_empty() {
             let message = format!(
-                "`{name}` lists devices of its own: name a system without, of which `size` counts them"
+                "`{name}` lists devices of its own: name a system without devices, since `size` determines their number"
             );
             return Err(RunError::Impossible(message));
         }
@@ -254,7 +254,7 @@ fn candidate(
     };
     if candidate.arrays_max == 0 {
         return Err(RunError::Impossible(format!(
-            "{} takes {most} of {name}, and an array has {members}: give a smaller --width",
+            "{} takes {most} of {name}, but an array has {members}: use a smaller --width",
             host.name
         )));
     }

@@ -39,13 +39,13 @@ impl Tail {
 pub struct Limit {
     /// Kind of operation; `None`: all.
     pub of: Option<OpKind>,
-    /// Quantile.
+    /// The quantile that is limited.
     pub tail: Tail,
-    /// Maximum, ns.
+    /// The longest response time allowed at the quantile, ns.
     pub ns: u64,
 }
 
-/// A lost part.
+/// A part whose loss the system must tolerate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
     /// One device of one array.
@@ -67,7 +67,7 @@ impl Loss {
     }
 }
 
-/// Requirements on a system.
+/// What a system must achieve.
 #[derive(Clone, Debug)]
 pub struct Demand {
     /// Name of the workload.
@@ -82,7 +82,7 @@ pub struct Demand {
     pub rate_iops: f64,
     /// Maximum of the 99th percentile of all operations' response times, ns.
     pub p99_ns: u64,
-    /// Further limits.
+    /// Limits in addition to that of `p99_ns`.
     pub limits: Vec<Limit>,
     /// Loss with which the demand must be met; `None`: no loss.
     pub survive: Option<Loss>,

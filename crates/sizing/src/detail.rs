@@ -17,7 +17,7 @@ pub const SEQUENTIAL_DEPTHS: [u32; 4] = [1, 24, 48, 96];
 /// Ramp and window of a sequential cell, ns.
 const SEQUENTIAL: Length = Length { ramp_ns: 60 * MS, window_ns: 60 * MS };
 
-/// Details of the recommended system.
+/// Further results for the recommended system.
 #[derive(Clone, Debug)]
 pub struct Detail {
     /// Outcomes at the requested rate under each condition, with the cache on.
@@ -42,11 +42,11 @@ pub struct Sequential {
 /// Outcome at the requested rate under a condition.
 #[derive(Clone, Debug)]
 pub struct WhatIf {
-    /// The condition.
+    /// Failure or setting during the measurement.
     pub condition: Condition,
-    /// Measurement of the affected system.
+    /// Measurement of the system under the condition.
     pub measured: Measured,
-    /// The demand is still met.
+    /// Whether the system still meets the demand.
     pub holds: bool,
 }
 
@@ -55,12 +55,13 @@ pub struct WhatIf {
 pub struct CacheAdvice {
     /// 99th percentile at the requested rate, ns: on, off. `None` if nothing completed.
     pub p99_ns: (Option<f64>, Option<f64>),
-    /// Highest rate of all systems within the limit: on, off. Off is `None` if the requested rate does not hold.
+    /// Highest rate of all systems within the limit: on, off. Off is `None` if the requested rate
+    /// can't be sustained.
     pub highest_iops: (f64, Option<f64>),
 }
 
 impl CacheAdvice {
-    /// True if the cache should stay on: it holds 5 % more, or else responds sooner.
+    /// True if the cache should stay on: it sustains 5 % more, or else responds sooner.
     pub fn leave_on(&self) -> bool {
         let (on, Some(off)) = self.highest_iops else { return true };
         let (on_ns, off_ns) = (self.p99_ns.0, self.p99_ns.1.unwrap_or(f64::INFINITY));

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 /// Queue depth at which the textbook's device rate is taken: enough to saturate a device.
 const DEVICE_DEPTH: u32 = 128;
 const LENGTH: Length = Length { ramp_ns: 50_000_000, window_ns: 50_000_000 };
-/// Step by which a rate is lowered if a longer cell does not hold it.
+/// Step by which a rate is lowered if a longer cell does not sustain it.
 const CONFIRM_STEP_SHARE: f64 = 0.015;
 
 /// State shared by all jobs.
@@ -26,7 +26,7 @@ pub(crate) struct Lab<'a> {
 }
 
 impl Lab<'_> {
-    /// Runs one cell.
+    /// Simulates one of `count.units` equal systems at `rate_iops`, and counts the cell.
     pub(crate) fn cell(
         &self,
         of: &Candidate,
@@ -48,8 +48,8 @@ impl Lab<'_> {
         (self.progress)(self.cells.fetch_add(1, Ordering::Relaxed) + 1);
     }
 
-    /// Finds the highest rate of one system within the limit, starting from `holds_iops`, which holds. Returns it
-    /// with the trials.
+    /// Finds the highest rate of one system within the limit, starting from `holds_iops`, a rate
+    /// that is known to hold. Returns it with the trials.
     pub(crate) fn highest(
         &self,
         of: &Candidate,
@@ -64,7 +64,7 @@ impl Lab<'_> {
             trials.push(Trial { arrays: count.arrays, offered_iops: iops, measured });
             Ok::<_, RunError>(tried)
         })?;
-        // Near the limit the highest trials may hold by chance, so longer cells decide.
+        // Near the limit, the highest rates may have held by chance, so longer cells decide.
         let mut highest = found;
         while highest > holds_iops {
             let measured =

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 /// Sequential read length of a replay, as in the catalog's workload `log-80-20`.
 const REPLAY_BYTES: u64 = 16 << 20;
 
-/// Requirements on a message log.
+/// The rates and sizes of a message log.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LogDemand {
     /// Messages per second from publishers.
@@ -30,11 +30,11 @@ impl LogDemand {
     pub fn check(&self) -> Result<(), String> {
         let Self { message_bytes, chunk_bytes, .. } = *self;
         if !(4096..=32 << 20).contains(&chunk_bytes) || !chunk_bytes.is_multiple_of(4096) {
-            return Err("a chunk is 4 KiB to 32 MiB, a multiple of 4 KiB".to_owned());
+            return Err("a chunk must be 4 KiB to 32 MiB, and a multiple of 4 KiB".to_owned());
         }
         if message_bytes == 0 || message_bytes > chunk_bytes {
             return Err(format!(
-                "a message of {message_bytes} B does not fit a chunk of {chunk_bytes} B: give a larger --chunk"
+                "a message of {message_bytes} B does not fit a chunk of {chunk_bytes} B: use a larger --chunk"
             ));
         }
         Ok(())
@@ -66,8 +66,9 @@ impl LogDemand {
         (self.room_bytes > 0).then(|| self.room_bytes as f64 / held_per_s * 1e9)
     }
 
-    /// Time from the end of such a stall until the backlog is persisted, ns, by a system that holds `highest_iops` of
-    /// this mix. `None` if never, or if no buffer was requested.
+    /// Time from the end of a stall of length [`Self::survived_ns`] until the backlog is persisted,
+    /// ns, by a system that sustains `highest_iops` of this mix. `None` if never, or if no buffer
+    /// was requested.
     pub fn caught_up_ns(&self, highest_iops: f64) -> Option<f64> {
         let spare = highest_iops / (self.writes_per_s() + self.reads_per_s()) - 1.0;
         self.survived_ns().filter(|_| spare > 0.0).map(|stall_ns| stall_ns / spare)

@@ -15,9 +15,9 @@ use iodyno_page::{
 use iodyno_run::explain::percent;
 use iodyno_units::human;
 
-/// Explanation why a point below the limit may not hold.
-const SUSTAINED: &str = "Dots are rates that are not held: a buffer or a cache fills, or something is busy for more than \
-                         98 % of the time, so the latency of the long run is another.";
+/// Explanation of the dots, which may lie below the latency limit.
+const SUSTAINED: &str = "Dots are rates that can't be sustained: a buffer or a cache fills, or a resource is busy for more than \
+                         98 % of the time, so the latency rises in a longer run.";
 
 /// The answer as a document. `made_by` is program and version, `command` the command line that reproduces it.
 pub fn document(sizing: &Sizing, made_by: &str, command: &str) -> Document {
@@ -46,7 +46,7 @@ fn answer(sizing: &Sizing) -> Section {
         Some(row) => blocks.push(Block::Headlines(vec![headline(sizing, row)])),
         None => blocks.push(Block::Text(format!("Nothing meets it. {}", nearest_in_words(sizing)))),
     }
-    let text = "What stands here was simulated in virtual time by models of devices and adapters; it is not a measurement of them.";
+    let text = "These results were simulated in virtual time by models of devices and adapters; they are not measurements.";
     blocks.push(Block::Verdicts(vec![Verdict {
         code: "EMULATED".to_owned(),
         tone: Tone::Note,
@@ -120,7 +120,14 @@ fn over_devices(sizing: &Sizing) -> Block {
         trial.offered_iops.total_cmp(&share_iops).is_eq().then_some(devices)
     });
     let axis = Axis::from_zero("devices", Quantity::Count);
-    latency(sizing, "devices", "latency at the asked rate, over devices", axis, series, Vec::new())
+    latency(
+        sizing,
+        "devices",
+        "latency at the requested rate, over devices",
+        axis,
+        series,
+        Vec::new(),
+    )
 }
 
 /// Lines and dots of the first two rows: p99 over the position `x` of each trial.
@@ -129,7 +136,7 @@ fn both(sizing: &Sizing, x: &dyn Fn(&Row, &Trial) -> Option<f64>) -> Vec<Series>
     rows.flat_map(|(number, row)| series(sizing, row, number, x)).collect()
 }
 
-/// A row's trials: a line for rates that hold, dots for rates that don't, even if they look fast.
+/// A row's trials: a line for sustained rates, dots for the others, even if their latency is low.
 fn series(
     sizing: &Sizing,
     row: &Row,
@@ -147,7 +154,7 @@ fn series(
         points
     };
     let name = format!("{} × {} in {}", row.devices(&sizing.candidates), of.device_name, of.host);
-    let not_held = format!("{name}, not held");
+    let not_held = format!("{name}, not sustained");
     let both = [(name, Mark::Line, true), (not_held, Mark::Dots, false)];
     let both =
         both.map(|(name, mark, holding)| Series { name, mark, color, points: points(holding) });
@@ -192,7 +199,7 @@ fn recommended(sizing: &Sizing) -> Option<Section> {
     let others = others.into_iter().map(|(label, words)| (label.to_owned(), words)).collect();
     Some(Section {
         id: "recommended".to_owned(),
-        title: "The first of them".to_owned(),
+        title: "The best system".to_owned(),
         blocks: vec![
             Block::Text(format!("{}.", name(&sizing.candidates[row.candidate], row))),
             Block::Facts(vec![("What if".to_owned(), what_ifs), ("Also".to_owned(), others)]),

@@ -6,7 +6,7 @@ use iodyno_catalog::{FileError, Key, Kind, NUMBER, Reader, Record, ValueType, li
 use iodyno_units::nearest;
 use std::path::Path;
 
-/// Keys of the file.
+/// Keys of a price file.
 const SCHEMA: &[Key] = &[
     Key::optional("schema", ValueType::Header),
     Key::required("currency", ValueType::Text).such_as("\"EUR\""),
@@ -15,7 +15,7 @@ const SCHEMA: &[Key] = &[
     Key::optional("drawers", ValueType::Map(&NUMBER)),
 ];
 
-/// Prices by name.
+/// Prices of devices, systems and drawers by name, in one currency.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Prices {
     /// Currency, such as `EUR`.
@@ -71,7 +71,7 @@ fn map(reader: &mut Reader, record: &Record, key: &str, kind: Kind) -> Vec<(Stri
         let price = entry.real().unwrap_or_default();
         if !price.is_finite() || price < 0.0 {
             let message = format!("the price of `{name}` is below 0");
-            reader.refuse(entry.span.clone(), message, "write 0 for what costs nothing");
+            reader.refuse(entry.span.clone(), message, "write 0 for a part that costs nothing");
         }
         let is_path = name.contains('/')
             || Path::new(name).extension().is_some_and(|suffix| suffix == "toml");

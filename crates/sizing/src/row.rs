@@ -16,12 +16,12 @@ pub struct Trial {
     pub measured: Measured,
 }
 
-/// Lifetime of flash.
+/// Lifetime of a candidate's flash devices.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Life {
     /// Years until each device has taken its rated writes.
     pub years: f64,
-    /// Requested years.
+    /// Required lifetime, years.
     pub asked_years: f64,
     /// Bytes written per device and day, as a multiple of its capacity; and the rating.
     pub drive_writes_per_day: (f64, f64),
@@ -38,15 +38,16 @@ pub struct Row {
     pub candidate: usize,
     /// Number of systems and arrays.
     pub count: Count,
-    /// One system at its share of the requested rate.
+    /// Measurement of one system at its share of the requested rate.
     pub asked: Measured,
-    /// One system with one array less, at its share of the requested rate; `None` if the number can't be smaller.
+    /// Measurement of one system with one array less, at its share of the requested rate; `None` if
+    /// there can't be fewer arrays.
     pub fewer: Option<Measured>,
     /// Lifetime of flash at the requested writes.
     pub life: Option<Life>,
     /// Highest rate of all systems within the limit; `None` before it is known.
     pub highest: Option<Highest>,
-    /// The next larger configuration, and the rate that it holds.
+    /// The next larger configuration, and the rate that it sustains.
     pub next: Option<(Count, f64)>,
     /// Power of the devices under load, W.
     pub devices_w: Option<f64>,
@@ -58,14 +59,14 @@ pub struct Row {
     pub trials: Vec<Trial>,
 }
 
-/// Highest rate of all systems.
+/// Highest rate of all systems within the limit, and what limits it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Highest {
-    /// Operations per second, over all systems.
+    /// The rate in operations per second, over all systems.
     pub iops: f64,
     /// The busiest resource at this rate.
     pub binds: String,
-    /// Busy share of the resource.
+    /// Busy share of that resource, 0 to 1.
     pub busy: f64,
     /// The resource belongs to devices or arrays, so more arrays bring more of it.
     pub is_of_arrays: bool,
@@ -76,8 +77,8 @@ pub struct Highest {
 pub struct Missed {
     /// Index among the candidates.
     pub candidate: usize,
-    /// The nearest trial of one system. `None` without a trial, if no number of systems has the capacity, or passes the
-    /// rate.
+    /// The nearest trial of one system. `None` if nothing was tried, because no number of systems
+    /// has the capacity or can transfer the rate.
     pub nearest: Option<Trial>,
 }
 

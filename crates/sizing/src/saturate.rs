@@ -19,7 +19,7 @@ use std::sync::atomic::AtomicBool;
 
 const MS: u64 = 1_000_000;
 
-/// A load of the study.
+/// A load of the study of RAID adapters.
 #[derive(Clone, Copy, Debug)]
 struct Load {
     name: &'static str,
@@ -43,7 +43,7 @@ const LOADS: [Load; 2] = [
     },
     Load {
         name: "W2",
-        about: "throughput: reads of 1 MiB in order, 16 outstanding on each array",
+        about: "throughput: sequential reads of 1 MiB, 16 outstanding on each array",
         block: "1MiB",
         addresses: "sequential",
         depth: |_| 16,
@@ -51,7 +51,7 @@ const LOADS: [Load; 2] = [
     },
 ];
 
-/// The answer for one load.
+/// The number of devices that are used fully under one load.
 #[derive(Clone, Debug)]
 pub struct Saturation {
     load: Load,

@@ -5,16 +5,16 @@
 
 /// Maximum number of equal systems that share a demand.
 pub const UNITS_MAX: u32 = 32;
-/// Busy share of the arrays at the first guess.
+/// Busy share of the arrays that the first guess aims at.
 const BUSY_GUESS: f64 = 0.92;
 /// Arrays that would be busier than this are not tried.
 const WORK_SHARE_MAX: f64 = 1.15;
 /// Precision of the highest rate, as a share of it.
 const PRECISION_SHARE: f64 = 0.02;
-/// First step above a rate that holds.
+/// First step of the search for the highest rate, as a share of the rate that is known to hold.
 const STEP_SHARE: f64 = 0.12;
 
-/// Result of a trial.
+/// What a search learns from a trial.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tried {
     /// The rate was completed within the latency limit.
@@ -28,13 +28,13 @@ pub struct Tried {
 /// Number of equal systems, and of arrays in each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Count {
-    /// Systems.
+    /// Number of systems.
     pub units: u32,
     /// Number of arrays in each system.
     pub arrays: u32,
 }
 
-/// The bounds of a search.
+/// What limits a search, apart from its trials.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds {
     /// Maximum arrays in one system.
@@ -45,10 +45,10 @@ pub struct Bounds {
     pub unit_iops_max: f64,
 }
 
-/// The result of a search.
+/// Result of the search for the smallest count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// Smallest count.
+    /// The smallest count that holds the rate.
     Fewest(Count),
     /// The rate needs a count that is not `worth` it.
     NotWorth,

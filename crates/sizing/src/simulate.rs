@@ -21,15 +21,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const MS: u64 = 1_000_000;
-/// Minimum operations of a window, for large and for small ones; their 99th percentile is then known to a few per cent.
+/// Minimum number of operations in a window, if they are large and if they are small; their 99th
+/// percentile is then known to a few per cent.
 const OPS_MIN: (f64, f64) = (1_500.0, 8_000.0);
-/// Factor on the operations for a limit of the 99.9th percentile.
+/// Factor on the minimum number of operations if the 99.9th percentile is limited.
 const OPS_P999: f64 = 4.0;
 /// Size up to which operations count as small.
 const SMALL_BYTES: f64 = 65_536.0;
 const WINDOW_NS_MIN: u64 = 20 * MS;
-/// Length of a window as a multiple of the latency limit: with more arrivals than completions, most operations are then
-/// late.
+/// Length of a window as a multiple of the latency limit. If more operations arrive than complete,
+/// most of them are then late.
 const WINDOW_LIMITS: u64 = 10;
 /// Ramp for a demand with writes, and without, ns.
 const RAMP_NS: (u64, u64) = (25 * MS, 10 * MS);
@@ -46,20 +47,20 @@ const TIME_NS_MAX: f64 = 10_000e9;
 /// Maximum busy share of a working resource at a sustainable rate; above it, a buffer may hide the overload for a
 /// while.
 const BUSY_MAX: f64 = 0.98;
-/// A store that retains more than this share of its input will fill up.
+/// A buffer or cache that retains more than this share of its input will fill up.
 const FILL_SHARE_MAX: f64 = 0.01;
-/// Resource that works ahead: a disk destages its cache whenever it is idle. So its busy share tells nothing, but a
-/// filling cache does.
+/// Name of the resource that works ahead: the heads of a disk destage its cache whenever they are
+/// idle. So their busy share tells nothing, but a filling cache does.
 pub(crate) const WORKS_AHEAD: &str = "heads";
 /// Minimum completed share of a rate; arrivals are random to about 1 %.
 const COMPLETED_SHARE: f64 = 0.97;
 
-/// Length of a cell.
+/// Length of a cell, by its purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
-    /// For the search's next decision.
+    /// Shortest: decides the next trial of a search.
     Search,
-    /// For figures to be shown.
+    /// For numbers that are shown.
     Shown,
     /// For confirming an answer: ten times as long as in the search.
     Confirm,
@@ -80,10 +81,10 @@ impl Effort {
     }
 }
 
-/// State of the system in a cell.
+/// State of the system in a cell: intact, with a failure, or with another setting.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Condition {
-    /// Intact.
+    /// Intact, with the cache on.
     Whole,
     /// A device of the first array is lost.
     DeviceLost,
@@ -100,7 +101,7 @@ pub enum Condition {
 }
 
 impl Condition {
-    /// Faults at the start.
+    /// Faults that are injected before the cell.
     const fn faults(self) -> &'static [Fault] {
         const LOSE: Fault = Fault::Lose { part: PartId(0) };
         match self {
@@ -116,7 +117,7 @@ impl Condition {
 /// State of the system when a cell's window begins.
 #[derive(Clone, Copy, Debug)]
 pub struct State {
-    /// Failures and settings.
+    /// Failure or setting of the system.
     pub condition: Condition,
     /// Limit of the warm-up, in events of SSDs.
     pub warm_up_events_max: u64,
@@ -133,7 +134,7 @@ impl State {
 pub struct How {
     /// Length of the cell.
     pub effort: Effort,
-    /// Failures and settings.
+    /// Failure or setting of the system.
     pub condition: Condition,
 }
 
@@ -147,7 +148,7 @@ impl From<Loss> for Condition {
     }
 }
 
-/// Results of a cell.
+/// Rates, latencies and utilization of a simulated cell.
 #[derive(Clone, Debug)]
 pub struct Measured {
     /// Completed operations per second.
@@ -223,7 +224,7 @@ impl Measured {
         }
     }
 
-    /// True if the cell holds a rate within the limits of a demand.
+    /// True if the cell sustained the rate within the limits of the demand.
     pub fn holds(&self, rate_iops: f64, demand: &Demand) -> bool {
         let idle_heads = |name: &str| self.works_ahead && name.starts_with(WORKS_AHEAD);
         let mut active = self.shares.iter().filter(|share| !share.held && !idle_heads(&share.name));
@@ -246,7 +247,8 @@ impl Measured {
     }
 }
 
-/// A store that retains too much of its input for a sustainable rate, in the warm-up or the window.
+/// Name of a buffer or cache that retains too much of its input for a sustainable rate, in the
+/// warm-up or the window.
 fn fills(evidence: &Evidence) -> Option<String> {
     let unsteady = evidence.warm_up.as_ref().and_then(|warm_up| {
         let rises = warm_up.net_share.is_some_and(|share| share > FILL_SHARE_MAX);
@@ -274,10 +276,10 @@ fn array_busy(system: &System, usage: &Snapshot, works_ahead: bool) -> f64 {
     busy.into_values().map(|(sum, count)| sum / f64::from(count)).fold(0.0, f64::max)
 }
 
-/// Arrays of a candidate in one system.
+/// A number of arrays of a candidate, in one of several equal systems.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrays<'a> {
-    /// Kind of system.
+    /// The candidate.
     pub of: &'a Candidate,
     /// Arrays in this system.
     pub arrays: u32,
@@ -324,7 +326,8 @@ pub fn under(
     run(&arrays.target(condition), spec, length, state, stop)
 }
 
-/// Minimum operations of a window: fewer if they are large, since each of these costs as much as many small ones.
+/// Minimum number of operations in a window: lower for large ones, each of which costs as much as
+/// many small ones.
 fn ops_min(demand: &Demand) -> f64 {
     let reads = 1.0 - demand.write_share();
     let bytes =

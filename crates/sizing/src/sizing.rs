@@ -24,12 +24,12 @@ const CURVE_SHARES: [f64; 5] = [0.25, 0.5, 0.75, 0.9, 1.05];
 
 const SECONDS_A_DAY: f64 = 86_400.0;
 
-/// Result of a sizing.
+/// Answer of a sizing: the systems that meet a demand, and those that don't.
 #[derive(Debug)]
 pub struct Sizing {
-    /// The demand.
+    /// The demand that the systems must meet.
     pub demand: Demand,
-    /// All candidates.
+    /// All systems that were searched.
     pub candidates: Vec<Candidate>,
     /// Candidates that meet the demand, best first, at most [`ROWS_MAX`].
     pub rows: Vec<Row>,
@@ -77,16 +77,14 @@ pub fn size(
         jobs.retain(|&n| can_lose(&candidates[n], loss));
         if jobs.is_empty() {
             return Err(RunError::Impossible(format!(
-                "none of the systems works with {}: choose others by --adapter, or another --raid",
+                "no system works with {}: choose others with --adapter, or another --raid",
                 loss.words()
             )));
         }
     }
     if jobs.is_empty() {
-        let why = "the file of prices has no device together with a system that it could be in";
-        return Err(RunError::Impossible(format!(
-            "{why}: give prices by the names of the catalog"
-        )));
+        let why = "the price file has no device together with a system that takes it";
+        return Err(RunError::Impossible(format!("{why}: use the catalog's names")));
     }
     let unpriced = (0..candidates.len()).filter(|&n| !has_score(&candidates[n])).count();
     jobs.sort_by_key(|&job| textbook(&candidates[job]).devices);
@@ -154,7 +152,7 @@ fn order(
         .then(p99(a).total_cmp(&p99(b)))
 }
 
-/// True if a system works without such a part.
+/// Whether a system of this candidate works after the loss.
 fn can_lose(of: &Candidate, loss: Loss) -> bool {
     match loss {
         Loss::Device => !matches!(of.level, Level::Raid0 | Level::Jbod),
@@ -251,7 +249,7 @@ fn life(of: &Candidate, demand: &Demand, asked: &Measured, arrays_by_rate: u32) 
     })
 }
 
-/// Search result of a candidate.
+/// Result of the search for one candidate.
 enum Searched {
     Meets(Box<Row>),
     Misses(Box<Missed>),

@@ -21,7 +21,7 @@ use iodyno_units::human;
 
 /// Width of the labels below the table.
 pub(crate) const LABEL: usize = 9;
-/// Origin of the figures.
+/// How all numbers of an answer were obtained, for headings.
 pub(crate) const EMULATED: &str = "emulated, virtual time";
 
 /// The whole answer as text.
@@ -86,18 +86,18 @@ pub(crate) fn log_in_words(sizing: &Sizing, log: &LogDemand) -> Vec<(&'static st
     let mut all = vec![(
         "log",
         format!(
-            "messages of {message}, {chunk} / {message} = {many} to a chunk: {}, in order and durable",
+            "messages of {message}, {chunk} / {message} = {many} per chunk: {}, sequential and durable",
             each(log.messages_per_s, log.writes_per_s(), "writes")
         ),
     )];
     if log.replayed_per_s > 0.0 {
         let reads = each(log.replayed_per_s, log.reads_per_s(), "reads");
-        all.push(("replays", format!("{reads}, from arbitrary chunks on")));
+        all.push(("replays", format!("{reads}, starting at random chunks")));
     }
     let Some(survived_ns) = log.survived_ns() else { return all };
     let bytes_per_s = log.messages_per_s * log.message_bytes as f64;
     let mut words = format!(
-        "publishers hold {} / {} = {} of a stall before they block",
+        "publishers can buffer {} / {} = {} of a stall before they block",
         human::size(log.room_bytes),
         human::throughput(bytes_per_s),
         human::time_ns(survived_ns)
@@ -106,12 +106,12 @@ pub(crate) fn log_in_words(sizing: &Sizing, log: &LogDemand) -> Vec<(&'static st
     if let Some(highest) = highest {
         let spare = match log.caught_up_ns(highest.iops) {
             Some(ns) => format!(
-                "; at {} with {} asked, what they hold is persisted {} later",
+                "; at {} with {} requested, the backlog is persisted {} later",
                 rate(highest.iops),
                 rate(sizing.demand.rate_iops),
                 human::time_ns(ns)
             ),
-            None => "; nothing is spare to work off what they hold then".to_owned(),
+            None => "; no rate is left to work off the backlog".to_owned(),
         };
         words.push_str(&spare);
     }
@@ -141,7 +141,7 @@ fn pauses(sizing: &Sizing) -> Vec<(&'static str, u64)> {
     all
 }
 
-/// A row in words.
+/// A row in words: its devices, arrays and systems.
 pub(crate) fn name(candidate: &Candidate, row: &Row) -> String {
     let each = if row.count.units > 1 { ", each with its share of the load" } else { "" };
     format!(
@@ -171,7 +171,7 @@ fn recommended(text: &mut Lines, sizing: &Sizing, row: &Row, detail: &Detail) {
     text.blank();
 }
 
-/// Properties of the recommended system: label, words.
+/// Properties of the recommended system, each with its label.
 pub(crate) fn state(sizing: &Sizing, row: &Row) -> Vec<(&'static str, String)> {
     let of = &sizing.candidates[row.candidate];
     let mut all = vec![
@@ -215,7 +215,7 @@ fn what_if_in_words(what_if: &WhatIf, share_iops: f64) -> String {
         false if measured.iops < 0.97 * share_iops => {
             format!("does not hold: {} % of the rate", (measured.iops / share_iops * 100.0).round())
         }
-        false => "does not hold the limit".to_owned(),
+        false => "does not meet the limit".to_owned(),
     };
     format!("{}: {outcome}, p99 {p99}", condition_in_words(what_if.condition))
 }
@@ -241,11 +241,11 @@ fn cache_in_words(cache: &CacheAdvice) -> String {
     let time = |ns: Option<f64>| ns.map_or("unknown".to_owned(), human::time_ns);
     let off = match cache.highest_iops.1 {
         Some(iops) => format!("{} with p99 {}", rate(iops), time(cache.p99_ns.1)),
-        None => format!("less than is asked (p99 {})", time(cache.p99_ns.1)),
+        None => format!("less than requested (p99 {})", time(cache.p99_ns.1)),
     };
     let on = format!("{} with p99 {}", rate(cache.highest_iops.0), time(cache.p99_ns.0));
     let advice = if cache.leave_on() { "leave it on" } else { "turn it off" };
-    format!("{advice}: on it holds {on} at the asked rate, off {off}; {CACHE_OFF_UNTESTED}")
+    format!("{advice}: on, it holds {on} at the requested rate; off, {off}; {CACHE_OFF_UNTESTED}")
 }
 
 /// The textbook's answer, and why it errs.
@@ -259,19 +259,18 @@ fn textbook_in_words(sizing: &Sizing, row: &Row) -> String {
     let of_devices = highest.is_some_and(|highest| highest.is_of_arrays);
     let all_arrays = u64::from(row.count.units * row.count.arrays);
     let why = if (all_arrays - 1) * of.array_bytes < sizing.demand.capacity_bytes {
-        "it counts no bytes, and here the capacity asks for more".to_owned()
+        "it ignores capacity, which requires more here".to_owned()
     } else if textbook.devices == ours {
-        "as many; it knows no queues, adapters or caches, and here they don't matter".to_owned()
+        "the same; it ignores queues, adapters and caches, which don't matter here".to_owned()
     } else if textbook.devices > ours && of.has_cache() {
-        "too many: a cache gathers writes, and what it holds costs no device an operation"
-            .to_owned()
+        "too many: a cache merges writes, and its hits need no device operation".to_owned()
     } else if textbook.devices > ours {
-        "too many: it counts reads that go before a write at the price of the mix".to_owned()
+        "too many: it counts the reads that precede a write at the cost of the mix".to_owned()
     } else if of_devices {
         "too few: it loads devices to 100 %, where queues grow without limit".to_owned()
     } else {
         let bind = if binds.ends_with('s') { "bind" } else { "binds" };
-        format!("too few: it counts devices alone; the {binds} {bind} first")
+        format!("too few: it counts only devices, but the {binds} {bind} first")
     };
     format!(
         "{} devices by {} × ({:.2} + {:.0} × {:.2}) / {} of one alone; {why}",
@@ -287,17 +286,17 @@ fn textbook_in_words(sizing: &Sizing, row: &Row) -> String {
 fn power_in_words(sizing: &Sizing, row: &Row) -> String {
     let of = &sizing.candidates[row.candidate];
     let swap = if of.device.device.hot_swap {
-        "a device can be replaced under power"
+        "devices are hot-swappable"
     } else {
-        "a device can't be replaced under power"
+        "devices are not hot-swappable"
     };
     match row.devices_w {
         Some(w) => format!(
-            "{} for the devices under load, {} mW an operation a second; {swap}",
+            "{} for the devices under load, {} mW per operation a second; {swap}",
             watts(w),
             human::three_digits(w / sizing.demand.rate_iops * 1e3)
         ),
-        None => format!("the file of {} has none; {swap}", of.device_name),
+        None => format!("the file of {} has no power; {swap}", of.device_name),
     }
 }
 
@@ -310,7 +309,7 @@ fn rest(text: &mut Lines, sizing: &Sizing) {
             "need more devices"
         };
         let words = format!(
-            "{} other kinds of systems {by}: --adapter, --device and --raid choose",
+            "{} other kinds of systems {by}: --adapter, --device and --raid select them",
             sizing.not_worth
         );
         text.labelled("more", LABEL, &words);
@@ -339,7 +338,7 @@ pub(crate) fn nearest_in_words(sizing: &Sizing) -> String {
             format!("{UNITS_MAX} of them full of devices have {}", tb(all_bytes))
         } else {
             format!(
-                "the adapters of {UNITS_MAX} of them can't pass {}",
+                "the adapters of {UNITS_MAX} of them can't transfer {}",
                 rate(sizing.demand.rate_iops)
             )
         };
@@ -368,7 +367,6 @@ fn nothing(text: &mut Lines, sizing: &Sizing) {
         text.labelled("nearest", LABEL, &format!("{} in {}", of.array(), of.host));
         text.labelled("", LABEL, &nearest_in_words(sizing));
     }
-    let help =
-        "allow a longer --p99 or a lower --rate, or leave --device, --adapter and --raid out";
+    let help = "allow a longer --p99 or a lower --rate, or omit --device, --adapter and --raid";
     text.labelled("mend", LABEL, help);
 }

@@ -33,11 +33,15 @@ pub(crate) fn confirmed_in_words(sizing: &Sizing, row: &Row) -> String {
     let raised =
         row.life.is_some_and(|life| row.count.units * row.count.arrays > life.arrays_by_rate);
     if raised {
-        return format!("{held}; so do fewer, which don't last");
+        return format!("{held}; fewer devices would too, but wear out too early");
     }
     let Some(fewer) = &row.fewer else {
         let least = row.count.arrays == 1;
-        let why = if least { "there is no smaller one" } else { "the capacity asks for as many" };
+        let why = if least {
+            "there is no smaller configuration"
+        } else {
+            "the capacity requires this number"
+        };
         return format!("{held}; {why}");
     };
     let share_iops = sizing.demand.rate_iops / f64::from(row.count.units);
@@ -61,7 +65,7 @@ fn outcome_in_words(measured: &Measured, share_iops: f64, demand: &Demand) -> St
             .map_or(String::new(), |s| format!(": {} busy for {}", s.name, percent(s.busy)));
         return format!("does not hold{binds}, p99 {p99}");
     }
-    format!("does not hold the limit, p99 {p99}")
+    format!("does not meet the limit, p99 {p99}")
 }
 
 /// Lifetime of flash, in words.
@@ -83,7 +87,7 @@ pub(crate) fn life_in_words(sizing: &Sizing, row: &Row) -> String {
     let decides = if all_arrays > life.arrays_by_rate {
         let devices = life.arrays_by_rate * of.members;
         format!(
-            "; the rate alone needs {devices} devices, the rest are there to last (--life 0: no condition)"
+            "; the rate alone needs {devices} devices, the others extend the life (--life 0: no condition)"
         )
     } else {
         String::new()
@@ -115,10 +119,10 @@ pub(crate) fn assumed_in_words(sizing: &Sizing, row: &Row) -> String {
     let binds = row.highest.as_ref().map_or("", |highest| highest.binds.as_str());
     let assumed = decisive::assumed(of, binds);
     if assumed.is_empty() {
-        return format!("no parameter of what binds first ({binds})");
+        return format!("no parameter of the resource that binds first ({binds})");
     }
     format!(
-        "of what binds first ({binds}): {}; a file with other values changes the answer",
+        "of the resource that binds first ({binds}): {}; other values change the answer",
         assumed.join(", ")
     )
 }

@@ -170,7 +170,7 @@ fn candidates_are_the_catalogs() {
     let dimms = candidates(&choice(&[], &["exflash-400g"], &[Level::Raid10])).unwrap();
     assert_eq!((dimms[0].host.as_str(), dimms[0].arrays_max), ("x3850-x6", 16));
     for (wrong, why) in [
-        (choice(&["57ce-gen3"], &["nvme-tlc-3840g"], &[]), "RAID adapters take SAS devices"),
+        (choice(&["57ce-gen3"], &["nvme-tlc-3840g"], &[]), "RAID adapters take only SAS devices"),
         (choice(&["57ce-pair-48ssd-raid5"], &[], &[]), "lists devices of its own"),
         (choice(&[], &["no-such-device"], &[]), "there is no device named"),
         (
@@ -213,9 +213,9 @@ fn a_message_log_is_sized() {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     for said in [
         "log at 6.25 k/s",
-        "messages of 1 KiB, 64 KiB / 1 KiB = 64 to a chunk: 200 k/s / 64 = 3.12 k/s writes of 64 KiB, 205 MB/s",
+        "messages of 1 KiB, 64 KiB / 1 KiB = 64 per chunk: 200 k/s / 64 = 3.12 k/s writes of 64 KiB, 205 MB/s",
         "200 k/s / 64 = 3.12 k/s reads of 64 KiB",
-        "publishers hold 64 MiB / 205 MB/s = 328 ms of a stall before they block",
+        "publishers can buffer 64 MiB / 205 MB/s = 328 ms of a stall before they block",
         "takeover of a lost adapter's arrays, 2.00 s, blocks publishers",
     ] {
         assert!(words.contains(said), "{said}: {text}");
@@ -261,7 +261,7 @@ fn flash_must_last() {
     assert_eq!(rated.rows[0].devices(&rated.candidates), 4);
     assert!(life(&rated).years >= 5.0 && life(&rated).arrays_by_rate == 1);
     let text = terminal::show(&rated, STYLE).split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(text.contains("the rate alone needs 2 devices, the rest are there to last"), "{text}");
+    assert!(text.contains("the rate alone needs 2 devices, the others extend the life"), "{text}");
     is_valid(&json::document(&rated));
 }
 

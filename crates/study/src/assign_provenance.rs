@@ -9,8 +9,9 @@ use crate::wanted::Wanted;
 use iodyno_catalog::{Entry, File, Problem, Record};
 use iodyno_units::nearest;
 
-/// Assigns the provenance of each row: the one that the file names, also for rows with the same recipe; derived if
-/// all ingredients are known; otherwise predicted.
+/// Assigns each row its provenance: the one that the study file names for the row, or for a row
+/// with the same recipe; derived if the provenance of all ingredients is known; otherwise
+/// predicted.
 pub(crate) fn assign(
     file: &File,
     raw: &Record,
@@ -36,8 +37,8 @@ pub(crate) fn assign(
             }
         }
         if !matched {
-            let message = "no printed figure is meant by this entry";
-            let help = "its keys are those of a line in the file of figures".to_owned();
+            let message = "no printed figure matches this entry";
+            let help = "its keys must be those of a line in the file of figures".to_owned();
             return Err(Problem::at(file, entry.place("is"), message, Some(help)));
         }
     }
@@ -94,7 +95,7 @@ const SETTINGS: [&str; 2] = ["panels.over_time", "workloads.within"];
 fn checked_by(file: &File, entry: &Record, parameters: &[Owned]) -> Result<Vec<String>, Problem> {
     let by = entry.items("by");
     if entry.word("is") == Some("fitted") && by.is_empty() {
-        let message = "a fitted figure says by which parameters: `by` is missing";
+        let message = "a fitted figure must name its parameters: `by` is missing";
         return Err(Problem::at(file, entry.place("is"), message, None));
     }
     let known = |item: &Entry| {

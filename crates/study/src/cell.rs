@@ -7,7 +7,7 @@ use iodyno_units::{OpKind, Precondition};
 use iodyno_workload::Percent;
 use serde::{Deserialize, Serialize};
 
-/// The key of a cell.
+/// What identifies a cell of a study: system, workload and position on the axes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CellKey {
     /// Index in `Study::systems`.
@@ -16,7 +16,7 @@ pub struct CellKey {
     pub workload: usize,
     /// Time between a completion and the next submission, ns.
     pub think_ns: u64,
-    /// Size of one operation.
+    /// Size of one operation, bytes.
     pub block_bytes: u32,
     /// Threads of each device.
     pub threads: u32,
@@ -41,7 +41,7 @@ pub struct CellKey {
     pub over_ns: Option<u64>,
 }
 
-/// A figure of a cell that [`Quantity`] does not cover.
+/// A result of a cell that [`Quantity`] does not cover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CellFigure {
     /// Bandwidth of reads, bytes/s.
@@ -85,7 +85,8 @@ pub struct Taken {
     pub bytes_per_s: f64,
     /// Mean latency over all operations, ns.
     pub mean_ns: f64,
-    /// Percentiles and maximum of latency over all operations, without the taper of [`Self::of`].
+    /// Percentiles and maximum of latency over all operations, each with the same weight, unlike
+    /// the means of [`Self::of`].
     pub latency: Latency,
     /// Relative standard error of the rate; infinite if unknown.
     pub iops_error: f64,
@@ -112,7 +113,8 @@ pub struct Taken {
 }
 
 impl Taken {
-    /// One figure over all operations of all devices, with its relative standard error, where one is known.
+    /// The value of a quantity over all operations of all devices, with its relative standard error
+    /// if that is known.
     pub fn get(&self, quantity: Quantity) -> Option<(f64, Option<f64>)> {
         Some(match quantity {
             Quantity::Iops => (self.iops, Some(self.iops_error)),
@@ -123,7 +125,7 @@ impl Taken {
         })
     }
 
-    /// The value of a [`CellFigure`].
+    /// The value of a [`CellFigure`] in this result.
     pub const fn figure(&self, of: CellFigure) -> f64 {
         match of {
             CellFigure::Reads => self.kinds_bytes_per_s.0,

@@ -14,10 +14,10 @@ use iodyno_units::human;
 /// Distance from a limit below which a comparison is not decided, in standard errors.
 const UNDECIDED_ERRORS: f64 = 2.0;
 
-/// A conclusion of the paper.
+/// A conclusion that the paper draws, and the comparisons that test it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conclusion {
-    /// The conclusion, in a sentence.
+    /// What the paper concludes, in a sentence.
     pub says: String,
     /// The conclusion holds if all comparisons hold. Empty: it can't be tested.
     comparisons: Vec<Comparison>,
@@ -30,20 +30,20 @@ pub struct Conclusion {
 struct Comparison {
     figures: Vec<Operand>,
     relation: Relation,
-    /// Common part of the figures' names.
+    /// What the compared figures have in common, in words.
     of: String,
 }
 
-/// The relation of several figures.
+/// The relation that is claimed between several values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Relation {
-    /// Each is more than this multiple of the next.
+    /// Each value is more than this multiple of the next.
     Descending(f64),
-    /// The largest is no more than this share above the smallest.
+    /// The largest value is at most this share above the smallest.
     Alike(f64),
 }
 
-/// A row, or the ratio of two.
+/// A value to compare: a row's, or the ratio of two rows.
 #[derive(Clone, Debug, PartialEq)]
 struct Operand {
     of: Key,
@@ -82,12 +82,12 @@ impl Verdict {
     }
 }
 
-/// A conclusion that was tested.
+/// A conclusion with the result of its test.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding<'a> {
     /// The tested conclusion.
     pub conclusion: &'a Conclusion,
-    /// Result of the test.
+    /// Whether our figures support the conclusion.
     pub verdict: Verdict,
     /// Our figures, or the reason why it can't be tested.
     pub evidence: String,
@@ -111,7 +111,7 @@ impl Conclusion {
         let comparisons = raw.records("tests").map(|raw| comparison(file, raw, rows));
         let comparisons = comparisons.collect::<Result<Vec<_>, _>>()?;
         if comparisons.is_empty() == raw.get("untestable").is_none() {
-            let message = "a conclusion has either `tests` or `untestable`";
+            let message = "a conclusion must have either `tests` or `untestable`";
             return Err(Problem::at(file, raw.place("says"), message, None));
         }
         Ok(Self {
@@ -148,13 +148,13 @@ fn comparison(file: &File, raw: &Record, rows: &[Wanted]) -> Result<Comparison, 
     let all: Vec<&Record> = descending.chain(alike).collect();
     let is_alike = raw.get("alike").is_some();
     let wrong = if is_alike == raw.get("descending").is_some() {
-        Some("a comparison has either `descending` or `alike`")
+        Some("a comparison must have either `descending` or `alike`")
     } else if raw.get("factor").is_some() && is_alike {
         Some("`factor` belongs to `descending`; `alike` takes a `share`")
     } else if raw.get("share").is_some() != is_alike {
         Some("`alike` requires a `share`, and `descending` takes a `factor`")
     } else if all.len() < 2 {
-        Some("a comparison is between two figures or more")
+        Some("a comparison needs at least two figures")
     } else {
         None
     };
@@ -188,8 +188,8 @@ fn operand(file: &File, all: &Record, own: &Record, rows: &[Wanted]) -> Result<O
         if let [one] = one.as_slice() {
             return Ok((**one).clone());
         }
-        let message = format!("{} rows of the study are meant by this, not one", found.len());
-        let help = "its keys, with those of its `tests`, are those of a row: figure, system, workload, block, \
+        let message = format!("this matches {} rows of the study, not one", found.len());
+        let help = "its keys, with those of its `tests`, must be those of a row: figure, system, workload, block, \
                     depth, threads, devices, metric";
         Err(Problem::at(file, whole(at), message, Some(help.to_owned())))
     };
@@ -212,7 +212,8 @@ fn whole(of: &Record) -> Range<usize> {
 const TEXTS: [&str; 4] = ["figure", "system", "workload", "metric"];
 const NUMBERS: [&str; 4] = ["block", "depth", "threads", "devices"];
 
-/// Whether a row's key has all requested values; the first record that has a key decides.
+/// Whether a row's key has all requested values. If several records have a key, the first one
+/// decides.
 fn is_meant(asked: &[&Record], key: &Key) -> bool {
     let texts = [&key.figure, &key.system, &key.workload, &key.metric];
     let numbers = [key.block_bytes, key.queue_depth, key.threads, key.devices];
@@ -232,7 +233,7 @@ fn is_for_no_other(asked: &[&Record], key: &Key) -> bool {
     NUMBERS.iter().zip(numbers).all(|(path, has)| has.is_none() || is_asked(path))
 }
 
-/// The keys of a record, in words.
+/// The keys and values of records, as text for messages.
 fn name(of: &[&Record]) -> String {
     let mut words = Vec::new();
     for record in of {
@@ -254,26 +255,26 @@ fn name(of: &[&Record]) -> String {
     words.join(" ")
 }
 
-/// Our figure of a row.
+/// Our value of a row, with its standard error.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Simulated {
     /// Value in the row's unit; None if it was not simulated or the samples do not support it.
     pub(crate) ours: Option<f64>,
-    /// Relative; None if unknown.
+    /// Standard error as a share of the value; None if unknown.
     pub(crate) standard_error: Option<f64>,
 }
 
-/// The value of an operand.
+/// The value of an operand, with its standard error.
 struct Value {
     /// In the program's own unit: 1/s, bytes/s, ns or a bare number.
     number: f64,
-    /// Relative; 0 where it is not known.
+    /// Standard error as a share of the number; 0 if unknown.
     standard_error: f64,
     unit: Unit,
 }
 
 impl Operand {
-    /// Our figure; None where it was not simulated or its samples do not support it.
+    /// Our value of the operand; None if it was not simulated or the samples do not support it.
     fn value(&self, wanted: &[Wanted], rows: &[Simulated]) -> Option<Value> {
         let find = |key: &Key| {
             let (wanted, row) = wanted.iter().zip(rows).find(|(wanted, _)| wanted.key == *key)?;

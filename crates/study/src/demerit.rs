@@ -21,11 +21,11 @@ impl Quantiles {
         let ends =
             points.first().map(|p| p.0) == Some(0.0) && points.last().map(|p| p.0) == Some(1.0);
         if !ends {
-            return Err("a quantile function begins at probability 0 and ends at 1".to_owned());
+            return Err("a quantile function must begin at probability 0 and end at 1".to_owned());
         }
         let rises = |w: &[(f64, f64)]| w[0].0 <= w[1].0 && w[0].1 <= w[1].1;
         if !points.windows(2).all(rises) || points.iter().any(|p| !p.1.is_finite()) {
-            return Err("a quantile function never falls".to_owned());
+            return Err("a quantile function must not fall".to_owned());
         }
         Ok(Self(points))
     }

@@ -7,7 +7,8 @@ use crate::study::Study;
 use crate::wanted::Wanted;
 use std::collections::BTreeMap;
 
-/// Printed rows of one basis, workload and metric, on one device or on several.
+/// Rows with a printed figure that have the same provenance, workload and metric, and are all of
+/// one device or all of several.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stratum {
     /// Provenance of our figures.
@@ -32,9 +33,9 @@ pub struct Stratum {
     pub null_outside: Spread,
     /// Number of figures with a null model.
     pub with_null: usize,
-    /// Number of our figures that are nearer to the print than the null model.
+    /// Number of our figures that are nearer to the printed one than the null model.
     pub better: usize,
-    /// Number of our figures that are as near to the print as the null model.
+    /// Number of our figures that are as near to the printed one as the null model.
     pub equal: usize,
 }
 
@@ -64,7 +65,7 @@ impl Spread {
     }
 }
 
-/// The key of a stratum: basis, several devices, metric, workload.
+/// The key of a stratum: provenance, whether there are several devices, metric, workload.
 type Name = (Provenance, bool, String, String);
 
 /// Groups the printed rows into strata, predictions last.

@@ -52,7 +52,7 @@ fn parity(bench: &Bench) -> Option<usize> {
     (level == Level::Raid0 || level.parities() > 0).then_some(level.parities())
 }
 
-/// The lowest and the highest value that the print allows, in the program's own unit.
+/// The lowest value ([`high`]: the highest) that rounds to the printed one, in the program's own unit.
 fn low(figure: &Figure) -> f64 {
     let rounding = if figure.relation == Relation::AtLeast { 0.0 } else { figure.rounding() };
     (figure.value - rounding) * figure.unit.scale()
@@ -95,7 +95,9 @@ impl Rules<'_> {
         };
         (bytes > link).then(|| {
             let (gb, most) = (bytes / 1e9, link / 1e9);
-            format!("implausible by rule 2: {gb:.2} GB/s, and the links carry {most:.2} GB/s")
+            format!(
+                "implausible by rule 2: {gb:.2} GB/s, but the links carry at most {most:.2} GB/s"
+            )
         })
     }
 

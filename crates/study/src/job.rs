@@ -31,7 +31,7 @@ const WINDOW_MAX_NS: f64 = 3.6e12;
 const SECOND_NS: f64 = 1e9;
 const MINUTE_NS: u64 = 60_000_000_000;
 
-/// The effort for a study.
+/// How much a study simulates, and with which seed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
     /// Number of threads; 0: one per processor.
@@ -73,7 +73,7 @@ pub(crate) fn short(key: &CellKey) -> CellKey {
     CellKey { long: false, ..*key }
 }
 
-/// A cell to run.
+/// A cell to simulate, with its length.
 #[derive(Clone, Copy)]
 pub(crate) struct Job {
     pub(crate) key: CellKey,
@@ -187,7 +187,8 @@ impl Planner<'_> {
         }
     }
 
-    /// Length of a measurement window in which each round holds one stall of the device, ns; 0 without stalls.
+    /// Length of a measurement window of which each round contains one stall of the device, ns; 0
+    /// without stalls.
     fn rounds_of_stalls_ns(&self, key: &CellKey, rate_iops: f64) -> f64 {
         let spec::Kind::Flash(flash) = &self.study.systems[key.system].device.kind else {
             return 0.0;

@@ -38,7 +38,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// The progress of a study.
+/// How much of a study is done.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
     /// Cells that are done, pilots included.
@@ -55,7 +55,7 @@ pub enum StudyError {
     /// Stopped by a signal.
     #[error("the study was interrupted")]
     Interrupted,
-    /// A rank of the study is lost.
+    /// A rank that simulated a part of the study is lost.
     #[error("{0}")]
     LostRank(String),
     /// A cell could not be run.
@@ -63,7 +63,7 @@ pub enum StudyError {
     Cell {
         /// Name of the cell.
         cell: String,
-        /// Error message.
+        /// Reason, as an error message.
         why: String,
     },
 }

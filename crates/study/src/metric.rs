@@ -140,12 +140,12 @@ impl Metric {
         names
     };
 
-    /// The metric of a name.
+    /// Finds the metric with this name in files.
     pub(crate) fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|metric| metric.name() == name)
     }
 
-    /// Name in files.
+    /// Name of the metric in files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::IopsMax => "iops_max",
@@ -189,7 +189,7 @@ impl Metric {
     /// Heading of the metric's table.
     pub const fn title(self) -> &'static str {
         match self {
-            Self::IopsMax => "I/Os a second, the most over all queue depths",
+            Self::IopsMax => "I/Os a second, maximum over all queue depths",
             Self::Iops => "I/Os a second",
             Self::Bandwidth => "bandwidth",
             Self::LatencyMean => "mean latency",
@@ -198,7 +198,7 @@ impl Metric {
             Self::LatencyVsNoThink => "mean latency, against no think time",
             Self::Knee => "knee: latency at depth 1 × largest rate",
             Self::Depth95 => "knee: depth that reaches 95 % of the largest rate",
-            Self::IopsMaxVsOne => "I/Os a second (the most), against one device",
+            Self::IopsMaxVsOne => "I/Os a second (maximum), against one device",
             Self::BandwidthVsOne => "bandwidth, against one device",
             Self::LatencyVsOne => "mean latency, against one device",
             Self::IopsFresh => "I/Os a second, fresh out of the box",
@@ -232,7 +232,7 @@ impl Metric {
         self.unit().dimension()
     }
 
-    /// Unit where no figure is printed.
+    /// Unit of the values if no figure is printed.
     pub const fn unit(self) -> Unit {
         match self {
             Self::IopsMax

@@ -1,5 +1,5 @@
-//! The null model: the prediction without any model of the device. A model that is not nearer to the print than
-//! this is worthless.
+//! The null model: the prediction without any model of the device. A model that is not nearer to the printed
+//! figures than this is worthless.
 //!
 //! * Several devices: the printed figure of one device, × n for rates, unchanged for latencies.
 //! * Arrays: the data-sheet rates of one member × n. A random write costs the textbook's member operations (RAID 10:
@@ -25,7 +25,7 @@ use iodyno_emulate::spec::Kind;
 use iodyno_raid::SmallWrite;
 use iodyno_targets::ArrayName;
 
-/// The kinds of null model.
+/// The rule by which a null model predicts a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NullModel {
     /// One device × n for rates; one device for latencies.

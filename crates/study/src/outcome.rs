@@ -1,5 +1,5 @@
-//! The outcome of a study: every row with our value, its distance from the print, the null model's value, and
-//! the errors by strata. A pure function of the study and of its cells' results.
+//! The outcome of a study: every row with our value, its distance from the printed figure, the null
+//! model's value, and the errors by strata. A pure function of the study and of its cells' results.
 
 use crate::cell::{CellKey, Rounds, Taken};
 use crate::conclusion::{Finding, Simulated};
@@ -17,7 +17,7 @@ use iodyno_measure::Quantity;
 use iodyno_measure::statistics::knee::{AttachedRate, saturation};
 use std::collections::BTreeMap;
 
-/// A completed study.
+/// The results of a study that was run.
 #[derive(Clone, Debug)]
 pub struct Outcome<'a> {
     /// The study that was run.
@@ -26,7 +26,7 @@ pub struct Outcome<'a> {
     pub rows: Vec<Row>,
     /// The paper's conclusions, tested on our figures.
     pub conclusions: Vec<Finding<'a>>,
-    /// Errors by strata.
+    /// Errors of our figures, by strata of comparable rows.
     pub strata: Vec<Stratum>,
     /// The cells that are shown over time.
     pub over_time: Vec<TimeLine>,
@@ -53,7 +53,7 @@ pub struct TimeLine {
     pub panel: usize,
     /// Key of the cell.
     pub at: CellKey,
-    /// Latencies of the cell.
+    /// Latencies of the cell in each interval.
     pub over_time: OverTime,
 }
 
@@ -156,7 +156,7 @@ fn steady(recipe: &Recipe, taken: &BTreeMap<CellKey, Taken>) -> Option<bool> {
     rounds.filter(|all| !all.is_empty()).map(|all| all.iter().all(|r| r.steady))
 }
 
-/// The value of a recipe in the program's own unit, with its relative standard error where one is
+/// The value of a recipe in the program's own unit, with its relative standard error if that is
 /// known.
 fn value(recipe: &Recipe, taken: &BTreeMap<CellKey, Taken>) -> Option<(f64, Option<f64>)> {
     let both = |a: &Recipe, b: &Recipe| {

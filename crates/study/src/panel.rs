@@ -105,7 +105,7 @@ impl Axes {
 struct Source<'a> {
     file: &'a File,
     raw: &'a Record,
-    /// Number of the panel.
+    /// Index of the panel in the study.
     index: usize,
     systems: &'a [Bench],
     workloads: &'a [Workload],
@@ -162,7 +162,7 @@ fn named_systems(file: &File, raw: &Record, systems: &[Bench]) -> Result<Vec<usi
 }
 
 impl Source<'_> {
-    /// An optimum over depths and threads is asked for.
+    /// Whether the panel asks for an optimum over depths and threads.
     fn is_best(&self) -> bool {
         self.raw.get("optimum_within").is_some()
     }
@@ -238,7 +238,7 @@ impl Source<'_> {
             let missing = |axis: &&str| self.raw.get(axis).is_none() && of(&at, axis) == 0;
             if let Some(axis) = ["block", "depth", "devices"].into_iter().find(missing) {
                 let message = format!("`{axis}` is missing");
-                let help = "a panel names it, or its systems or workloads do".to_owned();
+                let help = "set it in the panel, or in its systems or workloads".to_owned();
                 return Err(Problem::at(self.file, self.raw.place("figure"), message, Some(help)));
             }
         }
@@ -248,14 +248,14 @@ impl Source<'_> {
     fn not_defined(&self, metric: Metric) -> Problem {
         let message = format!("`{}` can't be shown here", metric.name());
         let help = if metric == Metric::MessagesPerS {
-            "each of the panel's workloads needs a `message`, the size of one"
+            "each of the panel's workloads needs a `message`, the size of a message"
         } else {
-            "an optimum has rates, bandwidths, latencies and what is outstanding there"
+            "a panel with an optimum can show rates, bandwidths, latencies and outstanding operations"
         };
         Problem::at(self.file, self.raw.place("metrics"), message, Some(help.to_owned()))
     }
 
-    /// The row of one combination; None for a metric that is undefined in such a panel.
+    /// The row of one combination of values; None if the metric is undefined in this panel.
     fn row(&self, metric: Metric, at: &CellKey, set: &[usize]) -> Option<Wanted> {
         let at = self.completed(*at);
         let recipe = match set {
@@ -278,7 +278,7 @@ impl Source<'_> {
         })
     }
 
-    /// How a metric is found for one workload.
+    /// The recipe that computes a metric for one workload.
     fn recipe(&self, metric: Metric, at: &CellKey, workload: usize) -> Option<Recipe> {
         let cell = self.completed(CellKey { workload, ..*at });
         let depths = or_none(&self.axes.depths, &cell.depth);
@@ -339,12 +339,12 @@ fn check_metric(file: &File, raw: &Record, metric: Metric, at: &Entry) -> Result
     Err(Problem::at(file, at.span.clone(), message, None))
 }
 
-/// The position of a name in `all`.
+/// The index of a name in `all`.
 fn position(file: &File, name: &Entry, what: &str, all: &[&str]) -> Result<usize, Problem> {
     let text = name.text().unwrap_or_default();
     all.iter().position(|known| *known == text).ok_or_else(|| {
         let guess = nearest(text, all.iter().copied()).map(|n| format!("did you mean `{n}`? "));
-        let help = format!("{}it needs an entry of [[{what}s]]", guess.unwrap_or_default());
+        let help = format!("{}it needs an entry in [[{what}s]]", guess.unwrap_or_default());
         Problem::at(
             file,
             name.span.clone(),
@@ -367,13 +367,13 @@ fn axis<'a, T: Ord>(
 ) -> Result<Vec<T>, Problem> {
     let values: Vec<T> = raw.items(name).iter().filter_map(value).collect();
     let wrong = if raw.get(name).is_some() && !(1..=AXIS_MAX).contains(&values.len()) {
-        format!("`{name}` has 1 to {AXIS_MAX} values, not {}", values.len())
+        format!("`{name}` must have 1 to {AXIS_MAX} values, not {}", values.len())
     } else if values.iter().collect::<BTreeSet<_>>().len() < values.len() {
-        format!("`{name}` has a value twice")
+        format!("`{name}` lists a value twice")
     } else if matches!(name, "threads" | "depth" | "devices" | "think" | "fill")
         && !values.is_sorted()
     {
-        format!("`{name}` goes from small to large")
+        format!("`{name}` must be in ascending order")
     } else {
         return Ok(values);
     };
@@ -397,11 +397,11 @@ fn check(
     for cell in &cells {
         let workload = &workloads[cell.workload];
         if let Err(why) = workload.spec(cell) {
-            let message = format!("no such workload can be issued: {why}");
+            let message = format!("this workload can't be issued: {why}");
             return Err(Problem::at(file, raw.place("figure"), message, None));
         }
         if cell.devices == 0 {
-            let message = "`devices` is at least 1";
+            let message = "`devices` must be at least 1";
             return Err(Problem::at(file, raw.place("devices"), message, None));
         }
     }

@@ -1,7 +1,7 @@
 //! The provenance of our figures: taken from the paper, used to choose a parameter, arithmetic on such figures,
 //! or a prediction. Only predictions measure the quality of a model.
 
-/// The provenance of a figure of ours.
+/// Where a figure of ours comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Provenance {
     /// Taken from the paper.

@@ -36,13 +36,13 @@ pub struct Key {
     pub system: String,
     /// Name of the workload.
     pub workload: String,
-    /// Bytes of one operation, where the figure is about one size.
+    /// Bytes of one operation; None if the figure is not about one size.
     pub block_bytes: Option<u32>,
-    /// Outstanding operations of one thread, where the figure is about one depth.
+    /// Outstanding operations of one thread; None if the figure is not about one depth.
     pub queue_depth: Option<u32>,
-    /// Threads of each device, where the paper gives them.
+    /// Threads of each device; None if the paper does not give them.
     pub threads: Option<u32>,
-    /// Number of devices at work at once, where the paper gives it.
+    /// Number of devices that work at once; None if the paper does not give it.
     pub devices: Option<u32>,
     /// Name of the metric.
     pub metric: String,
@@ -65,7 +65,7 @@ impl Relation {
     /// Every relation.
     pub const ALL: [Self; 4] = [Self::Equal, Self::About, Self::AtLeast, Self::AtMost];
 
-    /// Symbol in the file of figures.
+    /// The symbol for the relation in the file of figures.
     pub const fn symbol(self) -> &'static str {
         match self {
             Self::Equal => "=",
@@ -101,7 +101,7 @@ impl Place {
     }
 }
 
-/// One printed figure.
+/// A figure that the paper prints, from one line of the file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
     /// Key, unique in the study.
@@ -110,13 +110,13 @@ pub struct Figure {
     pub relation: Relation,
     /// The value, in `unit`; finite and not 0.
     pub value: f64,
-    /// Half of the last printed digit, where the file gives it.
+    /// Half of the last printed digit; None if the file does not give it.
     pub resolution: Option<f64>,
     /// Half of the last significant digit of the value's text: the default resolution if the file has none.
     pub half_digit: f64,
     /// Unit of the value and the resolution.
     pub unit: Unit,
-    /// The place in the paper: a table or the text.
+    /// Where the paper prints it: in a table or in the text.
     pub place: Place,
     /// Remarks on the figure; may be empty.
     pub note: String,
@@ -132,7 +132,7 @@ impl Figure {
         self.resolution.unwrap_or(self.half_digit)
     }
 
-    /// Whether it states a bound rather than a value.
+    /// Whether the figure states a bound rather than a value.
     pub const fn is_one_sided(&self) -> bool {
         matches!(self.relation, Relation::AtLeast | Relation::AtMost)
     }
@@ -161,7 +161,7 @@ pub fn read(file: &File) -> Result<Vec<Figure>, Problem> {
             file,
             span,
             "the first line does not name the columns of a file of figures",
-            Some(format!("it reads: {}", COLUMNS.join(","))),
+            Some(format!("it must read: {}", COLUMNS.join(","))),
         ));
     }
     let mut figures = Vec::new();
@@ -169,8 +169,9 @@ pub fn read(file: &File) -> Result<Vec<Figure>, Problem> {
     for line in lines.filter(|line| !line.text.is_empty()) {
         let figure = figure(file, &line)?;
         if let Some(first) = seen.insert(figure.key.clone(), figure.span.clone()) {
-            let message = "this figure is printed twice";
-            let help = "two lines may not agree in all columns from figure to metric".to_owned();
+            let message = "this figure is listed twice";
+            let help =
+                "two lines must differ in at least one column from figure to metric".to_owned();
             return Err(
                 Problem::at(file, figure.span, message, Some(help)).also(first, "the first time")
             );
@@ -179,7 +180,7 @@ pub fn read(file: &File) -> Result<Vec<Figure>, Problem> {
     }
     if figures.is_empty() {
         return Err(Problem::new(file.origin.as_str(), "there is no figure in this file")
-            .with_help("write one line a figure below the names of the columns"));
+            .with_help("write one line per figure below the names of the columns"));
     }
     Ok(figures)
 }
@@ -222,7 +223,7 @@ fn split(file: &File, line: &Line<'_>) -> Result<Vec<Field>, Problem> {
         let (text, len) = if rest.starts_with('"') {
             quoted(rest).ok_or_else(|| {
                 let span = start + at..start + line.len();
-                let help = "a field that starts with a quote ends with one before the next comma, \
+                let help = "a field that starts with a quote must end with one before the next comma, \
                             in the same line; a quote inside it is doubled";
                 Problem::at(file, span, "this quote is not closed", Some(help.to_owned()))
             })?
@@ -270,7 +271,7 @@ fn figure(file: &File, line: &Line<'_>) -> Result<Figure, Problem> {
     let fields = split(file, line)?;
     let span = line.span();
     let fields: [Field; COLUMNS.len()] = fields.try_into().map_err(|fields: Vec<Field>| {
-        let help = "a field that holds a comma stands in double quotes".to_owned();
+        let help = "a field that contains a comma must be in double quotes".to_owned();
         let message = format!("the line has {} fields, not {}", fields.len(), COLUMNS.len());
         Problem::at(file, span.clone(), message, Some(help))
     })?;
@@ -296,14 +297,15 @@ fn figure(file: &File, line: &Line<'_>) -> Result<Figure, Problem> {
     let relation = one_of(file, relation, "relation", &Relation::ALL, Relation::symbol)?;
     let number = number(file, value, "value")?;
     if number <= 0.0 {
-        let message = format!("`value` is above 0, not {}", value.text);
-        let help = "a relative error needs something to be relative to".to_owned();
+        let message = format!("`value` must be above 0, not {}", value.text);
+        let help = "relative errors are shares of this value".to_owned();
         return Err(Problem::at(file, value.span.clone(), message, Some(help)));
     }
     let given = (!resolution.text.is_empty()).then(|| self::number(file, resolution, "resolution"));
     let given = given.transpose()?;
     if given.is_some_and(|r| r < 0.0) {
-        let message = format!("`resolution` is half of a digit, not {}", resolution.text);
+        let message =
+            format!("`resolution` must be half of the last digit, not {}", resolution.text);
         return Err(Problem::at(file, resolution.span.clone(), message, None));
     }
     Ok(Figure {
@@ -343,8 +345,8 @@ fn count(file: &File, field: &Field, name: &str) -> Result<Option<u32>, Problem>
     match field.text.parse() {
         Ok(n) if n > 0 => Ok(Some(n)),
         _ => {
-            let message = format!("`{name}` is a whole number above 0, not `{}`", field.text);
-            let help = "leave the field empty where there is no figure at hand".to_owned();
+            let message = format!("`{name}` must be a whole number above 0, not `{}`", field.text);
+            let help = "leave the field empty if the number is unknown".to_owned();
             Err(Problem::at(file, field.span.clone(), message, Some(help)))
         }
     }
@@ -352,7 +354,7 @@ fn count(file: &File, field: &Field, name: &str) -> Result<Option<u32>, Problem>
 
 fn number(file: &File, field: &Field, name: &str) -> Result<f64, Problem> {
     field.text.parse().ok().filter(|n: &f64| n.is_finite()).ok_or_else(|| {
-        let message = format!("`{name}` is a number, not `{}`", field.text);
+        let message = format!("`{name}` must be a number, not `{}`", field.text);
         Problem::at(file, field.span.clone(), message, None)
     })
 }

@@ -1,19 +1,20 @@
-//! Our side of a row of a study: our value, its distance from the print, and the null model's value.
+//! Our results for a row of a study: our value, its distance from the printed figure, and the null
+//! model's value.
 
 use crate::null::NullModel;
 use crate::score::Score;
 use iodyno_page::Tone;
 
-/// Our side of a row.
+/// Our results for a row of a study.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Row {
-    /// Our value, in the row's unit; None where the samples do not support it.
+    /// Our value, in the row's unit; None if the samples do not support it.
     pub ours: Option<f64>,
     /// Relative standard error of `ours`; None if unknown.
     pub standard_error: Option<f64>,
     /// Whether all cells were steady or stationary; None if one of them was not tested for it.
     pub steady: Option<bool>,
-    /// Distance from the print; None where nothing is printed.
+    /// Distance from the printed figure; None if there is none.
     pub score: Option<Score>,
     /// Whether the printed figure is flagged and left out of the error statistics.
     pub flagged: bool,
@@ -21,18 +22,19 @@ pub struct Row {
     pub null: Option<Null>,
 }
 
-/// The null model's value for a row.
+/// The null model's prediction for a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Null {
-    /// The kind of null model.
+    /// The rule by which the value was predicted.
     pub model: NullModel,
     /// Value in the row's unit.
     pub value: f64,
-    /// Distance from the print; None where nothing is printed.
+    /// Distance from the printed figure; None if there is none.
     pub score: Option<Score>,
 }
 
-/// The model nearer to the print, by the part outside the printed interval.
+/// Which model is nearer to the printed figure, judged by the part of its error outside the printed
+/// interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nearer {
     /// Our model is nearer.
@@ -55,7 +57,8 @@ impl Nearer {
 }
 
 impl Row {
-    /// Tone of the part of the error outside the print; `flagged` for a figure that can't be right.
+    /// Tone of the part of the error outside the printed interval; `flagged` for a figure that
+    /// can't be right.
     pub(crate) fn tone(&self, flagged: Tone) -> Tone {
         match self.nearer() {
             _ if self.flagged => flagged,

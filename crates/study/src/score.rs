@@ -6,10 +6,11 @@
 
 use crate::published::{Figure, Relation};
 
-/// The distance from a printed figure, relative to it: positive where ours is larger.
+/// The distance of our value from a printed figure, relative to that figure; positive if ours is
+/// larger.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Score {
-    /// The whole distance.
+    /// The whole relative error.
     pub error: f64,
     /// The part of the error outside the printed interval. A one-sided figure's interval reaches from its rounding on
     /// the wrong side to a tenth of the value on the right side.

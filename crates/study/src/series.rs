@@ -26,7 +26,7 @@ pub enum Axis {
 }
 
 impl Axis {
-    /// Name in documents; None without an axis.
+    /// Name in documents; None for a single point.
     pub const fn name(self) -> Option<&'static str> {
         match self {
             Self::Devices => Some("devices"),
@@ -49,7 +49,7 @@ pub struct Series {
     pub metric: Metric,
     /// The axis along which the line runs.
     pub axis: Axis,
-    /// The values that its rows share, in words.
+    /// The values that all points of the line share, in words.
     pub label: String,
     /// The position of each point on the axis.
     pub x: Vec<f64>,

@@ -3,7 +3,7 @@
 use crate::error_strata::Stratum;
 use iodyno_page::{Cell, Column, Row, Table, Tone};
 
-/// The errors by strata, under the name of each basis.
+/// The table of errors by strata, grouped by the provenance of our figures.
 pub(crate) fn table(strata: &[Stratum]) -> Table {
     let share = |title| Column::decimals(title, "share");
     let mut table = Table::new([
@@ -19,7 +19,7 @@ pub(crate) fn table(strata: &[Stratum]) -> Table {
         Column::words("nearer"),
     ]);
     table.caption = "Errors by strata, in %".into();
-    table.notes = vec!["n: one device, or several; in: figures within the print; mean, median, max: sizes of errors; outside: mean of the part outside the print; null: that of the null model; nearer: figures that the model is nearer to than the null model".to_owned()];
+    table.notes = vec!["n: one device, or several; in: figures within the printed intervals; mean, median, max: sizes of errors; outside: mean of the part outside the intervals; null: that of the null model; nearer: figures to which the model is nearer than the null model".to_owned()];
     let mut basis = None;
     for s in strata {
         if basis != Some(s.basis) {

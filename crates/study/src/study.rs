@@ -19,7 +19,7 @@ use iodyno_workload::{Percent, Spec};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// A study that can be run.
+/// A study that was read and can be run.
 #[derive(Clone, Debug)]
 pub struct Study {
     /// Name in the catalog.
@@ -89,7 +89,7 @@ pub fn title(name_or_path: &str) -> Result<String, Problem> {
     Ok(schema::read(&find(Kind::Study, name_or_path)?)?.said("title").to_owned())
 }
 
-/// The file of printed figures that a study names: in the catalog, or beside the study's own file.
+/// The file of printed figures that a study names: in the catalog, or next to the study's own file.
 fn published_file(file: &File, raw: &Record) -> Result<File, Problem> {
     let name = raw.said("published");
     let is_path = name.contains('/') || Path::new(name).extension().is_some();
@@ -131,8 +131,8 @@ pub(crate) fn study(file: &File, raw: &Record, figures: &File) -> Result<Study, 
         let (panel, wanted) = panel(file, raw, panels.len(), &systems, &workloads, &mut built)?;
         if let Some(twice) = wanted.iter().find(|row| !keys.insert(row.key.clone())) {
             let key = &twice.key;
-            let message = format!("`{}` tells `{}` twice", key.figure, key.metric);
-            let help = "panels of the same figure may not overlap".to_owned();
+            let message = format!("`{}` has a row of `{}` twice", key.figure, key.metric);
+            let help = "panels of the same figure must not overlap".to_owned();
             return Err(Problem::at(file, raw.place("figure"), message, Some(help)));
         }
         panels.push(panel);
@@ -183,14 +183,14 @@ fn workload(file: &File, raw: &Record) -> Result<Workload, Problem> {
     let ops = raw.whole("ops").unwrap_or_default();
     let long_ops = raw.whole("long_ops").unwrap_or(ops);
     if long_ops < ops {
-        let message = format!("`long_ops` is at least `ops`, {ops}, not {long_ops}");
+        let message = format!("`long_ops` must be at least `ops`, {ops}, not {long_ops}");
         return Err(Problem::at(file, raw.place("long_ops"), message, None));
     }
     let (read, addresses) = (raw.real("read"), raw.word("addresses"));
     let like = match raw.text("like") {
         Some(name) => Some(catalogued(file, raw, name)?),
         None if read.is_none() || addresses.is_none() => {
-            let message = "a workload has `read` and `addresses`, or is `like` one of the catalog";
+            let message = "a workload must have either `read` and `addresses`, or `like`";
             return Err(Problem::at(file, raw.place("name"), message, None));
         }
         None => None,
@@ -216,7 +216,7 @@ fn workload(file: &File, raw: &Record) -> Result<Workload, Problem> {
     })
 }
 
-/// Reads a single workload of the catalog.
+/// Reads a workload of the catalog by its name.
 fn catalogued(file: &File, raw: &Record, name: &str) -> Result<Spec, Problem> {
     let at = |message: String| Problem::at(file, raw.place("like"), message, None);
     let found = find(Kind::Workload, name).map_err(|p| at(p.message().to_owned()))?;
@@ -241,8 +241,8 @@ fn flag(file: &File, raw: &Record, printed: &mut [Figure]) -> Result<(), Problem
     if found {
         return Ok(());
     }
-    let message = "no printed figure is meant by this entry";
-    let help = "its keys are those of a line in the file of figures".to_owned();
+    let message = "no printed figure matches this entry";
+    let help = "its keys must be those of a line in the file of figures".to_owned();
     Err(Problem::at(file, raw.place("figure"), message, Some(help)))
 }
 
@@ -263,9 +263,9 @@ fn input(
         };
         let unit = if metric == LINK { Unit::GigabytesPerSecond } else { Unit::One };
         let Some(number) = number else {
-            let message = format!("`{of}` states no `{metric}`");
+            let message = format!("`{of}` does not give `{metric}`");
             let help = format!(
-                "a system of the study states `{MAX_SSDS}` and `{LINK}`, by `devices` and `link`"
+                "a system of the study gives `{MAX_SSDS}` and `{LINK}` by its keys `devices` and `link`"
             );
             return Err(Problem::at(file, raw.place("of"), message, Some(help)));
         };
@@ -314,7 +314,7 @@ fn claim(file: &File, raw: &Record, rows: &[Wanted]) -> Result<Wanted, Problem> 
         let found: Vec<&Wanted> = rows.iter().filter(is_it).collect();
         let [one] = found.as_slice() else {
             let message = format!(
-                "{} rows are `{}` of `{system}`, `{workload}`, in `{}`, not one",
+                "{} rows match `{}` of `{system}`, `{workload}`, in `{}`, not one",
                 found.len(),
                 raw.said("of_metric"),
                 raw.said("of_figure")
@@ -371,15 +371,16 @@ fn match_up(file: &File, printed: &[Figure], rows: &mut [Wanted]) -> Result<(), 
         rows.iter().enumerate().map(|(i, row)| (row.key.clone(), i)).collect();
     for (i, figure) in printed.iter().enumerate() {
         let Some(&row) = by_key.get(&figure.key) else {
-            let help = "a panel of the study has to have its figure, system, workload, axes and \
+            let help = "a panel of the study must have its figure, system, workload, axes and \
                         metric; see catalog/studies/FORMAT.md";
-            let message = "the study does not give this figure";
+            let message = "no row of the study has this figure";
             return Err(Problem::at(file, figure.span.clone(), message, Some(help.to_owned())));
         };
         let row = &mut rows[row];
         let dimension = row.unit.dimension();
         if figure.unit.dimension() != dimension {
-            let message = format!("`{}` can't be in `{}`", figure.key.metric, figure.unit.name());
+            let message =
+                format!("`{}` can't have the unit `{}`", figure.key.metric, figure.unit.name());
             return Err(Problem::at(file, figure.span.clone(), message, None));
         }
         row.unit = figure.unit;

@@ -9,7 +9,7 @@ use iodyno_run::{Files, emulated};
 use iodyno_targets::{ArrayName, ModelName, TargetName};
 use std::sync::Arc;
 
-/// A server that may hold any number of one device.
+/// A server, with a device of which it may have any number.
 #[derive(Clone, Debug)]
 pub struct Bench {
     /// Name in the paper.
@@ -24,7 +24,7 @@ pub struct Bench {
     pub host: Host,
     /// Whether the study sets the socket of the threads or the population of the memory channels.
     pub host_differs: bool,
-    /// Specification of one device.
+    /// The device with all its parameters.
     pub device: Device,
     /// Whether the devices are behind RAID adapters of the server.
     pub has_adapters: bool,
@@ -72,7 +72,7 @@ impl MemberRates {
 /// A parameter and the file that contains it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owned {
-    /// Name of the device or server.
+    /// Name of the device or server that has the parameter.
     pub of: String,
     /// The parameter, with its value and source.
     pub parameter: Parameter,
@@ -143,7 +143,7 @@ pub(crate) fn benches(
 ) -> Result<Vec<Bench>, Problem> {
     let arrays = raw.items("arrays");
     if raw.get("device").is_some() != arrays.is_empty() {
-        let message = "a system has either a `device` or `arrays`";
+        let message = "a system must have either a `device` or `arrays`";
         return Err(Problem::at(file, raw.place("name"), message, None));
     }
     if arrays.is_empty() {
@@ -170,7 +170,7 @@ fn bench(
     let host = host(file, raw.said("host"), raw.place("host"), all)?;
     let (array, device) = match TargetName::parse(&format!("model:{volume}")) {
         Ok(TargetName::Model(name)) if name.arrays.len() > 1 => {
-            let message = "the members of a study's arrays are devices";
+            let message = "the members of a study's arrays must be devices";
             return Err(Problem::at(file, place, message, None));
         }
         Ok(TargetName::Model(ModelName { arrays, what, .. })) if !arrays.is_empty() => {
@@ -286,6 +286,6 @@ fn named_in(file: &File, span: Range<usize>, problem: &Problem) -> Problem {
 
 fn no_driver(file: &File, span: Range<usize>, device: &str) -> Problem {
     let message = format!("`{device}` has no driver threads to set `occupancy` of");
-    let help = "only a device on the memory channel has; take the key out".to_owned();
+    let help = "only a device on the memory channel has them; remove the key".to_owned();
     Problem::at(file, span, message, Some(help))
 }

@@ -3,7 +3,7 @@
 
 use iodyno_page::Quantity;
 
-/// The dimension of a unit.
+/// What a unit measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dimension {
     /// Operations a second.
@@ -16,7 +16,7 @@ pub enum Dimension {
     Number,
 }
 
-/// A unit of the file of figures.
+/// A unit in which a file of figures may give values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// `1/s`.

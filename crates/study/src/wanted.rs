@@ -56,7 +56,7 @@ pub struct Wanted {
     /// Position on the axes; None for an input or a sentence. The depth is meaningless if the metric covers all
     /// depths.
     pub at: Option<CellKey>,
-    /// Computation of the value.
+    /// How the value is computed from cells.
     pub recipe: Recipe,
     /// Unit of the printed figure; without one, the unit of the metric.
     pub unit: Unit,

@@ -93,13 +93,13 @@ fn what_means_no_row_or_several_is_refused() {
     let refused = |test: &str| with(&conclusion(test)).unwrap_err();
     let reads = "{ workload = \"randread\" }";
     let none = refused(&format!("{RATES}descending = [{reads}, {{ workload = \"randred\" }}]"));
-    assert!(none.contains("0 rows of the study are meant by this, not one"), "{none}");
+    assert!(none.contains("this matches 0 rows of the study, not one"), "{none}");
     let two = refused(&format!(
         "figure = \"Table 1\"\nmetric = \"iops_max\"\ndescending = [{reads}, {reads}]"
     ));
-    assert!(two.contains("2 rows of the study are meant by this"), "{two}");
+    assert!(two.contains("this matches 2 rows of the study"), "{two}");
     for (test, why) in [
-        (format!("{RATES}descending = [{reads}]"), "two figures or more"),
+        (format!("{RATES}descending = [{reads}]"), "at least two figures"),
         (RATES.to_owned(), "either `descending` or `alike`"),
         (format!("{RATES}alike = [{reads}, {reads}]"), "`alike` requires a `share`"),
         (

@@ -49,12 +49,12 @@ fn figures_are_refused_with_line_and_column() {
     };
     let changed = |from: &str, to: &str| error(&format!("{GOOD}{}", GOOD.replacen(from, to, 1)));
     for (from, to, column, message) in [
-        ("4096", "4k", 20, "`block_bytes` is a whole number above 0, not `4k`"),
-        (",1,iops", ",0,iops", 27, "`devices` is a whole number above 0, not `0`"),
-        ("142000", "142 k", 40, "`value` is a number, not `142 k`"),
-        ("142000", "nan", 40, "`value` is a number, not `nan`"),
-        ("142000", "0", 40, "`value` is above 0, not 0"),
-        ("500", "-1", 47, "`resolution` is half of a digit, not -1"),
+        ("4096", "4k", 20, "`block_bytes` must be a whole number above 0, not `4k`"),
+        (",1,iops", ",0,iops", 27, "`devices` must be a whole number above 0, not `0`"),
+        ("142000", "142 k", 40, "`value` must be a number, not `142 k`"),
+        ("142000", "nan", 40, "`value` must be a number, not `nan`"),
+        ("142000", "0", 40, "`value` must be above 0, not 0"),
+        ("500", "-1", 47, "`resolution` must be half of the last digit, not -1"),
         ("=", "<", 38, "`<` is not a relation"),
         ("1/s", "kIOPS", 51, "`kIOPS` is not a unit"),
         ("table", "picture", 55, "`picture` is not a kind"),
@@ -68,10 +68,7 @@ fn figures_are_refused_with_line_and_column() {
     ] {
         assert_eq!(changed(from, to), ((3, column), message.to_owned()), "{from} -> {to}");
     }
-    assert_eq!(
-        error(&format!("{GOOD}{GOOD}")),
-        ((3, 1), "this figure is printed twice".to_owned())
-    );
+    assert_eq!(error(&format!("{GOOD}{GOOD}")), ((3, 1), "this figure is listed twice".to_owned()));
     let header = published::read(&file("figure,sistem\n")).unwrap_err();
     assert_eq!(header.line_column(), Some((1, 8)));
     assert!(published::read(&file(HEADER)).unwrap_err().message().contains("no figure"));
@@ -102,11 +99,11 @@ fn studies_are_refused_at_their_place() {
         ("read = \"100%\"", "read = \"1\"", 14, "is not a share"),
         ("ramp = \"1ms\"", "ramp = \"1\"", 17, ""),
         ("[\"randread\", \"randwrite\", \"mixed\"]", "[\"radread\"]", 36, "no workload `radread`"),
-        ("block = [\"4KiB\"]", "block = []", 37, "`block` has 1 to 64 values, not 0"),
-        ("depth = [1, 2, 4]", "depth = [1, 1]", 38, "`depth` has a value twice"),
-        ("depth = [1, 2, 4]", "depth = [2, 1]", 38, "`depth` goes from small to large"),
-        ("depth = [1, 2, 4]", "depth = [0]", 34, "no such workload can be issued"),
-        ("devices = [1, 2]", "devices = [0]", 39, "`devices` is at least 1"),
+        ("block = [\"4KiB\"]", "block = []", 37, "`block` must have 1 to 64 values, not 0"),
+        ("depth = [1, 2, 4]", "depth = [1, 1]", 38, "`depth` lists a value twice"),
+        ("depth = [1, 2, 4]", "depth = [2, 1]", 38, "`depth` must be in ascending order"),
+        ("depth = [1, 2, 4]", "depth = [0]", 34, "this workload can't be issued"),
+        ("devices = [1, 2]", "devices = [0]", 39, "`devices` must be at least 1"),
         ("devices = [1, 2]", "devices = [100000]", 39, "can't be in `ram`"),
         ("\"iops_max\"", "\"iops_mix\"", 40, "`metrics` must be one of"),
         ("think = [\"0us\", \"16us\"]\n", "", 58, "needs an axis `think`"),
@@ -125,11 +122,11 @@ fn studies_are_refused_at_their_place() {
             "devices = [1, 2]\nmetrics = [\"latency_mean\"]",
             "devices = [1, 2]\nthreads = [2, 1]\nmetrics = [\"latency_mean\"]",
             49,
-            "`threads` goes from small to large",
+            "`threads` must be in ascending order",
         ),
         ("[\"iops_max\"]", "[\"messages_per_s\"]", 40, "`messages_per_s` can't be shown here"),
         ("[\"memory.read\"]", "[\"memory.reed\"]", 87, "has a parameter `memory.reed`"),
-        ("devices = 1\n\n[[basis]]", "devices = 9\n\n[[basis]]", 86, "no printed figure is meant"),
+        ("devices = 1\n\n[[basis]]", "devices = 9\n\n[[basis]]", 86, "no printed figure matches"),
         ("device = \"ramdisk-ddr3-16g\"\n", "", 8, "either a `device` or `arrays`"),
         ("ramdisk-ddr3-16g", "raid7(ssd-gen3-emlc*3)", 10, "`raid7` is not a level of an array"),
         (
@@ -138,7 +135,7 @@ fn studies_are_refused_at_their_place() {
             10,
             "only arrays take `options`",
         ),
-        ("addresses = \"random\"\n", "", 13, "a workload has `read` and `addresses`"),
+        ("addresses = \"random\"\n", "", 13, "a workload must have either `read` and `addresses`"),
         ("read = \"100%\"", "like = \"oltp9\"", 14, "no workload named `oltp9`"),
         ("block = [\"4KiB\"]\n", "", 34, "`block` is missing"),
         ("depth = [1, 2, 4]\n", "", 34, "`depth` is missing"),
@@ -153,7 +150,7 @@ fn studies_are_refused_at_their_place() {
             "metric = \"unbalanced_memory_slowdown\"",
             "metric = \"max_ssds\"\nof = \"ram\"",
             84,
-            "`ram` states no `max_ssds`",
+            "`ram` does not give `max_ssds`",
         ),
     ] {
         assert!(STUDY.contains(from), "{from}");
@@ -167,12 +164,14 @@ fn studies_are_refused_at_their_place() {
         "{STUDY}\n{}",
         &STUDY[STUDY.find("[[panels]]").unwrap()..STUDY.find("[[inputs]]").unwrap()]
     );
-    assert!(study(&twice, &figures).unwrap_err().message().contains("tells `iops_max` twice"));
+    assert!(
+        study(&twice, &figures).unwrap_err().message().contains("has a row of `iops_max` twice")
+    );
     let other =
         format!("{HEADER}{FIGURES}Table 9,ram,randread,4096,,,1,iops_max,=,1,,1/s,table,\n");
     let problem = study(STUDY, &other).unwrap_err();
     assert_eq!(problem.line_column(), Some((14, 1)), "{problem}");
-    assert!(problem.message().contains("does not give this figure"));
+    assert!(problem.message().contains("no row of the study has this figure"));
     let unit = figures.replacen("500,1/s", "500,us", 1);
-    assert_eq!(study(STUDY, &unit).unwrap_err().message(), "`iops_max` can't be in `us`");
+    assert_eq!(study(STUDY, &unit).unwrap_err().message(), "`iops_max` can't have the unit `us`");
 }

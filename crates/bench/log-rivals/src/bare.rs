@@ -8,7 +8,7 @@ use crate::ours::{CAPACITY_BYTES, FILE_NAME};
 use iodyno_msglog::Storage;
 use std::path::Path;
 
-/// Store without any structure; see the module.
+/// A file to which batches are appended without any structure; see the module.
 pub(crate) struct Bare {
     file: DirectFile,
     buffer: Aligned,

@@ -5,7 +5,7 @@ use crate::{Outcome, bare, embedded, nats, ours};
 use std::fs::{self, File};
 use std::path::Path;
 
-/// Contenders of the default comparison.
+/// Names of the contenders that are compared by default.
 pub(crate) const MAIN: [&str; 7] =
     ["bare", "ours", "redb", "fjall", "sqlite", "nats-atomic", "nats-single"];
 

@@ -138,7 +138,7 @@ fn table(options: &Options, trials: &Trials) -> Outcome<String> {
     Ok(text)
 }
 
-/// Median, minimum, maximum.
+/// Median, minimum and maximum; `None` without values.
 fn spread(values: &[f64]) -> Option<[f64; 3]> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

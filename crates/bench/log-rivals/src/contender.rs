@@ -14,7 +14,7 @@ pub(crate) trait Contender {
     fn reopen(self: Box<Self>) -> Outcome<Held>;
 }
 
-/// Content of a store.
+/// What a store holds after it was reopened.
 #[derive(Debug)]
 pub(crate) struct Held {
     /// Number of messages ever stored, by the store's own count.

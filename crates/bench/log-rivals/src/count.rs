@@ -49,7 +49,7 @@ pub(crate) fn main(options: &Options) -> Outcome<()> {
     Ok(())
 }
 
-/// Counts calls between the marks, by name.
+/// Counts the system calls between the marks of a trial, by name.
 fn calls(trace: &str) -> BTreeMap<String, u64> {
     let mut calls = BTreeMap::new();
     let inside = trace

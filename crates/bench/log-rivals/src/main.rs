@@ -29,7 +29,7 @@ pub(crate) type Outcome<T> = Result<T, Box<dyn Error>>;
 pub(crate) struct Options {
     /// Folder for the stores. Each trial uses its own folder in it.
     pub(crate) dir: PathBuf,
-    /// Folder for raw data.
+    /// Folder for the raw results.
     pub(crate) out: PathBuf,
     /// Runs of each contender with each batch size.
     pub(crate) rounds: usize,
@@ -39,7 +39,7 @@ pub(crate) struct Options {
     pub(crate) names: Vec<String>,
     /// Batch sizes, in messages.
     pub(crate) batches: Vec<usize>,
-    /// Program of the NATS server.
+    /// Name or path of the NATS server's program.
     pub(crate) nats: String,
     /// Trials begin only when other programs are idle, and are repeated if others interfere.
     pub(crate) is_quiet: bool,

@@ -26,7 +26,7 @@ pub(crate) struct Nats {
     dir: PathBuf,
 }
 
-/// A server process, killed on drop.
+/// A server process, which is killed when dropped.
 struct Server {
     child: Child,
     port: u16,

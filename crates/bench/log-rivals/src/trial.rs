@@ -17,11 +17,11 @@ pub(crate) const MARK_BEGIN: &str = "log-rivals: begins";
 pub(crate) const MARK_END: &str = "log-rivals: ends";
 
 const WARM_UP: Duration = Duration::from_millis(200);
-/// Bodies are slices of this many random bytes, at offsets of whole words.
+/// Size of the pool of random bytes. Bodies are slices of it, at offsets of whole words.
 const POOL_BYTES: usize = 4 << 20;
 const SEED: u64 = 22;
 
-/// Result of a trial.
+/// Counts and latencies of one trial.
 #[derive(Debug)]
 pub(crate) struct Trial {
     /// Messages acknowledged within the measured time.
@@ -29,7 +29,8 @@ pub(crate) struct Trial {
     pub(crate) seconds: f64,
     /// Latency of each batch in order, ns: from the call to the acknowledgement.
     pub(crate) latencies_ns: Vec<u64>,
-    /// Flushes completed by the disk in that time, including those of other programs. `None` without a disk.
+    /// Flushes completed by the disk within the measured time, including those of other programs.
+    /// `None` if the disk is unknown.
     pub(crate) disk_flushes: Option<u64>,
 }
 

@@ -5,7 +5,7 @@ use clap::{ArgMatches, Command};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 
-/// Long names of the flags that a command line gives with another value than the default.
+/// Long names of the flags that a command line sets to a value other than the default.
 #[derive(Clone, Debug, Default)]
 pub struct Given(BTreeSet<String>);
 
@@ -35,7 +35,7 @@ impl Given {
         flags.iter().copied().find(|flag| self.has(flag))
     }
 
-    /// All flags.
+    /// Long names of all given flags.
     pub(crate) fn all(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(String::as_str)
     }

@@ -8,7 +8,7 @@ use iodyno_units::{parse_duration_ns, parse_size};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Where a server listens, and clients look for it, without a flag.
+/// Default address of a log's server, where it listens and where clients connect.
 pub(crate) const SOCKET: &str = "unix:iodyno-log.sock";
 
 /// Flags of `log`.
@@ -194,7 +194,7 @@ pub struct LogPublish {
     /// After an interruption, give the same input again to continue where it ended.
     #[arg(long, requires = "name")]
     pub resume: bool,
-    /// Hold at most this much in messages that are not persisted; then wait
+    /// Hold at most this many bytes of unpersisted messages; then wait
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "64MiB")]
     pub hold: u64,
     /// When --hold is reached, drop messages and count them, instead of waiting

@@ -59,7 +59,7 @@ pub struct LogBench {
     /// Set the number of publishers, each with its own message sequence
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Load")]
     pub publishers: u32,
-    /// Let all publishers together hold N messages that are not persisted, such as 500k; then they wait
+    /// Let all publishers together hold N unpersisted messages, such as 500k; then they wait
     ///
     /// [default: 1,048,576 with --rate; otherwise the number that two flushes make durable]
     #[arg(long, value_name = "N", value_parser = count, help_heading = "Load")]
@@ -111,7 +111,7 @@ pub struct LogBench {
     pub measuring: Measuring,
 }
 
-/// A number of messages: `1000000`, `1M`.
+/// Parses a number of messages: `1000000`, `1M`.
 fn count(text: &str) -> Result<u64, String> {
     let (digits, factor) = match text.strip_suffix(['k', 'K']) {
         Some(digits) => (digits, 1_000),
@@ -120,5 +120,5 @@ fn count(text: &str) -> Result<u64, String> {
     let number = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(factor));
     number
         .filter(|n| *n > 0)
-        .ok_or_else(|| "take a whole number such as 50000, 500k or 2M".to_owned())
+        .ok_or_else(|| "use a whole number such as 50000, 500k or 2M".to_owned())
 }

@@ -87,7 +87,7 @@ impl From<FormatWord> for Format {
     }
 }
 
-/// Events of a block trace that count as operations.
+/// The kind of event in a block trace that counts as an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ActionWord {
     /// When an operation is queued, before merges: Q, block_bio_queue
@@ -182,12 +182,12 @@ pub struct Replay {
     pub only: Vec<String>,
     /// Start at this time of the trace, such as 10m [default: at the first operation]
     ///
-    /// Files and devices of the trace keep their places in the target.
+    /// Files and devices of the trace keep their offsets on the target.
     #[arg(long, value_name = "TIME", value_parser = parse_duration_ns, help_heading = "Part of the trace")]
     pub from: Option<u64>,
     /// End at this time of the trace, such as 20m [default: after the last operation]
     ///
-    /// Files and devices of the trace keep their places in the target.
+    /// Files and devices of the trace keep their offsets on the target.
     #[arg(long, value_name = "TIME", value_parser = parse_duration_ns, help_heading = "Part of the trace")]
     pub to: Option<u64>,
     /// For blkparse, events and biosnoop, choose the events that count as operations
@@ -224,14 +224,14 @@ pub struct Replay {
 fn speed(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(factor) if (0.001..=1e6).contains(&factor) => Ok(factor),
-        _ => Err("take a factor from 0.001 to 1000000".to_owned()),
+        _ => Err("use a factor from 0.001 to 1000000".to_owned()),
     }
 }
 
 fn offset(text: &str) -> Result<u64, String> {
     match parse_size(text).map_err(|e| e.to_string())? {
-        bytes if !bytes.is_multiple_of(512) => Err("take a multiple of 512 bytes".to_owned()),
-        bytes if bytes > 1 << 50 => Err("take at most 1 PiB".to_owned()),
+        bytes if !bytes.is_multiple_of(512) => Err("use a multiple of 512 bytes".to_owned()),
+        bytes if bytes > 1 << 50 => Err("use at most 1 PiB".to_owned()),
         bytes => Ok(bytes),
     }
 }
@@ -240,6 +240,6 @@ fn align(text: &str) -> Result<u32, String> {
     let bytes = parse_size(text).map_err(|e| e.to_string())?;
     match u32::try_from(bytes) {
         Ok(bytes) if bytes.is_power_of_two() && (512..=1 << 20).contains(&bytes) => Ok(bytes),
-        _ => Err("take a power of two from 512 to 1MiB".to_owned()),
+        _ => Err("use a power of two from 512 to 1MiB".to_owned()),
     }
 }

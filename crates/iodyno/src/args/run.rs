@@ -27,7 +27,7 @@ pub(super) const EXAMPLES: &str = "Examples:
   iodyno run pts-iops --on model:ssd-sata3-mlc-200g         run SNIA's IOPS test on an emulated SSD
   iodyno run db-oltp --repeat 5 --name before               repeat, for `iodyno compare before after`";
 
-/// The target where none is named.
+/// The target of a command line that names none.
 pub const DEFAULT_TARGET: &str = "scratch:";
 
 /// Flags of `run`.
@@ -158,7 +158,7 @@ pub struct Run {
     /// (`4KiB,64KiB`), read (`100%,70%,0%`), rate, think, fsync (`0,1,8`), fill, engine (`uring,libaio`), targets.
     #[arg(long, value_name = "AXIS=VALUES", help_heading = "Method")]
     pub vary: Vec<String>,
-    /// With --vary, order the cells: given, random (by --seed) or abba (there and back) [default: given]
+    /// With --vary, order the cells: given, random (by --seed) or abba (forward, then back) [default: given]
     #[arg(long, value_name = "ORDER", requires = "vary", help_heading = "Method")]
     pub order: Option<Order>,
     /// Search for the highest rate that meets a latency limit, such as 'p99<1ms' or 'read.p99.9<2ms'
@@ -261,12 +261,12 @@ pub struct Run {
     pub given: Given,
 }
 
-/// A share of reads.
+/// Parses a share of reads.
 fn share(text: &str) -> Result<Percent, String> {
     parse_percent(text).map(Percent::from_fraction).map_err(|e| e.to_string())
 }
 
-/// A factor on times, as a number or a share.
+/// Parses a factor on times: a number or a share.
 fn scale(text: &str) -> Result<f64, String> {
     if text.ends_with('%') {
         return parse_percent(text).map_err(|e| e.to_string());
@@ -274,7 +274,7 @@ fn scale(text: &str) -> Result<f64, String> {
     text.parse().map_err(|_| format!("`{text}` is not a share: write 0.1 or 10%"))
 }
 
-/// A time that a workload may last.
+/// Parses a time limit of a workload.
 fn limit_ns(text: &str) -> Result<u64, String> {
     let too_long =
         || Err(format!("`{text}` is too long: at most {}d", MAX_TIME_NS / 86_400_000_000_000));
@@ -286,17 +286,17 @@ fn limit_ns(text: &str) -> Result<u64, String> {
     }
 }
 
-/// A name that `compare` can find again.
+/// Parses the name of a run, by which `compare` can find it again.
 pub(super) fn run_name(text: &str) -> Result<String, String> {
     let is_taken = text.trim().to_ascii_lowercase().starts_with("last");
     let is_odd = text.trim() != text || text.contains(|c: char| c == ',' || c.is_control());
     match text.chars().count() {
         1..=100 if !is_taken && !is_odd => Ok(text.to_owned()),
-        _ => Err("take 1 to 100 characters without commas, line ends and blanks around them, and nothing that begins with `last`".to_owned()),
+        _ => Err("use 1 to 100 characters without commas, line ends or surrounding blanks, not beginning with `last`".to_owned()),
     }
 }
 
-/// `HOST=TARGET`.
+/// Parses `HOST=TARGET`.
 fn host_target(text: &str) -> Result<(String, TargetName), String> {
     let (host, name) = text
         .split_once('=')

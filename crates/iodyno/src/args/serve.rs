@@ -156,6 +156,6 @@ fn volume_size(text: &str) -> Result<u64, String> {
 fn dilation(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(k) if k.is_finite() && (0.001..=1e6).contains(&k) => Ok(k),
-        _ => Err("take a factor from 0.001 to 1000000".to_owned()),
+        _ => Err("use a factor from 0.001 to 1000000".to_owned()),
     }
 }

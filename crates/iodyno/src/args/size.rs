@@ -52,11 +52,11 @@ pub struct Size {
     #[arg(long, value_name = "SHARE", value_parser = read_share, requires = "log_rate",
         conflicts_with_all = ["workload", "like", "saturate"])]
     pub read_share: Option<f64>,
-    /// With --log-rate, set how many bytes of messages publishers can hold until persisted, such as `256MiB`
+    /// With --log-rate, set how many bytes of unpersisted messages publishers can hold, such as `256MiB`
     #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "log_rate",
         conflicts_with_all = ["workload", "like", "saturate", "backlog"])]
     pub backlog_bytes: Option<u64>,
-    /// With --log-rate, set how many messages publishers can hold until persisted
+    /// With --log-rate, set how many unpersisted messages publishers can hold
     #[arg(long, value_name = "MESSAGES", requires = "log_rate", conflicts_with_all = ["workload", "like", "saturate"],
         value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
     pub backlog: Option<u64>,
@@ -114,7 +114,7 @@ pub struct Size {
     /// The file has a `currency`, and the tables `devices`, `systems` and `drawers` with prices by name.
     #[arg(long, value_name = "FILE", conflicts_with = "saturate")]
     pub price: Option<PathBuf>,
-    /// Find how many of --device this system with adapters can drive at full speed, in arrays of --raid
+    /// Find how many devices (--device) this system with adapters can drive at full speed, in arrays of --raid
     ///
     /// Measured with random reads of 4 KiB (W1) and sequential reads of 1 MiB (W2).
     #[arg(long, value_name = "SYSTEM", requires = "device")]
@@ -135,7 +135,7 @@ pub struct Size {
 fn rate(text: &str) -> Result<f64, String> {
     match parse_rate_iops(text) {
         Ok(rate) if (1.0..=1e9).contains(&rate) => Ok(rate),
-        Ok(_) => Err("a rate is 1/s to 1G/s".to_owned()),
+        Ok(_) => Err("a rate must be 1/s to 1G/s".to_owned()),
         Err(e) => Err(e.to_string()),
     }
 }
@@ -143,7 +143,7 @@ fn rate(text: &str) -> Result<f64, String> {
 fn time(text: &str) -> Result<u64, String> {
     match parse_duration_ns(text) {
         Ok(ns) if (1_000..=5_000_000_000).contains(&ns) => Ok(ns),
-        Ok(_) => Err("a limit of the latency is 1us to 5s".to_owned()),
+        Ok(_) => Err("a latency limit must be 1us to 5s".to_owned()),
         Err(e) => Err(e.to_string()),
     }
 }
@@ -158,7 +158,7 @@ fn years(text: &str) -> Result<f64, String> {
 fn read_share(text: &str) -> Result<f64, String> {
     match parse_percent(text) {
         Ok(share) if (0.0..=0.99).contains(&share) => Ok(share),
-        Ok(_) => Err("a share of reads is 0% to 99%".to_owned()),
+        Ok(_) => Err("a share of reads must be 0% to 99%".to_owned()),
         Err(e) => Err(e.to_string()),
     }
 }

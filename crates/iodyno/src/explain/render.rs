@@ -201,7 +201,7 @@ pub(super) fn cell(cell: &ExplainedCell, style: Style) -> String {
         let words = if counts.host_pages > 0 {
             let host = counts.host_pages as f64;
             let filler = if counts.filler_pages > 0 {
-                format!(", and {:.2} that hold nothing", counts.filler_pages as f64 / host)
+                format!(", and {:.2} filler pages", counts.filler_pages as f64 / host)
             } else {
                 String::new()
             };
@@ -214,10 +214,7 @@ pub(super) fn cell(cell: &ExplainedCell, style: Style) -> String {
                 counts.erases
             )
         } else {
-            format!(
-                "{} programs, {} erases, and nothing from the host",
-                counts.programs, counts.erases
-            )
+            format!("{} programs, {} erases, no data from the host", counts.programs, counts.erases)
         };
         page.labelled("flash", 10, &words);
     }
@@ -232,7 +229,7 @@ pub(super) fn cell(cell: &ExplainedCell, style: Style) -> String {
         page.labelled("read cache", 10, &words);
     }
     let words = format!(
-        "{} events an I/O, {} ns each; {} I/Os a CPU second",
+        "{} events per I/O, {} ns each; {} I/Os per CPU second",
         human::three_digits(cell.events_per_io),
         human::three_digits(cell.ns_per_event),
         human::count(cell.ios_per_cpu_s)
@@ -270,12 +267,12 @@ fn phase_rows(
     let style = page.style();
     let mut rows: Vec<(&str, f64, bool)> =
         phases.iter().map(|p| (p.name, p.mean_ns, p.of_page)).collect();
-    rows.extend(beyond_ns.map(|ns| ("beyond these, such as waking the worker", ns, false)));
+    rows.extend(beyond_ns.map(|ns| ("outside the phases, such as waking the worker", ns, false)));
     let names = rows.iter().map(|r| width(r.0)).max().unwrap_or(0);
     for (name, ns, of_page) in rows {
         if of_page && let Some(pages) = pages.take() {
             let words = format!(
-                "then each of its {} pages, side by side; averages of one page:",
+                "then its {} pages in parallel; means of one page:",
                 human::three_digits(pages)
             );
             page.line(&format!("  {}", paint(&words, Role::Dim, style)));

@@ -55,7 +55,7 @@ impl Dialer {
                 flags.at
             )));
         }
-        // A name that can't be resolved now may be resolvable when it is dialled.
+        // A name that can't be resolved now may be resolvable when the client connects.
         if let Ok(addresses) = dialer.addresses()
             && addresses.iter().any(|address| !dialer.may_send_token_to(*address))
         {

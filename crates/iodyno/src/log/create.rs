@@ -16,12 +16,12 @@ pub(super) fn command(flags: &LogCreate) -> Result<ExitCode, Failure> {
     if let Some(size) = flags.size {
         match &mut target {
             TargetName::Path { size_bytes, .. } => *size_bytes = Some(size),
-            _ => return Err(Failure::input("--size is for files: leave it out")),
+            _ => return Err(Failure::input("--size is only for files: leave it out")),
         }
     }
     if matches!(target, TargetName::Ram { .. } | TargetName::Model(_)) {
         return Err(Failure::input(
-            "memory is gone with this command: `iodyno log serve`, of ram:SIZE or live:DEVICE, makes a log there and serves it",
+            "memory is lost when this command ends: `iodyno log serve` on ram:SIZE or live:DEVICE makes a log and serves it",
         ));
     }
     let opened = storage::open(&target, &Purpose::Create(Confirm(flags.destroy.clone())))?;
@@ -51,7 +51,7 @@ pub(super) fn layout(
         .map_err(|e| wrong(&e))
 }
 
-/// A unique number for a new log.
+/// A number that identifies a new log.
 fn log_id() -> u64 {
     use std::hash::{BuildHasher as _, Hasher as _};
     std::hash::RandomState::new().build_hasher().finish().max(1)

@@ -28,7 +28,7 @@ pub(super) fn command(flags: &LogPublish) -> Result<ExitCode, Failure> {
         patience: Duration::from_nanos(flags.patience),
         on_retry: |error| remark("note", &format!("{error}; trying again")),
     };
-    // The reason of a failure that persists after long retries.
+    // If the client has retried for long, the failure says for how long.
     let failure = |error: ClientError| {
         let was_patient = error.may_pass();
         let failure = failure(error);
@@ -81,7 +81,7 @@ pub(super) fn command(flags: &LogPublish) -> Result<ExitCode, Failure> {
     }
     if publisher.reconnects() > 0 {
         let times = counted(publisher.reconnects(), "time");
-        let _ = write!(text, "; the connection was made again {times}");
+        let _ = write!(text, "; reconnected {times}");
     }
     complain(&(text + "\n"));
     Ok(ExitCode::SUCCESS)

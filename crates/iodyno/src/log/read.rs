@@ -91,7 +91,7 @@ pub(super) fn query(flags: &LogQuery) -> Result<ExitCode, Failure> {
                 printer.flush()?;
                 let values = counted(count, "value");
                 complain(&format!(
-                    "{values}; `iodyno log subscribe --from {next}` gives what follows\n"
+                    "{values}; `iodyno log subscribe --from {next}` continues from here\n"
                 ));
                 return Ok(ExitCode::SUCCESS);
             }

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 /// Chunk size of a log in memory, bytes.
 const MEMORY_CHUNK_BYTES: u64 = 64 << 10;
-/// Seed of emulated devices.
+/// Seed of an emulated device's random behaviour.
 const SEED: u64 = 1;
 /// Default path of the server's socket.
 const SOCKET: &str = "iodyno-log.sock";
@@ -60,7 +60,7 @@ pub(super) fn command(flags: &LogServe) -> Result<ExitCode, Failure> {
     }
     server.stop().map(|()| ExitCode::SUCCESS).map_err(|why| {
         Failure::target(format!(
-            "{}: {why}; what was acknowledged is kept, and nothing more can be: start the server again once the target works",
+            "{}: {why}; acknowledged messages are kept, but no more can be stored: start the server again once the target works",
             flags.target
         ))
     })
@@ -74,13 +74,13 @@ fn open(flags: &LogServe) -> Result<(OpenStorage, Found), Failure> {
         TargetName::Model(name) if name.live => Some(emulated(flags)?),
         TargetName::Model(_) => {
             return Err(Failure::input(format!(
-                "{target} is in virtual time, and clients are not: `live:` is the same device in real time"
+                "{target} is in virtual time, but clients are in real time: use `live:` for the same device in real time"
             )));
         }
         _ => None,
     };
     if flags.size.is_some() && !matches!(target, TargetName::Model(_)) {
-        return Err(Failure::input("--size is for live: devices: leave it out"));
+        return Err(Failure::input("--size is only for `live:` devices: leave it out"));
     }
     if let Some(opened) = in_memory {
         let layout = create::layout(&opened, None, MEMORY_CHUNK_BYTES)?;
@@ -123,7 +123,7 @@ fn emulated(flags: &LogServe) -> Result<OpenStorage, Failure> {
     let system = system(&flags.target, Access::Sequential)?;
     if system.volumes.len() > 1 {
         return Err(Failure::input(format!(
-            "{} has {} volumes: a log is on one",
+            "{} has {} volumes, but a log uses only one",
             flags.target,
             system.volumes.len()
         )));

@@ -26,7 +26,7 @@ pub(super) fn replay(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
         let file = Input::open(path).map_err(|e| wrong(e.to_string()))?;
         // The record is read twice.
         if !file.is_regular() {
-            return Err(wrong("a record is a regular file: copy it to one".to_owned()));
+            return Err(wrong("a record must be a regular file: copy it to one".to_owned()));
         }
         Record::open(BufReader::new(file)).map_err(wrong)
     };
@@ -44,7 +44,7 @@ pub(super) fn replay(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
     machine.changes(&mut changes);
     let same = ended.is_same();
     if ended.operations == 0 {
-        remark("note", &format!("{named}: the record holds no operations"));
+        remark("note", &format!("{named}: the record contains no operations"));
     }
     if as_json {
         print_json(&json!({

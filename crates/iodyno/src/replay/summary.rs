@@ -16,7 +16,7 @@ const SIZES: usize = 4;
 /// Maximum number of files or devices in the text.
 const PARTS: usize = 16;
 
-/// The trace in one line.
+/// A trace in one line: its operations, duration and addresses.
 pub(super) fn line(of: &TraceSummary) -> String {
     let kinds = OpKind::ALL.into_iter().filter(|kind| of.ops[kind.index()] > 0);
     let kinds = kinds.map(|kind| format!("{} {}", human::whole(of.ops[kind.index()]), words(kind)));
@@ -119,7 +119,7 @@ fn places(of: &TraceSummary) -> Rows {
     let mut rows = vec![
         row("range", format!("to {end}, in multiples of {align}")),
         row("working set", format!("{touched} (in units of {unit})")),
-        row("sequential", format!("{sequential} begin where the one before ended")),
+        row("sequential", format!("{sequential} begin where the previous one ended")),
         row("response times", known),
     ];
     for (at, part) in of.parts.iter().take(PARTS).enumerate() {
@@ -157,7 +157,7 @@ fn remarks(file: &TraceFile, of: &TraceSummary) -> Rows {
         changed.map(|(count, what)| row("changed", format!("{} {what}", human::whole(count)))),
     );
     if !of.is_sorted {
-        rows.push(row("note", "the operations were not in the order of their times, and are now"));
+        rows.push(row("note", "the operations were out of order; they were sorted by time"));
     }
     rows.extend(file.notes.iter().map(|note| row("note", &**note)));
     if !file.has_times {

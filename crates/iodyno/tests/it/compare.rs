@@ -75,7 +75,7 @@ fn runs_go_by_their_name() {
     place.iodyno("compare before after --metric max").fails(2, &["percentile"]);
     place.iodyno("compare before after --metric write.iops").exits(8).says(&[]);
     place.iodyno("compare last last~8").fails(2, &["last~8"]);
-    place.iodyno("run random-read --name last").fails(2, &["begins with `last`"]);
+    place.iodyno("run random-read --name last").fails(2, &["beginning with `last`"]);
 }
 
 #[test]

@@ -45,7 +45,7 @@ fn names_in_a_notebook_reach_no_terminal_raw() {
         is_clean(&output.succeeds().stdout);
         if words.ends_with("markdown") {
             assert!(!output.stdout.contains("<script>"), "{}", output.stdout);
-            assert!(output.stdout.contains("This form holds no runs"), "{}", output.stdout);
+            assert!(output.stdout.contains("This format can't embed runs"), "{}", output.stdout);
         }
     }
     for (sql, words) in [

@@ -57,12 +57,12 @@ fn a_full_disk_loses_no_result() {
             "warning: the notebook",
             "the run goes on",
             "error: the notebook",
-            "nor could it be kept elsewhere",
+            "could not be stored elsewhere",
         ]);
         if form == "-q" {
             assert_eq!(output.stderr.matches("warning: ").count(), 1, "{output:?}");
             assert!(
-                output.stdout.contains("\ncell #3 ") && output.stdout.contains("not kept: "),
+                output.stdout.contains("\ncell #3 ") && output.stdout.contains("not stored: "),
                 "{output:?}"
             );
         } else {

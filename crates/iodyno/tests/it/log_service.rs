@@ -210,7 +210,9 @@ fn emulated_devices_in_real_time_keep_a_log() {
     place.iodyno("log serve model:exflash-400g").fails(2, &["virtual time", "live:"]);
     place.iodyno("log serve live:exflash-400g --size 1TiB").fails(2, &["--size", "400"]);
     place.iodyno("log serve live:exflash-400g*2").fails(2, &["2 volumes"]);
-    place.iodyno("log serve ram:4MiB --size 1MiB").fails(2, &["--size is for live:"]);
+    place
+        .iodyno("log serve ram:4MiB --size 1MiB")
+        .fails(2, &["--size is only for `live:` devices"]);
     place.iodyno("log create live:exflash-400g").fails(2, &["log serve"]);
 }
 

@@ -476,7 +476,7 @@ fn the_highest_rate_under_a_latency() {
     let page = std::fs::read_to_string(page).unwrap();
     assert!(page.contains("Latency by offered rate"));
     // The legend and the note give the sign one meaning.
-    assert!(page.contains(">does not hold the limit<") && page.contains("A triangle marks rates"));
+    assert!(page.contains(">does not meet the limit<") && page.contains("A triangle marks rates"));
 
     // Several targets: all rates are those of all together.
     let two = search.replace("exflash-400g", "exflash-400g*2");

@@ -473,7 +473,7 @@ fn an_export_that_can_not_be_purged() {
     let server = Server::qemu("--shared=4 --discard=ignore", &vec![0; 4 << 20]);
     let output = purge(&server, "--json").exits(4).json();
     assert_eq!((&output["purged"], &output["record"]["verified"]), (&false.into(), &"no".into()));
-    not_purged(&server, "", &["still there", "--discard=unmap"]);
+    not_purged(&server, "", &["old data is still readable", "--discard=unmap"]);
 
     // It fails them.
     let server = Server::nbdkit("--filter=error memory 4M error=EIO error-trim-rate=100%");

@@ -50,7 +50,7 @@ fn a_run_goes_through_a_page_into_another_notebook() {
     let small = page(&place, &format!("report {id} --without-data -o small.html"), "small.html");
     assert!(small.len() < text.len());
     let output = place.iodyno("import small.html");
-    assert!(output.exits(2).stderr.contains("holds no run"), "{}", output.stderr);
+    assert!(output.exits(2).stderr.contains("contains no run"), "{}", output.stderr);
     assert!(place.iodyno("import nowhere.html").exits(2).stderr.contains("nowhere.html"));
 }
 
@@ -119,7 +119,7 @@ fn runs_are_compared_with_the_first() {
     }
     let text = page(&place, "report fast slow -o slower.html", "slower.html");
     assert!(text.contains("class=\"sign worse\"") && text.contains(">worse</text>"));
-    assert!(!text.contains("of no worth") && !text.contains("not to be used"));
+    assert!(!text.contains("of no worth") && !text.contains("not usable"));
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn a_study_is_drawn_with_a_measured_run_over_it() {
     place.document(&format!("run random-read --on ram:64MiB --vary depth=1,2 {SHORT} --name mine"));
     let text = page(&place, "study my.toml --quick -q --report=my.html --with mine", "my.html");
     assert!(text.contains("Table 1: rates") && text.contains("200 k"));
-    assert!(text.contains("Laid over the figures: mine on ram:64MiB"));
+    assert!(text.contains("Drawn over the figures: mine on ram:64MiB"));
     // Printed values differ from ours in shape.
     assert!(text.contains("class=\"inside\""), "rings of printed values");
     let output = place.iodyno("study my.toml --quick --report=x.html --with nobody");

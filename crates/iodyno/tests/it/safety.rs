@@ -114,7 +114,7 @@ fn a_confirmation_of_an_earlier_run_counts_no_more() {
     assert!(!said.contains("iodyno resume"), "{said}");
     // Nor does the page tell its reader to confirm anything.
     let page = std::fs::read_to_string(place.path("evil.html")).unwrap();
-    assert!(page.contains("without what it confirmed by --destroy"));
+    assert!(page.contains("without its --destroy confirmations"));
     assert_eq!(state(&file), before);
 
     place.iodyno("resume last -q --destroy notes").succeeds();

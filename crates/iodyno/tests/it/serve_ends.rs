@@ -22,7 +22,7 @@ fn a_stop_waits_for_the_servers_end() {
     }
     let server = Served::start(&place, "ram:1MiB");
     assert_eq!(server.fault("stop"), "the server has flushed, and ended\n");
-    server.try_fault("stop").fails(4, &["is a server there"]);
+    server.try_fault("stop").fails(4, &["does a server run"]);
 }
 
 /// A record holds what was acknowledged some moments before a kill, and a replay says that it was cut off.
@@ -55,5 +55,8 @@ fn a_killed_servers_record_holds_what_it_acknowledged() {
     // Nothing was recorded.
     let head: String = whole.split_inclusive('\n').take(2).collect();
     place.write("empty.rec", head);
-    place.iodyno("replay empty.rec").exits(8).says(&["empty.rec: the record holds no operations"]);
+    place
+        .iodyno("replay empty.rec")
+        .exits(8)
+        .says(&["empty.rec: the record contains no operations"]);
 }

@@ -78,7 +78,7 @@ fn bad_input_is_refused_with_the_rule() {
         ("size --saturate workstation --device nvme-tlc-3840g", &["has no RAID adapters"]),
         (
             "size --saturate 57ce-gen3 --device ssd-gen3-emlc --device ssd-gen2-emlc",
-            &["one of each"],
+            &["give one --device and one --raid"],
         ),
     ] {
         place.iodyno(words).fails(2, says);
@@ -86,7 +86,7 @@ fn bad_input_is_refused_with_the_rule() {
     for (words, says) in [
         ("--raid 7", &["possible values: 0, 5, 6, 10"][..]),
         ("--width 2 --raid 5 --adapter 57ce-gen3", &["at least 3 members"]),
-        ("--adapter 57ce-gen3 --device nvme-tlc-3840g", &["RAID adapters take SAS devices"]),
+        ("--adapter 57ce-gen3 --device nvme-tlc-3840g", &["RAID adapters take only SAS devices"]),
         ("--adapter 57ce-pair-48ssd-raid5", &["lists devices of its own"]),
         ("--device no-such", &["there is no device named `no-such`"]),
         ("--price prices.toml", &["the price of `ssd-gen3-emlc` is below 0", "prices.toml:4"]),
@@ -125,7 +125,7 @@ fn a_message_log() {
     assert!((number(&by_messages["survived_stall_ns"]) - 1e9).abs() < 1.0);
     for (flags, words) in [
         ("--log-rate 1M/s --p99 1ms --message 128KiB", "does not fit a chunk"),
-        ("--log-rate 1M/s --p99 1ms --chunk 5000B", "a chunk is 4 KiB to 32 MiB"),
+        ("--log-rate 1M/s --p99 1ms --chunk 5000B", "a chunk must be 4 KiB to 32 MiB"),
         ("--log-rate 1M/s --p99 1ms --read-share 100%", "0% to 99%"),
         ("--log-rate 1M/s --p99 1ms --rate 1k/s", "cannot be used with"),
         ("--workload oltp1 --rate 1k/s --p99 1ms --backlog 5", "cannot be used with"),

@@ -77,7 +77,7 @@ fn errors_are_reported_at_their_position() {
     place.write("my.toml", STUDY);
     place.write("figures.csv", FIGURES.replace(",500,", ",some,"));
     let output = place.iodyno("study my.toml");
-    output.fails(2, &["figures.csv:2:", "`resolution` is a number, not `some`"]);
+    output.fails(2, &["figures.csv:2:", "`resolution` must be a number, not `some`"]);
     place.write("my.toml", STUDY.replace("depth =", "dept ="));
     place.iodyno("study my.toml").fails(2, &["my.toml:", "dept"]);
     place

@@ -19,7 +19,7 @@ const HEIGHT: f64 = 210.0;
 /// Share of a cell's side that a column takes.
 const THICK: f64 = 0.62;
 
-/// Position of the plane.
+/// Screen position and orientation of the plane on which the columns stand.
 struct Plane {
     /// Screen position of the farthest corner.
     origin: (f64, f64),
@@ -27,7 +27,7 @@ struct Plane {
     half: (f64, f64),
     columns: usize,
     rows: usize,
-    /// The order of the column axis and of the row axis is reversed.
+    /// Whether the order of the column axis, and of the row axis, is reversed.
     turned: (bool, bool),
     value: Ruler,
 }
@@ -41,20 +41,20 @@ impl Plane {
         )
     }
 
-    /// Index in the matrix of a position counted from the back.
+    /// Index in the matrix of the cell that is `column` and `row` steps from the farthest corner.
     fn index(&self, column: usize, row: usize) -> (usize, usize) {
         let column = if self.turned.0 { self.columns - 1 - column } else { column };
         let row = if self.turned.1 { self.rows - 1 - row } else { row };
         (column, row)
     }
 
-    /// Height of a value; 0 if it has no position.
+    /// Height of a value's column, in pixels; 0 if the value has no position on the axis.
     fn up(&self, value: f64) -> f64 {
         self.value.place_within(value).unwrap_or(0.0)
     }
 }
 
-/// Value at a position of the matrix, if there is one.
+/// The value at an index of the matrix; None if it is missing.
 fn value(matrix: &Matrix, column: usize, row: usize) -> Option<f64> {
     matrix.values.get(row)?.get(column).copied().flatten().filter(|v| v.is_finite())
 }
@@ -209,7 +209,7 @@ fn line(path: &mut Path, a: (f64, f64), b: (f64, f64)) {
 /// Writes the names of columns along the right front edge and of rows along the left one.
 fn names(out: &mut String, matrix: &Matrix, plane: &Plane, frame: &Frame) {
     let (columns, rows) = (plane.columns as f64, plane.rows as f64);
-    // Step between names at which they don't touch.
+    // Every N-th name is written, so that names don't touch.
     let every = (13.0 / plane.half.1).ceil().max(1.0) as usize;
     out.push_str("<g class=\"axis x\">");
     for column in (0..plane.columns).step_by(every) {

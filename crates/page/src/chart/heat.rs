@@ -53,7 +53,7 @@ impl Field {
         self.counts.iter().flatten().all(|&n| n == 0)
     }
 
-    /// Writes the cells.
+    /// Writes the cells of the map, in one path per colour.
     pub(super) fn write(&self, out: &mut String, levels: &Levels, layout: &Layout, panel: &Area) {
         let mut paths = vec![Path::default(); LEVELS];
         // Counts change least along the horizontal axis, so runs of one colour are merged there.
@@ -88,7 +88,7 @@ impl Field {
     }
 }
 
-/// Every `step`-th edge, and the last one.
+/// Every `step`-th of the edges, and the last one.
 fn every(edges: &[f64], step: usize) -> Vec<f64> {
     let mut out: Vec<f64> = edges.iter().copied().step_by(step).collect();
     if let (Some(last), true) = (edges.last(), edges.len() % step != 1 && step > 1) {

@@ -1,6 +1,6 @@
 //! Occupied areas of a panel, so that labels cover neither each other nor dots.
 
-/// Occupied areas.
+/// The parts of a panel that dots, lines and labels already cover.
 #[derive(Clone, Debug)]
 pub(super) struct Taken {
     /// Areas that must not be covered: left, top, right, bottom.
@@ -12,17 +12,17 @@ pub(super) struct Taken {
 }
 
 impl Taken {
-    /// No occupied areas; labels must lie within `bounds` (left, top, right, bottom).
+    /// A panel without occupied areas. Labels must lie within `bounds` (left, top, right, bottom).
     pub(super) fn new(bounds: [f64; 4]) -> Self {
         Self { hard: Vec::new(), soft: Vec::new(), bounds }
     }
 
-    /// Adds a dot.
+    /// Marks the area of a dot as occupied.
     pub(super) fn dot(&mut self, x: f64, y: f64) {
         self.hard.push([x - 4.0, y - 4.0, x + 4.0, y + 4.0]);
     }
 
-    /// Adds a line between two points.
+    /// Adds points along a line, which labels cover as little as possible.
     pub(super) fn line(&mut self, a: (f64, f64), b: (f64, f64)) {
         let steps = ((b.0 - a.0).abs().max((b.1 - a.1).abs()) / 6.0).clamp(1.0, 200.0) as usize;
         self.soft.extend((0..=steps).map(|i| {

@@ -15,7 +15,7 @@ use super::scale::{Extent, Ruler};
 use super::text::{SIZE, SMALL, isolated, width};
 use super::ticks::{self, Tick};
 
-/// A plot's layout.
+/// Positions of all parts of a plot.
 #[derive(Debug)]
 pub(super) struct Layout {
     /// Legend entries, one per name, in the order of their first series.
@@ -38,12 +38,12 @@ pub(super) struct Layout {
     pub(super) bottom: f64,
 }
 
-/// Position of a panel.
+/// Position and vertical axis of a panel.
 #[derive(Clone, Debug)]
 pub(super) struct Area {
-    /// Left end.
+    /// Left end of the panel's box.
     pub(super) x: f64,
-    /// Top.
+    /// Top of the panel's box.
     pub(super) y: f64,
     pub(super) width: f64,
     pub(super) height: f64,

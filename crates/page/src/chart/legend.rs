@@ -17,14 +17,14 @@ const DASHED_UP_TO: usize = 160;
 const ROW: f64 = 19.0;
 const SAMPLE: f64 = 26.0;
 
-/// A legend entry.
+/// A legend entry: a name with a sample of its mark.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Entry {
     pub(super) name: String,
-    /// Mark of the first series. A solid mark takes precedence over a dashed one, which is a part
-    /// of it.
+    /// Mark of the first series. A solid mark takes precedence over a dashed one, which continues
+    /// the same curve.
     pub(super) mark: Mark,
-    /// Colour index.
+    /// Index of the colour.
     pub(super) color: usize,
     /// One of the series has too many points for dashes.
     pub(super) is_dense: bool,
@@ -80,7 +80,7 @@ pub(super) fn class(mark: Mark) -> &'static str {
     }
 }
 
-/// Meanings of the Warning sign and the Bad sign, for those in the picture.
+/// Meanings of the signs for Warning and for Bad; None for a sign that the picture does not have.
 fn signs(plot: &Plot) -> [Option<&'static str>; 2] {
     let mut found = [None; 2];
     for panel in &plot.panels {
@@ -95,7 +95,7 @@ fn signs(plot: &Plot) -> [Option<&'static str>; 2] {
     found
 }
 
-/// Maximum width of a name, which then takes a row alone.
+/// Maximum width of a name, at which it fills a row of the legend.
 fn name_width_max(frame: &Frame) -> f64 {
     frame.width - SAMPLE - 34.0
 }

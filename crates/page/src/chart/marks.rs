@@ -13,12 +13,12 @@ use super::layout::{Area, Layout};
 use super::legend;
 use super::path::Path;
 
-/// Figures with more points than this are drawn as an envelope.
+/// Lines of figures with more points than this are thinned to their [`envelope`].
 pub(super) const THIN_ABOVE: usize = 5000;
 /// Half the width of an interval's end caps.
 const CAP: f64 = 3.5;
 
-/// Context for drawing a series.
+/// What the drawing of a series needs to know about its panel.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place<'a> {
     /// Layout of the plot.
@@ -31,7 +31,7 @@ pub(super) struct Place<'a> {
     pub(super) slot: (usize, usize),
     /// Start and end of each bar of a stacked series.
     pub(super) stack: &'a [(f64, f64)],
-    /// Draw the line as an envelope.
+    /// Whether the line is thinned to its [`envelope`].
     pub(super) is_thinned: bool,
 }
 
@@ -308,7 +308,8 @@ fn intervals(out: &mut String, series: &Series, place: Place, taken: &mut Taken)
     spots
 }
 
-/// First, lowest, highest and last position of each pixel column that a line passes in one go.
+/// Thins a line to the first, lowest, highest and last position of each pixel column. A column that
+/// the line enters again is thinned again.
 pub(super) fn envelope(places: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let mut out = Vec::new();
     let mut start = 0;

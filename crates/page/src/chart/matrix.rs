@@ -13,7 +13,7 @@ use super::text::{Anchor, Label, SIZE, SMALL, escape, isolated, label, width};
 
 const KEY_HEIGHT: f64 = 30.0;
 
-/// Positions of the cells.
+/// Positions and sizes of a matrix's cells.
 #[derive(Debug)]
 pub(super) struct Grid {
     /// Left end of the cells.

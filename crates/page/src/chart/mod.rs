@@ -35,7 +35,7 @@ use text::{Anchor, Label, SMALL, escape, isolated, label, wrap};
 pub use scales::{scales, scales_in};
 pub use style::style;
 
-/// Destination of a picture.
+/// Where a picture is shown, which determines its size and what it contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Look {
     /// In a page that includes [`style`] and shows title, conditions and notes itself.
@@ -75,7 +75,7 @@ impl Frame {
 /// Margin around a stand-alone picture.
 const PAD: f64 = 18.0;
 
-/// Draws a figure.
+/// Draws a figure as an SVG element; one that stands alone has its title and notes, too.
 pub fn svg(figure: &Figure, look: Look) -> String {
     let frame = Frame::new(figure, look);
     let is_alone = look == Look::Alone;

@@ -36,7 +36,7 @@ pub(super) struct Path {
 }
 
 impl Path {
-    /// The value of `d`.
+    /// The path's commands, as the value of the attribute `d`.
     pub(super) fn d(&self) -> &str {
         &self.d
     }
@@ -59,7 +59,7 @@ impl Path {
         self.start = to;
     }
 
-    /// Adds a line to a position; nothing if the path is already there.
+    /// Adds a line from the current position; nothing if it would have no length.
     pub(super) fn line_to(&mut self, x: f64, y: f64) {
         let to = (tenths(x), tenths(y));
         let (dx, dy) = (to.0 - self.at.0, to.1 - self.at.1);

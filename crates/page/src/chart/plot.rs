@@ -49,7 +49,7 @@ pub(super) fn write(out: &mut String, plot: &Plot, frame: &Frame, top: f64) -> f
     layout.bottom
 }
 
-/// A panel being drawn.
+/// What the drawing of one panel needs.
 #[derive(Clone, Copy)]
 struct Drawing<'a> {
     plot: &'a Plot,
@@ -134,7 +134,7 @@ impl Drawing<'_> {
         out.push_str("</g></g>\n");
     }
 
-    /// Writes signs and labels of a series' points, in a group that is hidden with the series.
+    /// Writes the signs and labels at a series' points, in a group that is hidden with the series.
     fn beside(&self, out: &mut String, series: &Series, spots: &[Spot], taken: &mut Taken) {
         let mut group = String::new();
         for spot in spots {

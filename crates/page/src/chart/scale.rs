@@ -8,8 +8,8 @@ use crate::{Axis, Quantity, Scale};
 
 use super::steps;
 
-/// Maximum distance of a position beyond the ends of an axis, in pixels. The clip path cuts lines that leave a fixed
-/// range, and their coordinates stay short.
+/// Positions farther outside an axis than this, in pixels, are moved to this distance. They are
+/// clipped anyway, and their coordinates stay short.
 const BEYOND: f64 = 2000.0;
 /// Values beyond this have no position: their differences would not be finite.
 const HUGE: f64 = 1e300;
@@ -17,18 +17,18 @@ const HUGE: f64 = 1e300;
 /// Transformation of values before the linear mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Identity.
+    /// The value itself.
     Linear,
     /// Decimal logarithm.
     Log,
     /// `-log10(1 - q)`: the number of nines of a quantile.
     Nines,
-    /// Named positions, from 0; holds their number.
+    /// Named positions, from 0. The value is their number.
     Categories(usize),
 }
 
 impl Kind {
-    /// Transformation for an axis.
+    /// The transformation that an axis's scale requires.
     pub(super) fn of(scale: &Scale) -> Self {
         match scale {
             Scale::Linear { .. } => Self::Linear,
@@ -68,7 +68,7 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    /// The empty extent.
+    /// An extent without values.
     pub(super) fn new(scale: &Scale) -> Self {
         Self { kind: Kind::of(scale), ends: None }
     }

@@ -39,7 +39,7 @@ pub fn scales(figure: &Figure) -> Value {
     scales_in(figure, Look::Embedded)
 }
 
-/// Scales of a figure for another destination.
+/// Like [`scales`], for a figure that was drawn for another destination.
 pub fn scales_in(figure: &Figure, look: Look) -> Value {
     let frame = Frame::new(figure, look);
     let mut out = Map::new();

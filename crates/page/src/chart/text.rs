@@ -154,7 +154,7 @@ pub(super) fn is_cut(text: &str, lines: &[String]) -> bool {
     last || letters(&text) != lines.iter().map(|line| letters(line)).sum::<usize>()
 }
 
-/// Anchor of a text.
+/// Which part of a text lies at its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Anchor {
     /// The position is the left end.
@@ -175,7 +175,7 @@ impl Anchor {
     }
 }
 
-/// A text element.
+/// A text element of the picture: its position and style.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Label<'a> {
     /// Position, on the base line.
@@ -186,7 +186,7 @@ pub(super) struct Label<'a> {
     pub(super) class: &'a str,
     /// Font size for the width estimate; the style sheet sets the real one.
     pub(super) size: f64,
-    /// Maximum width.
+    /// Maximum width; a longer text is cut.
     pub(super) width_max: f64,
     /// Additional attributes; may be empty.
     pub(super) more: &'a str,
@@ -221,7 +221,7 @@ impl Label<'_> {
     }
 }
 
-/// A normal label at a position.
+/// A label of normal size, without further classes or attributes.
 pub(super) fn label(x: f64, y: f64, anchor: Anchor, width_max: f64) -> Label<'static> {
     Label { at: (x, y), anchor, class: "", size: SIZE, width_max, more: "" }
 }

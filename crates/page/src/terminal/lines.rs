@@ -3,7 +3,7 @@
 use super::Style;
 use super::text::{Role, clean, hanging, pad, paint, shown};
 
-/// Lines of text.
+/// A text for a terminal that grows line by line.
 pub struct Lines {
     style: Style,
     text: String,
@@ -15,7 +15,7 @@ impl Lines {
         Self { style, text: String::new() }
     }
 
-    /// Abilities of the terminal.
+    /// Returns the style that the text is written in.
     pub const fn style(&self) -> Style {
         self.style
     }
@@ -31,7 +31,7 @@ impl Lines {
         self.text.push('\n');
     }
 
-    /// Adds a heading: a subject, and where its figures come from.
+    /// Adds a heading: a subject, and the origin of its numbers.
     pub fn heading(&mut self, subject: &str, origin: &str) {
         let subject = paint(&clean(subject, usize::MAX, self.style), Role::Bold, self.style);
         self.line(&format!("{subject}  {}", paint(origin, Role::Dim, self.style)));
@@ -47,7 +47,7 @@ impl Lines {
         }
     }
 
-    /// The text.
+    /// Returns the finished text.
     pub fn end(self) -> String {
         self.text
     }

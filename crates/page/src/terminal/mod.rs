@@ -9,7 +9,7 @@ pub mod text;
 
 pub use lines::Lines;
 
-/// Abilities of the terminal.
+/// What the terminal can show: colours, width, symbols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
     /// Colours (ANSI escape sequences) are supported.
@@ -26,7 +26,7 @@ impl Style {
         self.width.max(40)
     }
 
-    /// Separator between the parts of a line.
+    /// Separator between the parts of a line: `·`, or its ASCII form.
     pub fn dot(self) -> &'static str {
         if self.unicode { " · " } else { " - " }
     }

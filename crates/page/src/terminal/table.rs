@@ -55,12 +55,12 @@ pub fn lines(table: &Table, style: Style) -> Vec<String> {
     lines
 }
 
-/// Rows that [`in_parts`] shows in a part.
+/// The rows that [`in_parts`] repeats in each part of a wide table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PartRows {
     /// All rows.
     All,
-    /// Rows with a known value in the part, and headings with such rows.
+    /// Rows with a known value in the part, and their headings.
     Known,
 }
 
@@ -114,7 +114,7 @@ pub fn fit(table: &Table, available: usize, style: Style) -> (Table, Vec<String>
     (table.selected(|i, _| shown.contains(&i)), hidden)
 }
 
-/// A column, formatted.
+/// A column with its formatted cells.
 struct Laid {
     head: String,
     is_label: bool,
@@ -123,7 +123,7 @@ struct Laid {
     fields: Vec<Field>,
 }
 
-/// A cell, formatted.
+/// The formatted text of a cell.
 #[derive(PartialEq)]
 enum Field {
     Blank,

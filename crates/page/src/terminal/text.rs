@@ -7,7 +7,7 @@ use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 /// Start of text whose direction does not affect its neighbours (see [`isolated`]).
 pub(super) const ISOLATE: char = '\u{2068}';
-/// End of such text.
+/// End of a text that begins with [`ISOLATE`].
 pub(super) const ISOLATE_END: char = '\u{2069}';
 
 /// Role of a piece of text, which determines its colour.

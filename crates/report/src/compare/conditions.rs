@@ -95,7 +95,8 @@ fn text(value: &Value) -> Option<String> {
     }
 }
 
-/// The conditions of a whole run. If all its cells are in virtual time, the machine is not a condition.
+/// Adds the conditions of a whole run to `values`. Those of the machine and the targets only if
+/// `real`: virtual time does not depend on them.
 fn of_run(run: &Run, real: bool, values: &mut Values) {
     put(values, "version of iodyno", Some(run.head.iodyno_version.clone()));
     if !real {
@@ -120,7 +121,7 @@ fn of_run(run: &Run, real: bool, values: &mut Values) {
     }
 }
 
-/// The conditions of a cell.
+/// Adds the conditions of a cell to `values`: its load, the state of the device, its workload.
 fn of_cell(run: &Run, cell: &Cell, values: &mut Values) {
     let key = &cell.key;
     put(values, "threads", Some(key.threads.to_string()));
@@ -162,7 +163,8 @@ fn of_cell(run: &Run, cell: &Cell, values: &mut Values) {
     }
 }
 
-/// The values of a specification by their paths, without descriptions and without those that [`of_cell`] adds.
+/// Adds the leaves of a workload specification to `values` by path, without descriptions and
+/// without what [`of_cell`] adds itself.
 fn leaves(value: &Value, path: &str, values: &mut Values) {
     const TOLD: [&str; 7] = ["about", "source", "schema", "depth", "threads", "block", "rate"];
     match value {
@@ -205,7 +207,7 @@ pub(super) fn remarks(
             "CONDITIONS_DIFFER",
             Level::Warning,
             format!(
-                "more than the target may differ ({}): what is compared is all of it together",
+                "more than the target may differ ({}): the comparison can't separate these causes",
                 whats.join(", ")
             ),
         ));
@@ -221,7 +223,7 @@ pub(super) fn remarks(
         remarks.push(remark(
             "NOT_INTERLEAVED",
             Level::Warning,
-            "all runs of one side were made before all of the other: what changed meanwhile (heat, wear, other load) is compared too; make them alternately".to_owned(),
+            "all runs of one side were made before those of the other: changes over time (heat, wear, other load) are compared too; alternate the sides".to_owned(),
         ));
     }
 }

@@ -25,7 +25,7 @@ use iodyno_measure::{CellKey, Level, Metric, Quantity, Verdict};
 use iodyno_notebook::Run;
 use iodyno_units::human;
 
-/// One side of a comparison.
+/// One of the two sides of a comparison: its name, and its runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Side<'a> {
     /// Name of the side on the command line.
@@ -34,7 +34,7 @@ pub struct Side<'a> {
     pub runs: &'a [Run],
 }
 
-/// Options of a comparison.
+/// What to compare, and which shifts matter.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// The figures to compare.
@@ -56,7 +56,7 @@ impl Default for Options {
     }
 }
 
-/// The kind of the values of a comparison, which determines the coverage of its interval.
+/// Source of the compared values: it determines which variation the confidence interval covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Covers {
     /// One value per run: the interval covers variation between runs on these targets.
@@ -67,26 +67,26 @@ pub enum Covers {
     Nothing,
 }
 
-/// The comparison of one figure of one cell.
+/// The comparison of one metric of one cell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// Key of the cell in A.
     pub a_key: CellKey,
     /// Key of the cell in B.
     pub b_key: CellKey,
-    /// The figure, with its kind of operation.
+    /// The metric, with its kind of operation.
     pub metric: Metric,
-    /// The kind of the values, which determines what the interval covers.
+    /// Source of the values: runs, repeats within a run, or a single value per side.
     pub covers: Covers,
     /// The values of A, in the unit of the metric.
     pub a: Vec<f64>,
     /// The values of B.
     pub b: Vec<f64>,
-    /// The statistical result.
+    /// Shift, interval, p-value and verdict.
     pub comparison: Comparison,
 }
 
-/// A cell or figure that was not compared.
+/// A cell or metric that was not compared.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Omission {
     /// Name of the cell.
@@ -95,7 +95,7 @@ pub struct Omission {
     pub key: CellKey,
     /// Side without the value: `a`, `b`, or `both`.
     pub side: &'static str,
-    /// The figure; None for the whole cell.
+    /// The metric that was not compared; None for the whole cell.
     pub metric: Option<Metric>,
     /// Reason for the omission.
     pub why: String,
@@ -104,7 +104,7 @@ pub struct Omission {
     pub is_loss: bool,
 }
 
-/// The result of a comparison.
+/// Result of a whole comparison, which determines the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finding {
     /// At least one figure is slower.
@@ -115,7 +115,7 @@ pub enum Finding {
     Clear,
 }
 
-/// A comparison of runs.
+/// A comparison of runs, with its criteria and everything that it left out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compared<'a> {
     /// Summaries of A and B.
@@ -132,7 +132,7 @@ pub struct Compared<'a> {
     pub remarks: Vec<Verdict>,
 }
 
-/// A summary of a side.
+/// The runs and targets of a side, for headings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SideFacts<'a> {
     /// Name of the side on the command line.
@@ -204,13 +204,13 @@ impl Compared<'_> {
 pub fn compare<'a>(a: Side<'a>, b: Side<'a>, options: &Options) -> Result<Compared<'a>, String> {
     if let Some(run) = a.runs.iter().find(|run| b.runs.iter().any(|other| other.id == run.id)) {
         return Err(format!(
-            "the run {} stands on both sides: compare it with other runs (`iodyno ls` lists them)",
+            "the run {} is on both sides: compare it with other runs (`iodyno ls` lists them)",
             run.id
         ));
     }
     if let Some(metric) = options.metrics.iter().find(|m| m.quantity == Quantity::Max) {
         return Err(format!(
-            "{metric} can't be compared: the longest of all latencies grows with their number; take a percentile"
+            "{metric} can't be compared: the longest of all latencies grows with their number; use a percentile"
         ));
     }
     let mut omissions = Vec::new();
@@ -236,8 +236,8 @@ pub fn compare<'a>(a: Side<'a>, b: Side<'a>, options: &Options) -> Result<Compar
     Ok(Compared { sides, criteria, rows, omissions, conditions, remarks })
 }
 
-/// Marks a requested figure as lost if no cell has it, even if neither side issued any such operation: otherwise
-/// nothing would report it while other figures are judged.
+/// Marks a requested metric as lost if no cell has it, even if neither side issued such operations.
+/// Otherwise nothing would report its absence.
 fn never_judged(metrics: &[Metric], drafts: &[values::Draft], omissions: &mut [Omission]) {
     for metric in metrics {
         if drafts.iter().any(|draft| draft.is_of(*metric)) {
@@ -267,8 +267,8 @@ fn remark(code: &str, level: Level, text: String) -> Verdict {
     Verdict { code: code.to_owned(), level, text }
 }
 
-/// Finds a row that is inconclusive whatever its values: with the correction for the other figures, even its smallest
-/// possible p exceeds the significance level.
+/// Finds a row that is inconclusive whatever its values: corrected for the number of metrics, even
+/// its smallest possible p exceeds the significance level.
 fn hidden<'r>(rows: &'r [Row], criteria: &Criteria) -> Option<&'r Row> {
     let judged = |row: &Row| row.comparison.p_adjusted.map(|_| row.comparison.test.p);
     let is_hidden = |(i, row): &(usize, &Row)| {
@@ -280,7 +280,7 @@ fn hidden<'r>(rows: &'r [Row], criteria: &Criteria) -> Option<&'r Row> {
     rows.iter().enumerate().find(is_hidden).map(|(_, row)| row)
 }
 
-/// Name of a row's figure: `random-read p99`.
+/// Name of a row's metric: `random-read p99`.
 fn figure_name(row: &Row) -> String {
     format!("{} {}", row.a_key.name, row.metric)
 }
@@ -320,7 +320,7 @@ fn few_runs(sides: &[Side; 2], rows: &[Row], criteria: &Criteria, remarks: &mut 
             "FEW_RUNS",
             Level::Warning,
             format!(
-                "{count}{of} can't show a difference, however large (p is {p} at best): make at least {needed} of each{several}, A and B alternately, with `iodyno run … --name before` and `--name after`, and compare before after; or give --repeat {needed} to one run of each, whose repeats lie closer together than runs do"
+                "{count}{of} can't show a difference, however large (p is at least {p}): make at least {needed} of each{several}, A and B alternately, with `iodyno run … --name before` and `--name after`, and compare before after; or make one run of each with --repeat {needed}, although repeats vary less than runs"
             ),
         ));
     } else if let Some(row) = hidden(rows, criteria) {
@@ -337,9 +337,9 @@ fn few_runs(sides: &[Side; 2], rows: &[Row], criteria: &Criteria, remarks: &mut 
         ));
     } else if fewest < 3 && !rows.is_empty() {
         let text = if rows.iter().any(|r| r.covers == Covers::Repeats) {
-            "each side is one run: its intervals cover repeats of the cell within that run, not other runs or devices; what differs from one run to the next (state, heat, placement) may be all that is seen here"
+            "each side is one run: its intervals cover repeats of the cell within that run, not other runs or devices; the difference may come only from what changes between runs (state, heat, placement)"
         } else {
-            "fewer than 3 runs on a side: one odd run decides"
+            "fewer than 3 runs on a side: a single odd run can decide the result"
         };
         remarks.push(remark("FEW_RUNS", Level::Warning, text.to_owned()));
     }

@@ -12,7 +12,7 @@ use iodyno_measure::threshold::{unusable, with_repeats};
 use iodyno_measure::{Cell, CellKey};
 use iodyno_notebook::Run;
 
-/// A cell over all runs of a side.
+/// One cell, with its results from all runs of a side.
 #[derive(Debug)]
 pub(super) struct Entry<'a> {
     /// Coordinates of the cell. The target is empty for the cell that represents its run, and named for a cell
@@ -25,7 +25,7 @@ pub(super) struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// Any usable cell.
+    /// A usable cell of the first run; None if no run has one.
     pub(super) fn first(&self) -> Option<&'a Cell> {
         self.runs.first().and_then(|r| r.1.first()).copied()
     }
@@ -40,7 +40,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// The cells of a side.
+/// The cells of a side, each with its results from all runs.
 pub(super) fn entries(runs: &[Run]) -> Vec<Entry<'_>> {
     let mut entries: Vec<Entry> = Vec::new();
     for run in runs {
@@ -114,7 +114,7 @@ pub(super) fn pair<'a>(
     }
     pairs.retain(|pair| {
         if pair[0].is_of_one_target() && !each_target {
-            let why = "the merged cell of all targets speaks; --each-target compares this one too";
+            let why = "the merged cell of all targets represents it; --each-target compares it too";
             let of_target = omission(&pair[0], "both", why.to_owned());
             omissions.push(Omission { is_loss: false, ..of_target });
             return false;

@@ -103,11 +103,11 @@ fn metric_words(row: &Row) -> String {
 /// The layouts of a table, the widest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Layout {
-    /// The cell is on the line of its first figure.
+    /// The cell's name is in the same line as its first metric.
     Beside,
-    /// The cell is on a line of its own above its figures.
+    /// The cell's name is on a line of its own above its metrics.
     Above,
-    /// The cell is above its figures, and verdicts are single words.
+    /// Like [`Layout::Above`], with verdicts as single words.
     AboveInWords,
 }
 
@@ -143,7 +143,7 @@ fn has_targets(compared: &Compared) -> bool {
     })
 }
 
-/// The cell of a row: its name, its target if several are listed, and its load.
+/// The name, target (if several are listed) and load of a row's cell.
 fn cell_words(row: &Row, style: Style) -> [String; 3] {
     let [(depth_a, block_a), (depth_b, block_b)] = [&row.a_key, &row.b_key].map(conditions);
     let both = |a: String, b: String| if a == b { a } else { format!("{a} to {b}") };
@@ -201,7 +201,7 @@ fn figures(compared: &Compared, layout: Layout, style: Style) -> Table {
     table.selected(|i, _| i > 2 || is_beside && (i != 1 || several))
 }
 
-/// A figure: its name, both sides, the shift, and the verdict.
+/// The fields of one row: the metric, both sides, the shift, and the verdict.
 fn figure(row: &Row, compared: &Compared, layout: Layout, style: Style) -> [Cell; 7] {
     let of = &row.comparison;
     let indent = if layout == Layout::Beside { "" } else { "  " };
@@ -384,7 +384,7 @@ fn some_values(values: &[&str]) -> String {
     values.join(" or ")
 }
 
-/// A word, and a text that is wrapped to the right of it.
+/// Formats a text, wrapped to the right of a label.
 fn item(word: &str, role: Role, text: &str, style: Style) -> Vec<String> {
     let indent = 14;
     hanging(&paint(&pad(word, indent, false), role, style), indent, text, style)

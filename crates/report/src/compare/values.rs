@@ -17,7 +17,7 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// The input of the statistics.
+    /// The values of both sides, as the statistics need them.
     pub(super) fn pair(&self) -> Pair {
         Pair {
             name: format!("{} {}", self.keys[0].name, self.metric),
@@ -27,13 +27,13 @@ impl Draft {
         }
     }
 
-    /// Whether the row's figure is one of those that `metric` stands for.
+    /// Whether `metric` covers the row's metric, as `p99` covers `read p99`.
     pub(super) fn is_of(&self, metric: Metric) -> bool {
         self.metric.quantity == metric.quantity
             && (metric.kind.is_none() || self.metric.kind == metric.kind)
     }
 
-    /// Completes the row with its judgement.
+    /// Makes a row from the draft and its statistical result.
     pub(super) fn row(self, comparison: Comparison) -> Row {
         let ([a_key, b_key], [a, b]) = (self.keys, self.values);
         Row { a_key, b_key, metric: self.metric, covers: self.covers, a, b, comparison }
@@ -70,14 +70,14 @@ pub(super) fn drafts(
         };
         let figures = figures(&counted, metric);
         if figures.is_empty() {
-            leave_out("both", metric, "neither did any such operation".to_owned(), false);
+            leave_out("both", metric, "neither side issued such operations".to_owned(), false);
         }
         'figures: for metric in figures {
             let mut values = [Vec::new(), Vec::new()];
             for (side, name) in [(0, "a"), (1, "b")] {
                 let all = counted[side].iter().map(|c| c.value(metric));
                 let (found, missing): (Vec<_>, Vec<_>) = all.partition(Result::is_ok);
-                let zero = || "it is 0, of which no share can be taken".to_owned();
+                let zero = || "it is 0, so a relative shift is undefined".to_owned();
                 let found: Vec<f64> = found.into_iter().flatten().collect();
                 let why = missing.into_iter().find_map(Result::err);
                 let why = why.or_else(|| found.iter().any(|v| *v <= 0.0).then(zero));
@@ -105,7 +105,7 @@ fn figures(counted: &[Vec<Counted>; 2], metric: Metric) -> Vec<Metric> {
     figures
 }
 
-/// The cells of each run, without duplicates of virtual time.
+/// The cells of each run, without copies ([`is_copy`]).
 fn groups<'a>(entry: &Entry<'a>) -> Vec<Vec<&'a Cell>> {
     let mut seen: Vec<&Cell> = Vec::new();
     let mut groups = Vec::new();
@@ -120,8 +120,8 @@ fn groups<'a>(entry: &Entry<'a>) -> Vec<Vec<&'a Cell>> {
     groups
 }
 
-/// Whether two cells in virtual time are copies: the same seed gives the same events, and counting them twice
-/// would feign certainty.
+/// Whether two cells in virtual time are copies. The same seed gives the same events, and counting
+/// them twice would feign certainty.
 fn is_copy(one: &Cell, other: &Cell) -> bool {
     one.evidence.virtual_time
         && other.evidence.virtual_time
@@ -144,7 +144,7 @@ pub(super) fn copies(pairs: &[[Entry; 2]], remarks: &mut Vec<Verdict>) {
             "SAME_SEED",
             Level::Warning,
             format!(
-                "{copies} {cells} in virtual time {were} of another on the same side, for the same seed gives the same run: they count once; give each run a --seed of its own, or take --repeat"
+                "{copies} {cells} in virtual time {were} of another on the same side, because the same seed gives the same run: they count once; give each run its own --seed, or use --repeat"
             ),
         ));
     }

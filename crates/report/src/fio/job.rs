@@ -128,8 +128,8 @@ fn block_options(run: &Run, cell: &Cell, total: &Interval) -> Vec<(&'static str,
     }
 }
 
-/// One text if all kinds have the same, otherwise one per kind. A kind that is not issued has no sizes, and an empty
-/// text.
+/// Block sizes as text: one text if all kinds of operation have the same sizes, otherwise one per
+/// kind, empty for a kind that is not issued.
 fn by_kind(all: &[Vec<Size>], word: fn(&[Size]) -> String) -> String {
     let mut used = all.iter().filter(|sizes| !sizes.is_empty());
     match used.next() {
@@ -172,8 +172,8 @@ fn blocks_of(spec: &Value, kind: OpKind) -> Option<Vec<Size>> {
     }
 }
 
-/// A value of the cell's workload: from the workload with the cell's own name, or else from those with the cell's
-/// workload name. None if these disagree.
+/// Looks up a value in the specification of the cell's workload. If no workload has the cell's own
+/// name, those with the cell's workload name are used; None if they disagree.
 fn said<T: PartialEq>(run: &Run, cell: &Cell, what: impl Fn(&Value) -> Option<T>) -> Option<T> {
     let all = &run.head.workloads;
     let is_own = all.iter().any(|w| w.name == cell.key.name);

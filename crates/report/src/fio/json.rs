@@ -25,7 +25,7 @@ pub(super) const LATENCY_BOUNDS: [u64; 10] = [2, 4, 10, 20, 50, 100, 250, 500, 7
 /// The kinds of operation that fio calls directions.
 pub(super) const DIRECTIONS: [OpKind; 3] = [OpKind::Read, OpKind::Write, OpKind::Trim];
 
-/// The form of a document.
+/// Variant of fio's JSON output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// `json`: latencies without the counts of their histograms.
@@ -34,7 +34,7 @@ pub enum Form {
     JsonPlus,
 }
 
-/// A run as fio would write it.
+/// A run as a document in the format of fio's JSON output.
 pub fn document(run: &Run, form: Form) -> Value {
     of_jobs(run, form, &job::of(run).collect::<Vec<_>>(), &steady::of_method(run))
 }
@@ -144,7 +144,7 @@ fn of_job(run: &Run, form: Form, job: &Job, steady: &[(usize, Value)]) -> Value 
     out
 }
 
-/// Data for which fio has no key.
+/// The object `iodyno` of a job: values for which fio has no key.
 fn beside(cell: &Cell, total: &Interval, form: Form) -> Value {
     let unsupported = |kind: OpKind| {
         let service = &total.class(kind).filter(|stats| stats.ops() > 0)?.service;

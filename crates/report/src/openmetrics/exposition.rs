@@ -58,8 +58,8 @@ impl Exposition {
         }
     }
 
-    /// Histograms of nanoseconds, as seconds. One of our buckets counts below a bound if its middle does, which
-    /// is within 0.4 % of each of its values.
+    /// Adds histograms of nanoseconds, as seconds. A stored bucket counts as below a bound if its
+    /// middle is; the middle is within 0.4 % of each value in the bucket.
     pub(super) fn histogram(
         &mut self,
         name: &str,

@@ -32,7 +32,7 @@ pub fn text(run: &Run) -> String {
     exposition(&of, cells.iter().map(|(index, cell)| (*index, cell)))
 }
 
-/// Identity of a run.
+/// Labels that identify a run.
 #[derive(Clone, Debug, Default)]
 struct RunLabels {
     /// Id of the run; empty without a notebook.
@@ -89,7 +89,7 @@ impl CellCounts {
         }
     }
 
-    /// Empty counts of a cell that begins.
+    /// Counts of a cell that begins, all zero.
     fn empty(cell: &Cell) -> Self {
         let is_virtual = cell.evidence.virtual_time;
         Self { key: cell.key.clone(), is_virtual, ..Self::default() }
@@ -101,7 +101,7 @@ impl CellCounts {
     }
 }
 
-/// A labelled value.
+/// A sample: its labels, and its value.
 type Sample = (String, f64);
 
 /// The text of several cells, each with its index in the run.

@@ -17,7 +17,7 @@ use iodyno_page::{
 };
 use iodyno_units::human;
 
-/// Maximum number of cells whose course is drawn; the table has all.
+/// Maximum number of cells that are drawn over time; the table lists all.
 const DRAWN_MAX: usize = 12;
 /// Maximum number of rows in the table of all cells.
 const ROWS_MAX: usize = 5000;
@@ -65,8 +65,9 @@ pub(super) fn courses_of(stage: &Stage<'_>, cells: &[&Cell]) -> Vec<Block> {
     course(stage.run, cells).into_iter().map(with_id).collect()
 }
 
-/// The course over time of each cell. Cells of one unit share the axes of latency and of rate if all are
-/// readable on them. Cells with the same name, such as samples, are numbered.
+/// Figures of each cell over time. Cells whose rate is in the same unit share the axes of latency
+/// and of rate if all are readable on them. Cells with the same name, such as samples, are
+/// numbered.
 fn course(run: &Run, cells: &[&Cell]) -> Vec<Figure> {
     let drawn = &cells[..cells.len().min(DRAWN_MAX)];
     let name = |cell: &Cell| labels::name(run, &cell.key);

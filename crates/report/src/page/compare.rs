@@ -65,7 +65,7 @@ pub(super) fn sections(compared: &Compared<'_>, sides: [&[Run]; 2]) -> Vec<Secti
     sections
 }
 
-/// Makes a section's title and ids unique where a report compares several sides.
+/// Makes a section's title and ids unique in a report that compares several sides.
 pub(super) fn number(section: &mut Section, number: usize, asked: &str) {
     section.id = format!("{}-{number}", section.id);
     section.title = format!("{}: {asked}", section.title);
@@ -141,7 +141,7 @@ pub(super) fn loads(runs: &[&Run]) -> Vec<Figure> {
             panels: vec![panel],
             spans: Vec::new(),
         }),
-        notes: vec!["Beside the points: outstanding I/Os (OIO).".to_owned()],
+        notes: vec!["Numbers at the points: outstanding I/Os (OIO).".to_owned()],
     }]
 }
 
@@ -155,7 +155,7 @@ fn said(compared: &Compared<'_>) -> String {
     let [a, b] = &compared.sides;
     let runs = |n: usize| if n == 1 { "1 run".to_owned() } else { format!("{n} runs") };
     format!(
-        "{words} B is {} ({}), A is {} ({}). A shift counts from {} on; of all claims together at most {} are false by chance.",
+        "{words} B is {} ({}), A is {} ({}). Shifts from {} on count; at most {} of all claims together are false by chance.",
         labels::side(b),
         runs(b.runs.len()),
         labels::side(a),
@@ -207,7 +207,7 @@ fn remarks(compared: &Compared<'_>) -> Vec<Verdict> {
     all
 }
 
-/// Name of a row.
+/// Name of a row: that of its cell in B, and its metric.
 fn name(row: &Shifted) -> String {
     format!("{} {}", row.b_key.name, row.metric)
 }
@@ -399,7 +399,7 @@ fn overlays(compared: &Compared<'_>, sides: [&[Run]; 2]) -> Vec<Figure> {
     figures
 }
 
-/// The table of all compared figures.
+/// The table of all compared metrics: values, shift, interval and verdict.
 fn shifts(compared: &Compared<'_>) -> Table {
     let rows = compared.rows.iter().map(|row| {
         let of = &row.comparison;
@@ -469,7 +469,7 @@ fn omitted(compared: &Compared<'_>) -> Table {
 /// The conditions that differ: other possible causes of the difference.
 fn conditions(compared: &Compared<'_>) -> Block {
     if compared.conditions.is_empty() {
-        return Block::Text("Nothing that was recorded differs but the targets.".to_owned());
+        return Block::Text("No recorded condition differs except the targets.".to_owned());
     }
     let rows = compared.conditions.iter().map(|c| {
         Row::from(vec![

@@ -24,7 +24,7 @@ pub(super) fn of_targets(run: &Run, findings: &Findings) -> Option<Section> {
     section(&labels::line_of(run, findings.level(), run.cells.iter()), &sweeps(&[(run, findings)]))
 }
 
-/// The section for several runs.
+/// The section for several runs, each of one device or more.
 pub(super) fn of_runs(runs: &[&Run]) -> Option<Section> {
     let found = runs.iter().map(|&run| (run, crate::method::findings_of(run)));
     let found: Vec<(&Run, Option<Findings>)> = found.collect();

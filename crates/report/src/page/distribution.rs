@@ -9,16 +9,17 @@ use iodyno_units::{OpKind, human};
 
 /// Maximum number of curves in a figure: more are indistinguishable.
 const CURVES_MAX: usize = 8;
-/// Points of a spectrum per nine.
+/// Points of a percentile curve per nine: from 90 to 99 %, from 99 to 99.9 %, and so on.
 const POINTS_A_NINE: u32 = 10;
-/// Position of the median among these points: between 1 - 10^-0.3 and 1 - 10^-0.4.
+/// Index of the median among the points of a percentile curve: it lies between 1 - 10^-0.3 and 1 -
+/// 10^-0.4.
 const MEDIAN_AT: u32 = 4;
 /// Bars of a histogram per factor of two.
 const BARS_AN_OCTAVE: f64 = 8.0;
 /// Confidence of the band around a single curve.
 const LEVEL: f64 = 0.95;
 
-/// A distribution with its name.
+/// A distribution of latencies, with its name in the legend.
 pub(super) struct Curve<'a> {
     pub(super) name: String,
     pub(super) histogram: Histogram,
@@ -51,7 +52,8 @@ const fn words_of(kind: OpKind) -> &'static str {
     kind.name()
 }
 
-/// Percentiles on an axis of nines. A curve is dashed where fewer than ten samples lie beyond the point.
+/// Percentiles on an axis of nines. A curve is dashed from the point beyond which fewer than ten
+/// samples lie.
 pub(super) fn spectrum(id: &str, conditions: String, mut curves: Vec<Curve<'_>>) -> Option<Figure> {
     curves.retain(|c| c.histogram.count() > 0);
     let left_out = curves.len().saturating_sub(CURVES_MAX);
@@ -61,7 +63,7 @@ pub(super) fn spectrum(id: &str, conditions: String, mut curves: Vec<Curve<'_>>)
         let h = &curve.histogram;
         let at = |q: f64| h.quantile_ns(q).map_or(f64::NAN, |ns| ns as f64);
         let all = quantiles(h.count());
-        // Up to the median, more samples lie beyond a quantile than before it.
+        // Quantiles up to the median always have more samples above than below.
         let supported = |q: &&f64| {
             if **q > 0.5 { h.supports(**q) } else { (1.0 - **q) * h.count() as f64 >= 10.0 }
         };

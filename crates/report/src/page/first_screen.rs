@@ -61,14 +61,14 @@ pub(super) fn with(
 fn standing(run: &Run) -> Option<String> {
     match &run.status {
         Status::Finished => None,
-        Status::Running => Some("The run goes on: these are its figures so far.".to_owned()),
-        Status::Interrupted => {
-            Some("The run was interrupted: what was measured is here.".to_owned())
-        }
-        Status::Crashed => {
-            Some("The process died before the run ended: what it had kept is here.".to_owned())
-        }
-        Status::Failed(why) => Some(format!("The run could not go on: {why}")),
+        Status::Running => Some("The run is in progress: these are its figures so far.".to_owned()),
+        Status::Interrupted => Some(
+            "The run was interrupted: this report has what was measured until then.".to_owned(),
+        ),
+        Status::Crashed => Some(
+            "The process died before the run ended: this report has what it had stored.".to_owned(),
+        ),
+        Status::Failed(why) => Some(format!("The run could not continue: {why}")),
     }
 }
 

@@ -19,10 +19,10 @@ use iodyno_units::{OpKind, human, parse_size};
 
 /// Maximum number of points whose courses are drawn.
 const COURSES_MAX: usize = 6;
-/// Maximum number of curves in a load figure: more outer values are indistinguishable.
+/// Maximum number of curves in a load figure: more would be indistinguishable.
 const LINES_MAX: usize = 8;
 
-/// The blocks for a measured grid.
+/// The plots and the table for a measured grid.
 pub(super) fn sweep(stage: &Stage<'_>, sweep: &SweepFinding) -> Vec<Block> {
     let mut figures = Vec::new();
     if let Some(scaling) = &sweep.scaling {
@@ -91,7 +91,7 @@ pub(super) fn of_table(stage: &Stage<'_>, table: &Grid, lead: Quantity) -> Vec<F
     figures
 }
 
-/// The points of a table over two axes, at fixed values of the outer ones.
+/// The points of a table over two axes. Any further axes have fixed values.
 struct Plane<'a> {
     stage: &'a Stage<'a>,
     table: &'a Grid,
@@ -157,7 +157,7 @@ impl<'a> Plane<'a> {
         self.rows.iter().map(row).collect()
     }
 
-    /// A heat table; none if it were mostly empty, which shows less than the table of points.
+    /// A heat table; None if most of it would be empty, since the table of points then shows more.
     fn matrix(
         &self,
         what: &str,
@@ -211,7 +211,7 @@ impl<'a> Plane<'a> {
     }
 }
 
-/// The remark in a point's cell.
+/// The note on a point in a heat table: the reason why it was skipped, or its interval and mean.
 fn note(row: &Row) -> String {
     if let Some(why) = &row.skipped {
         return format!("n/a: {why}");
@@ -272,7 +272,7 @@ fn of_one_axis(stage: &Stage<'_>, table: &Grid) -> Option<Figure> {
         id: format!("{}-by-{}", stage.id, labels::slug(&table.axes[0])),
         title: stage.titled(&format!("{label} and latency by {}", labels::axis(&table.axes[0]))),
         summary: format!(
-            "The most is {} at {} {}.",
+            "The maximum is {} at {} {}.",
             quantity.words(most),
             table.axes[0],
             names.get(best).map_or("", String::as_str)
@@ -340,7 +340,7 @@ pub(super) fn of_distribution<'a>(
     all
 }
 
-/// The table of points.
+/// The table of all points of a grid.
 pub(super) fn table(grid: &Grid) -> Table {
     let rows: Vec<(Vec<String>, &Row)> = grid.rows.iter().map(|r| (r.at.clone(), r)).collect();
     table_of(&grid.axes, &rows, &grid.kinds_apart())

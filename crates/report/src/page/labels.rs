@@ -82,7 +82,7 @@ pub(super) fn targets(run: &Run) -> String {
     }
 }
 
-/// A cell's name with the coordinates that distinguish it in the run: repeat, target, place.
+/// A cell's name, with its repeat and its target if the run has several.
 pub(super) fn name(run: &Run, key: &CellKey) -> String {
     let mut name = key.name.clone();
     if run.cells.iter().any(|c| c.key.repeat > 0) {

@@ -14,12 +14,12 @@ const CELLS_MAX: usize = 16;
 /// Maximum number of phases in a figure: the number of colours, one of which is for all other phases.
 const PHASES_MAX: usize = 8;
 
-/// Share of one phase above which bars are drawn low.
+/// If one phase has more than this share of every bar, the bars are drawn low: they show little.
 const PLAIN_SHARE: f64 = 0.97;
 
-/// Phase from the workers' timestamps: the submission of the I/O.
+/// Name of the phase in which a worker submits the I/O.
 const SUBMISSION: &str = "submission";
-/// The workers' own processor time.
+/// Name of the phase of the workers' own processor time.
 const USER: &str = "iodyno: make, submit and reap";
 
 /// A bar: its name, and its phases with their times, ns.
@@ -132,21 +132,21 @@ fn stacks(bars: &[Bar], phases: &[(String, f64)]) -> Vec<Series> {
     series
 }
 
-/// Where the phases come from.
+/// Notes that explain how the phases were measured.
 fn notes(phases: &[(String, f64)], is_emulated: bool) -> Vec<String> {
     let has = |part: &str| phases.iter().any(|phase| phase.0 == part);
     let all = [
         (
             is_emulated,
-            "Averages of the I/Os, or of one page of a read where its pages go side by side, over the measured time.",
+            "Means per I/O over the measured time; for a read of several pages in parallel, of one page.",
         ),
         (
             has(SUBMISSION),
-            "By the workers' stamps, of about one turn in a millisecond. Submission is within the latency: until the call that handed the I/O over, with its whole batch, returned (an I/O that the page cache answers is all submission). Reaping comes after the latency: from when the completion was seen until it was counted. The device cannot be told from the kernel's way there and back, nor from waiting.",
+            "From the workers' timestamps, taken about once a millisecond. Submission is part of the latency: it ends when the call that submitted the I/O and its whole batch returned (an I/O that the page cache answers is all submission). Reaping comes after the latency: from when the completion was seen until it was counted. The time in the device can't be separated from that in the kernel, or from waiting.",
         ),
         (
             has(USER),
-            "The processor time is that of the workers divided by their I/Os; with several outstanding some of it is spent while others wait, so the rest is the device and all waiting.",
+            "The processor time is that of the workers divided by their I/Os; with several outstanding I/Os some of it is spent while others wait, so the rest is the time in the device and all waiting.",
         ),
     ];
     all.into_iter().filter(|(is_so, _)| *is_so).map(|(_, text)| text.to_owned()).collect()

@@ -9,7 +9,7 @@ use iodyno_page::figure::Rule;
 use iodyno_page::{Axis, Figure, Mark, Panel, Plot, Point, Quantity, Series, Shape, Tone};
 use iodyno_units::{OpKind, human};
 
-/// Maximum number of curves in a load figure: more outer values are indistinguishable.
+/// Maximum number of curves in a load figure: more would be indistinguishable.
 const LINES_MAX: usize = 8;
 
 /// The hockey stick curve: latency over the achieved rate. For one axis, its percentiles; for two, a curve
@@ -47,7 +47,7 @@ pub(super) fn of_load(stage: &Stage<'_>, table: &Grid, load: Option<&Load>) -> O
     for (name, ns) in load.map(|l| l.limits.as_slice()).unwrap_or_default() {
         panel.rules.push(Rule { at: *ns, upright: false, name: name.clone(), tone: Tone::Plain });
     }
-    let mut notes = vec![format!("Beside the points: {of}.")];
+    let mut notes = vec![format!("Numbers at the points: {of}.")];
     if let Some(limited) = load.and_then(Load::limited) {
         notes.push(format!("{}.", sentence(&limited)));
     }
@@ -68,7 +68,8 @@ pub(super) fn of_load(stage: &Stage<'_>, table: &Grid, load: Option<&Load>) -> O
     })
 }
 
-/// The lines of the figure. `point` makes the point of a row with this latency, and with a label if asked.
+/// The curves of the figure. `point` makes a point from a row, a latency, and whether the point has
+/// a label.
 fn curves(
     table: &Grid,
     kinds: &[OpKind],
@@ -106,19 +107,17 @@ fn curves(
     series
 }
 
-/// The most that was reached, and the best point.
+/// Summary of the load curve: the highest rate, and the best point.
 fn summary(stage: &Stage<'_>, table: &Grid, load: Option<&Load>) -> String {
     let most = table.rows.iter().filter_map(|r| r.iops).fold(0.0, f64::max);
-    let mut summary = format!(
-        "Latency over the rate that was reached, which is at most {} IOPS.",
-        human::count(most)
-    );
+    let mut summary =
+        format!("Latency over the achieved rate, which is at most {} IOPS.", human::count(most));
     if let Some(row) = load.and_then(best).map(|i| &table.rows[i]) {
         let ceilings = load.map(|l| l.ceilings.join(" and ")).unwrap_or_default();
         let why = if is_open(table) {
             ""
         } else {
-            ": no other there reaches 98 % of the most with fewer outstanding I/Os"
+            ": no other point under it reaches 98 % of the highest rate with fewer outstanding I/Os"
         };
         summary = format!(
             "{summary} The best point under {ceilings} is {} with {} IOPS{why}.",
@@ -194,7 +193,7 @@ pub(super) fn of_scaling(stage: &Stage<'_>, scaling: &Scaling) -> Figure {
             spans: Vec::new(),
         }),
         notes: vec![
-            "Normalised to the smallest number; the absolute rates stand beside the points."
+            "Normalised to the smallest number; the absolute rates are next to the points."
                 .to_owned(),
         ],
     }

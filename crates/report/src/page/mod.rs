@@ -44,10 +44,10 @@ pub struct Options {
     pub is_text: bool,
 }
 
-/// Maximum number of intervals of a run embedded in a page, over all cells: some hundred bytes each.
+/// Maximum number of intervals per embedded run, over all its cells; each takes some hundred bytes.
 const CARRIED_INTERVALS_MAX: usize = 4_000;
 
-/// The report on a run.
+/// Makes the report on one run.
 pub fn document(run: &Run, options: &Options) -> Document {
     let mut document = Document {
         title: run.head.heading(),
@@ -112,11 +112,11 @@ fn embed(document: &mut Document, runs: &[&Run], options: &Options) {
     if options.is_text {
         let ids: Vec<&str> = runs.iter().map(|run| run.id.as_str()).collect();
         words.push(format!(
-            "This form holds no runs: the page that `iodyno report {}` writes does, and `iodyno import` reads them back out of that.",
+            "This format can't embed runs: the page that `iodyno report {}` writes does, and `iodyno import` can read them from it.",
             ids.join(" ")
         ));
     } else if options.without_data {
-        words.push("The runs themselves are not in this file, as asked: `iodyno import` reads nothing out of it.".to_owned());
+        words.push("As requested, the runs are not embedded in this file, so `iodyno import` can't read them from it.".to_owned());
     } else {
         let mut left_out = Vec::new();
         let mut longest: u64 = 0;
@@ -142,7 +142,7 @@ fn embed(document: &mut Document, runs: &[&Run], options: &Options) {
         }
         if longest > 0 {
             words.push(format!(
-                "Their series are in intervals of up to {} there, so that the file is not too large; nothing counted is lost, and the notebook has the shorter ones.",
+                "To limit the size of the file, their series have intervals of up to {}; all counts are complete, and the notebook has the shorter intervals.",
                 iodyno_units::human::duration_ns(longest)
             ));
         }

@@ -15,7 +15,7 @@ use iodyno_page::{
 };
 use iodyno_units::human;
 
-/// The blocks for operating points.
+/// The figures and the table for operating points.
 pub(super) fn blocks(stage: &Stage<'_>, points: &[PointFinding]) -> Vec<Block> {
     let named: Vec<(String, &Row)> =
         points.iter().map(|p| (format!("{} (OIO {})", p.which, p.row.oio), &p.row)).collect();

@@ -35,7 +35,7 @@ pub(super) fn blocks(stage: &Stage<'_>, found: &RateSearchFinding) -> Vec<Block>
             });
         }
         let mut panel = Panel::new(Axis::log("response time", Quantity::LatencyNs), series);
-        panel.warning = "does not hold the limit";
+        panel.warning = "does not meet the limit";
         blocks.push(Block::Figure(Figure {
             id: format!("{}-rates", stage.id),
             title: stage.titled("Latency by offered rate"),
@@ -47,7 +47,7 @@ pub(super) fn blocks(stage: &Stage<'_>, found: &RateSearchFinding) -> Vec<Block>
                 spans: Vec::new(),
             }),
             notes: vec![format!(
-                "A triangle marks rates that do not hold {}, a limit of {}.",
+                "A triangle marks rates that do not meet {}, a limit of {}.",
                 found.limit,
                 together(&found.covers)
             )],

@@ -17,7 +17,7 @@ use iodyno_units::human;
 /// Maximum number of panels in the convergence figure.
 const PANELS_MAX: usize = 8;
 
-/// The blocks for rounds.
+/// The plots and the table for rounds until the steady state.
 pub(super) fn blocks(stage: &Stage<'_>, rounds: &RoundsFinding) -> Vec<Block> {
     // The first tracked quantity is the one that the method is about.
     let lead = rounds.variables.first().map_or(Quantity::Iops, |v| quantity(&v.name));
@@ -41,7 +41,7 @@ pub(super) fn blocks(stage: &Stage<'_>, rounds: &RoundsFinding) -> Vec<Block> {
     let mut table = grid::table(&rounds.table);
     if rounds.rounds == 0 {
         blocks.push(Block::Text(
-            "No round was finished: the table of cells has its beginning.".to_owned(),
+            "No round was completed: the table of cells has the cells of the first one.".to_owned(),
         ));
     } else {
         table.caption = format!("Rounds {} to {}", rounds.window_first, rounds.rounds);
@@ -105,7 +105,7 @@ fn convergence(stage: &Stage<'_>, rounds: &RoundsFinding) -> Option<Figure> {
     };
     let summary = match reached {
         Some(Progress::Reached) => format!(
-            "The steady state was reached: rounds {} to {} keep the limits.",
+            "The steady state was reached: rounds {} to {} meet the limits.",
             rounds.window_first, rounds.rounds
         ),
         Some(Progress::NotReached) => {

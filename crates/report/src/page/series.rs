@@ -16,10 +16,11 @@ use iodyno_page::{
 };
 use iodyno_units::human;
 
-/// Number of samples from which their own course is drawn, rather than that of the intervals within them.
+/// Minimum number of samples for curves with one point per sample; with fewer, the intervals within
+/// the samples are drawn.
 const SAMPLES_MIN: usize = 5;
 
-/// The blocks for a series.
+/// The plots and the table for a series.
 pub(super) fn blocks(stage: &Stage<'_>, series: &SeriesFinding) -> Vec<Block> {
     let mut blocks = Vec::new();
     if series.samples.len() >= SAMPLES_MIN {
@@ -59,8 +60,8 @@ pub(super) fn blocks(stage: &Stage<'_>, series: &SeriesFinding) -> Vec<Block> {
     blocks
 }
 
-/// The series of a subject in sequence, if there are several: such a method measures the transitions between
-/// them.
+/// The section with all series of a subject, one after the other; None if there is only one. A method
+/// with several series measures the transitions between them.
 pub(super) fn one_after_the_other(
     run: &Run,
     run_level: Option<Level>,
@@ -131,8 +132,7 @@ pub(super) fn one_after_the_other(
             spans,
         }),
         notes: vec![
-            "Throughput, so that stages of different block sizes can be laid beside one another."
-                .to_owned(),
+            "Throughput, so that stages of different block sizes can be compared.".to_owned(),
         ],
     };
     Some(Section {
@@ -219,7 +219,7 @@ fn course(stage: &Stage<'_>, series: &SeriesFinding) -> Option<Figure> {
             spans: vec![end],
         }),
         notes: if is_mapped {
-            vec!["The colour is the rank of the number of I/Os, all kinds together, so that rare ones are seen.".to_owned()]
+            vec!["The colour is the rank of the number of I/Os, all kinds together, so that rare ones are visible.".to_owned()]
         } else {
             Vec::new()
         },

@@ -50,7 +50,8 @@ pub(super) fn values(table: &Grid, axis: usize) -> Vec<String> {
     all
 }
 
-/// Name of a point: `depth 4, block 4KiB`; for a grid over workloads the workload's name, without axes the stage's.
+/// Name of a point: `depth 4, block 4KiB`; the workload's name in a grid over workloads; the
+/// stage's name in a grid without axes.
 pub(super) fn point_name(stage: &Stage<'_>, table: &Grid, row: &Row) -> String {
     if is_over_workloads(&table.axes) {
         return row.at[0].clone();
@@ -60,12 +61,12 @@ pub(super) fn point_name(stage: &Stage<'_>, table: &Grid, row: &Row) -> String {
     if name.is_empty() { stage.name.to_owned() } else { name }
 }
 
-/// Percentile `NINES[i]` of a row, ns.
+/// The percentile `NINES[i]` of a row's latency, ns.
 pub(super) fn nine(row: &Row, i: usize) -> Option<f64> {
     row.nines_ns.get(i).copied().flatten().map(|ns| ns as f64)
 }
 
-/// Marks of kinds of operation, for figures that use colours for something else.
+/// Line styles by kind of operation, for figures in which colours have another meaning.
 pub(super) const KIND_MARKS: [Mark; 3] = [Mark::Line, Mark::Dashed, Mark::Dots];
 
 /// Mean latency of one kind of operation, ns.
@@ -73,7 +74,7 @@ pub(super) fn kind_mean(row: &Row, kind: OpKind) -> Option<f64> {
     row.of_kind(kind)?.response_time.mean_ns
 }
 
-/// Percentile `NINES[i]` of one kind of operation, ns.
+/// The percentile `NINES[i]` of the latency of one kind of operation, ns.
 pub(super) fn kind_nine(row: &Row, kind: OpKind, i: usize) -> Option<f64> {
     row.of_kind(kind)?.response_time.get(Quantity::Quantile(NINES[i].0))
 }

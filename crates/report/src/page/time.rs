@@ -13,9 +13,9 @@ use iodyno_units::{OpKind, human};
 const HEAT_COLUMNS_MAX: usize = 240;
 /// Rows of a heat map per factor of two.
 const ROWS_AN_OCTAVE: f64 = 4.0;
-/// Colours of the percentiles, distinct from the map's blue, green and yellow.
+/// Colour of the median. Both colours of percentiles differ from the map's blue, green and yellow.
 pub(super) const P50: usize = 1;
-/// See [`P50`].
+/// Colour of the 99th percentile.
 pub(super) const P99: usize = 3;
 /// Colours of the kinds of operation, distinct from the percentiles'.
 const KINDS: [usize; 5] = [0, 2, 4, 5, 7];
@@ -52,11 +52,11 @@ pub(super) fn figure(
     if let Some(recorded) = &cell.recorded {
         let length = human::duration_ns(recorded.interval_ns);
         notes.push(format!(
-            "Recorded in intervals of {length}: by those stalls are found, and the band is from the slowest to the fastest of them."
+            "Recorded in intervals of {length}: stalls are found by these, and the band goes from the slowest to the fastest of them."
         ));
     }
     notes.push(format!(
-        "Intervals of {}. The colour is the rank of the number of I/Os, so that rare ones are seen.",
+        "Intervals of {}. The colour is the rank of the number of I/Os, so that rare ones are visible.",
         human::duration_ns(cell.interval_ns)
     ));
     let name = labels::name(run, &cell.key);
@@ -74,8 +74,8 @@ pub(super) fn figure(
     })
 }
 
-/// The ends of the latency axis that a cell shares with those of `cells` that are judged by the same unit, ns.
-/// None if any of them would leave more than half of it empty.
+/// The ends of the latency axis that a cell shares with those of `cells` whose rate is in the same
+/// unit, ns. None if one of the cells would leave more than half of the axis empty.
 pub(super) fn shared_range(cell: &Cell, cells: &[&Cell]) -> Option<(f64, f64)> {
     let unit = |cell: &Cell| is_about_bandwidth(cell.key.block_bytes());
     let alike: Vec<&Cell> = cells.iter().copied().filter(|c| unit(c) == unit(cell)).collect();

@@ -6,7 +6,7 @@ use iodyno_page::terminal::{Style, table};
 use iodyno_page::{Cell, Column, Table, Tone};
 use iodyno_units::human;
 
-/// Maximum number of rows: a longer table is not followed by another one.
+/// Maximum number of rows; for a longer table, the intervals are left to `--json`.
 const ROWS_MAX: usize = 16;
 
 /// One row: its label (already cleaned), its mean rate, and its percentiles by name, each with its interval.
@@ -61,7 +61,7 @@ pub(super) fn lines(rows: &[Known], style: Style) -> Vec<String> {
         .flat_map(|row| &row.within)
         .any(|(_, within)| within.is_some_and(|w| w.inflation.is_none()));
     let short = if alone {
-        " Where a window has fewer than 10 intervals its operations were taken as independent."
+        " Where a window has fewer than 10 intervals its operations were treated as independent."
     } else {
         ""
     };

@@ -126,7 +126,7 @@ fn remarks(cell: &Cell) -> Vec<String> {
     if log.blocked_ns > 0 {
         let share = log.blocked_ns as f64 / cell.window_ns.max(1) as f64;
         said.push(format!(
-            "publishers held as many messages as they may, and waited, for {} ({})",
+            "publishers reached their limit of held messages and waited for {} ({})",
             human::duration_ns(log.blocked_ns),
             human::percent(share.min(1.0), 1)
         ));

@@ -33,7 +33,7 @@ const HEADING_COLUMNS_MAX: usize = 240;
 const TARGET_COLUMNS_MAX: usize = 32;
 /// Maximum columns of cell and target, if a table has further columns.
 const LABEL_COLUMNS_MAX: usize = 40;
-/// Columns of the kind of operation in such a table.
+/// Columns of the kind of operation in a table with further columns.
 const KIND_COLUMNS: usize = 14;
 
 pub use before::Before;
@@ -222,8 +222,8 @@ fn title(run: &Run, style: Style) -> Vec<String> {
 fn footer(run: &Run, hides_facts: bool, style: Style) -> Vec<String> {
     let path = clean(&run.notebook.to_string_lossy(), 1000, style);
     let (kept, role) = match (run.id.is_empty(), path.is_empty()) {
-        (true, true) => ("not kept, as asked".to_owned(), Role::Dim),
-        (true, false) => (format!("not kept: {path} could not be written"), Role::Red),
+        (true, true) => ("not stored, as requested".to_owned(), Role::Dim),
+        (true, false) => (format!("not stored: {path} could not be written"), Role::Red),
         (false, _) => (format!("kept in {path}"), Role::Dim),
     };
     let mut parts = vec![kept];

@@ -4,7 +4,7 @@ use iodyno_page::terminal::Style;
 use iodyno_page::terminal::text::{Role, clean, cut, pad, paint, width};
 use iodyno_units::human;
 
-/// Content of the live line.
+/// What the live line shows of a run in progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Progress<'a> {
     /// Name of the current cell.
@@ -65,7 +65,7 @@ pub fn progress_line(progress: &Progress, style: Style) -> String {
         1 => "1 error".to_owned(),
         n => format!("{n} errors"),
     };
-    // Each part with its rank: the highest are omitted first.
+    // Each part with its priority: parts with the highest number are omitted first.
     let mut parts: Vec<(u8, String, Role)> = vec![
         (0, name, Role::Bold),
         (4, clean(p.phase, 16, style), Role::Plain),

@@ -79,22 +79,22 @@ pub(super) fn lines(run: &Run, cells: &[&Cell], style: Style) -> Vec<String> {
     }
     let mut lines = table(run, &rows, style);
     if cells.len() < run.cells.len() {
-        let text = "of the targets: all together, the one with the least IOPS, and the one with the most; -v shows each";
+        let text = "targets shown: all together, and those with the lowest and the highest IOPS; -v shows each";
         lines.extend(paragraph(text, Role::Dim, style));
     }
     lines
 }
 
-/// Columns of [`every_column`]: the label of the cell.
+/// Index of the cell's label in [`every_column`].
 const LABEL: usize = 0;
-/// The cell's name.
+/// Index of the cell's name in [`every_column`].
 const NAME: usize = 1;
-/// The cell's target.
+/// Index of the target in [`every_column`].
 const TARGET: usize = 2;
-/// The kind of operation.
+/// Index of the kind of operation in [`every_column`].
 const KIND: usize = 5;
 
-/// The table in the first form that shows as many columns as the narrowest form.
+/// The table in the widest form that hides no more columns than the narrowest one.
 fn table(run: &Run, rows: &[Row], style: Style) -> Vec<String> {
     let all = every_column(run, rows, style);
     let is_condition =
@@ -262,7 +262,7 @@ fn oio_text(run: &Run, cell: &Cell) -> String {
     format!("{achieved} of {asked}")
 }
 
-/// The leading cells of a row: label, name unless it is `last`, target, depth, block.
+/// The first fields of a row: label, name (unless it equals `last`), target, depth, block.
 fn labels(run: &Run, row: &Row, last: Option<&str>, style: Style) -> Vec<Field> {
     if !row.is_first {
         return vec![Field::empty(); KIND];

@@ -113,7 +113,8 @@ fn notes_of(
     lines
 }
 
-/// A line with the most severe level and the codes of all warnings or worse, and each of these in words.
+/// Two parts: a line with the most severe level and the codes of all warnings or worse, then the
+/// text of each.
 fn gravest(grave: &[&Entry], sound: usize, total: usize, style: Style) -> Vec<String> {
     let level = grave[0].verdict.level;
     if let [one] = grave

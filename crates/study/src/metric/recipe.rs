@@ -4,14 +4,14 @@ use crate::cell::{CellFigure, CellKey, Taken};
 use iodyno_measure::Quantity;
 use std::collections::BTreeMap;
 
-/// The computation of a value from cells.
+/// How a value is computed from the results of cells.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Recipe {
     /// A quantity of one cell.
     Of(Quantity, CellKey),
     /// A figure of one cell that [`Quantity`] does not cover.
     Figure(CellFigure, CellKey),
-    /// Messages a second of one cell, whose operations hold this number of messages.
+    /// Messages a second of one cell, whose operations contain this number of messages.
     Messages(u32, CellKey),
     /// The fewest threads with which one of these cells reaches this share of their largest rate.
     FewestThreads(f64, Vec<CellKey>),
@@ -43,20 +43,20 @@ pub enum Recipe {
 /// with the fewest outstanding operations.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Optimum {
-    /// The points of demand.
+    /// The points among which the optimum is chosen.
     pub cells: Vec<CellKey>,
     /// The longest accepted mean latency, ns.
     pub ceiling_ns: u64,
 }
 
-/// A property of an optimum.
+/// A property of the point that is the optimum.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum AtOptimum {
     /// A quantity of the long cell at the optimum.
     Of(Quantity),
-    /// Outstanding operations.
+    /// Number of outstanding operations.
     Oio,
-    /// Threads.
+    /// Number of threads.
     Threads,
     /// Outstanding operations of each thread.
     Depth,

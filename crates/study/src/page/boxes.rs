@@ -75,7 +75,7 @@ pub(super) fn boxes(outcome: &Outcome<'_>, lines: &[Line]) -> Vec<Figure> {
         figure(
             "spread-10ms",
             "Latency by threads, up to 10 ms",
-            "The same; what lies above 10 ms is not drawn.",
+            "The same; latencies above 10 ms are not drawn.",
             zoomed,
             bands.into_iter().map(below).collect(),
         ),

@@ -34,11 +34,11 @@ pub(super) fn figure(
     let spread = Spread::of(errors);
     let summary = match (spread.mean, spread.max) {
         (Some(mean), Some(max)) => format!(
-            "Ours are off the printed figures by {} on average, by {} at most.",
+            "Our figures differ from the printed ones by {} on average, by {} at most.",
             Quantity::Share.words(mean),
             Quantity::Share.words(max)
         ),
-        _ => "Nothing is printed of this; ours are predictions.".to_owned(),
+        _ => "No figure of this is printed; ours are predictions.".to_owned(),
     };
     Some(Figure {
         id,

@@ -42,7 +42,7 @@ pub struct Measured {
     pub depth: u32,
     /// Targets that worked at once.
     pub targets: u32,
-    /// Measured result.
+    /// Rates and latencies that were measured.
     pub summary: Summary,
 }
 
@@ -135,7 +135,7 @@ fn result(outcome: &Outcome<'_>, overlays: &[Overlay]) -> Section {
     let mut verdicts = vec![Verdict {
         code: "MODEL".to_owned(),
         tone: Tone::Note,
-        text: "What stands here was simulated in virtual time; it says how near the model is to the print, and not that either is right.".to_owned(),
+        text: "These results were simulated in virtual time; they show how near the model is to the printed figures, not that either is right.".to_owned(),
         of: Vec::new(),
     }];
     for figure in outcome.study.printed.iter().filter(|f| !f.flag.is_empty()) {
@@ -157,7 +157,7 @@ fn result(outcome: &Outcome<'_>, overlays: &[Overlay]) -> Section {
     if !overlays.is_empty() {
         let names: Vec<&str> = overlays.iter().map(|o| o.name.as_str()).collect();
         blocks.push(Block::Text(format!(
-            "Laid over the figures: {}, where mix, block size, threads, depth and number of targets are those of the paper.",
+            "Drawn over the figures: {}, where mix, block size, threads, depth and number of targets match the paper.",
             names.join("; ")
         )));
     }

@@ -7,7 +7,7 @@ use crate::series::{Axis as Along, Series as Line};
 use iodyno_page::{Cell as Field, Column, Quantity, Row, Table, Tone};
 use iodyno_units::human;
 
-/// The paper's conclusions with their verdicts; None where the study lists none.
+/// The paper's conclusions with their verdicts; None if the study lists none.
 pub(super) fn conclusions(outcome: &Outcome<'_>) -> Option<Table> {
     let tone = |verdict: Verdict| match verdict {
         Verdict::Holds => Tone::Good,
@@ -58,7 +58,7 @@ pub(super) fn table(outcome: &Outcome<'_>, lines: &[Line]) -> Table {
         caption: lines.first().map_or(String::new(), |l| capital(l.metric.title())),
         columns,
         rows,
-        notes: vec!["Differences are relative to the print; “outside” is the part beyond its rounding; of ≥ and ≤, on the right side, beyond a tenth. The null model is one device × n, members × n with write penalties and at most the link, one thread × n, time-sharing, or no change by think time.".to_owned()],
+        notes: vec!["Differences are relative to the printed figures; “outside” is the part beyond their rounding; for ≥ and ≤, on the right side, the part beyond a tenth. The null model is one device × n, members × n with write penalties and at most the link, one thread × n, time-sharing, or no change by think time.".to_owned()],
     }
 }
 
@@ -69,7 +69,7 @@ fn comparison() -> [Column; 6] {
         Column::numbers("ours", ""),
         Column::words("ours is"),
         Column::numbers("difference", "share"),
-        Column::numbers("outside the print", "share"),
+        Column::numbers("outside the rounding", "share"),
         Column::numbers("null model, outside", "share"),
     ]
 }

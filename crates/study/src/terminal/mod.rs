@@ -1,5 +1,5 @@
-//! A study as terminal text, for comparison with the paper: its tables with the paper's columns, and under each
-//! printed figure ours, the error, and that of the null model.
+//! A study as terminal text, for comparison with the paper: its tables with the paper's columns,
+//! and under each printed figure ours, the error, and that of the null model.
 
 mod number;
 
@@ -72,7 +72,7 @@ pub fn show(outcome: &Outcome<'_>, style: Style) -> String {
     if let (cells @ 1.., steady) = outcome.in_rounds {
         let rounds = format!(
             "{cells} cells were measured in rounds by SNIA's specification; {steady} were steady, after {} \
-             rounds at the most",
+             rounds at most",
             outcome.rounds_max
         );
         lines.extend(paragraph(&rounds, Role::Dim, style));
@@ -139,16 +139,16 @@ fn head(outcome: &Outcome<'_>, style: Style) -> Vec<String> {
     let arrays = if study.members.is_empty() {
         ""
     } else {
-        " Of arrays it is members × n with the textbook's write penalties, at most what the links carry."
+        " For arrays it is members × n with the textbook's write penalties, at most the bandwidth of the links."
     };
-    let legend = "behind our figures: i input (taken from the paper), f fitted (a parameter was chosen by it), \
-         d derived from such; all others are predicted. Errors are relative to the print; the part \
-         outside is what lies beyond its rounding; of `>=` and `<=`, on the right side, beyond a tenth. The null \
-         model's is in the line below. The null model is one device × n, one thread × n, time-sharing of pure reads and writes, or no \
+    let legend = "after our figures: i input (taken from the paper), f fitted (a parameter was chosen by it), \
+         d derived from these; all others are predicted. Errors are relative to the printed figure; the part \
+         outside is what lies beyond its rounding; for `>=` and `<=`, on the right side, beyond a tenth. The null \
+         model's error is in the line below. The null model is one device × n, one thread × n, time-sharing of pure reads and writes, or no \
          change by think time. ! marks figures that can't be right: not scored.";
     let is_data_sheet = |row: &Row| row.null.is_some_and(|null| null.model == NullModel::DataSheet);
     let alone = if outcome.rows.iter().any(is_data_sheet) {
-        " Of one device it is the data sheet."
+        " For one device it is the data sheet."
     } else {
         ""
     };
@@ -309,7 +309,7 @@ fn head_of(series: &Series, x: f64) -> String {
     }
 }
 
-/// The kind of a table's line.
+/// What a line of a metric's table shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Line {
     Printed,
@@ -330,7 +330,7 @@ impl Line {
         }
     }
 
-    /// The table's cell of one row.
+    /// The table's field for one row of the study.
     fn cell(self, outcome: &Outcome<'_>, index: usize, scale: &Scale) -> Cell {
         let (wanted, row) = (&outcome.study.rows[index], &outcome.rows[index]);
         let printed = outcome.printed(wanted);
@@ -355,7 +355,7 @@ impl Line {
     }
 }
 
-/// The kinds of line that have values.
+/// The kinds of line that have at least one value.
 fn kinds_of(outcome: &Outcome<'_>, series: &Series) -> Vec<Line> {
     let any = |has: &dyn Fn(usize) -> bool| series.rows.iter().any(|&row| has(row));
     if !any(&|row| outcome.study.rows[row].printed.is_some()) {
@@ -368,7 +368,7 @@ fn kinds_of(outcome: &Outcome<'_>, series: &Series) -> Vec<Line> {
     kinds
 }
 
-/// The mark of a figure's basis.
+/// The letter that marks the provenance of a figure.
 const fn mark(wanted: &Wanted) -> &'static str {
     match wanted.basis {
         Provenance::Input => "i",

@@ -58,7 +58,7 @@ pub(super) fn device(target: &TargetRecord) -> Facts {
             ("transport", "/device/transport"),
             ("link now and at most", "/device/pcie"),
             ("rotational", "/device/rotational"),
-            ("volatile write cache, as the kernel has it", "/device/write_cache"),
+            ("volatile write cache, according to the kernel", "/device/write_cache"),
             ("force unit access", "/device/fua"),
             ("discard", "/device/discard"),
             ("zoned", "/device/zoned"),
@@ -78,7 +78,7 @@ pub(super) fn device(target: &TargetRecord) -> Facts {
     }
     let written = target.device_written_bytes().map(human::size);
     all.push(row(
-        "host writes during the run, by the device",
+        "host writes during the run, according to the device",
         written.unwrap_or("unknown".to_owned()),
     ));
     for name in ["power state", "over-provisioning", "protection of power loss", "encryption"] {
@@ -114,7 +114,7 @@ pub(super) fn host(run: &Run) -> Facts {
     );
     let steal = run.cells.iter().filter_map(|c| c.evidence.steal_share).reduce(f64::max);
     all.push(row(
-        "time stolen by the hypervisor, at most in a cell",
+        "time stolen by the hypervisor, maximum of a cell",
         steal.map_or("unknown".to_owned(), |x| format!("{} %", human::three_digits(x * 100.0))),
     ));
     for name in ["board and firmware", "C-states", "power limits"] {
@@ -196,7 +196,7 @@ pub(super) fn preparation(run: &Run) -> Facts {
     }
     let written = run.cells.iter().filter_map(|c| c.evidence.written_share).reduce(f64::min);
     all.push(row(
-        "share of the active range that had been written, at least in a cell",
+        "share of the active range that had been written, minimum of a cell",
         written.map_or("unknown".to_owned(), |x| format!("{} %", human::three_digits(x * 100.0))),
     ));
     all
@@ -227,7 +227,7 @@ pub(super) fn stimulus(run: &Run) -> Facts {
         } else if direct.contains(&Some(false)) {
             "not in every cell"
         } else {
-            "has no meaning here, or is unknown"
+            "not applicable, or unknown"
         },
     ));
     for (key, value) in run.cells.iter().flat_map(|c| &c.facts) {
@@ -279,11 +279,11 @@ pub(super) fn measurement(run: &Run) -> Facts {
         row("histogram", "128 buckets an octave: within 0.4 %; minimum, maximum, mean exact"),
         row("intervals", intervals.join(", ")),
         row(
-            "least rate that the generator alone reaches",
+            "lowest rate that the generator alone reaches",
             ceiling.map_or("unknown".to_owned(), |x| format!("{} IOPS", human::count(x))),
         ),
         row("failed operations", errors.to_string()),
-        row("others' I/O on the device, at most in a cell", share(foreign)),
+        row("others' I/O on the device, maximum of a cell", share(foreign)),
         row(
             "CPU time of the workers, all cells",
             human::time_ns(run.cells.iter().map(|c| c.resources.cpu_seconds()).sum::<f64>() * 1e9),
@@ -312,9 +312,9 @@ pub(super) fn results(run: &Run, findings: Option<&Findings>) -> Facts {
         row("warnings", codes(iodyno_measure::Level::Warning)),
         row("notes", codes(iodyno_measure::Level::Note)),
         row(
-            "all of the method was done",
+            "the whole method was carried out",
             findings.map_or("no method", |f| if f.complete { "yes" } else { "no" }),
         ),
-        row("figures", "in the table of cells; every one measured, failed ones too"),
+        row("figures", "in the table of cells: every measured one, including failed ones"),
     ]
 }

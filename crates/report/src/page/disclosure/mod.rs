@@ -18,7 +18,7 @@ pub(super) const REPEAT: &str = "repeat";
 /// Maximum number of a comparison's commands that are listed.
 const COMMANDS_MAX: usize = 24;
 
-/// Maximum number of rows of flattened records: none of our records has more.
+/// Maximum number of rows for the recorded values; more are cut off, but our runs have fewer.
 const RECORDED_MAX: usize = 1500;
 
 type Facts = Vec<(String, String)>;
@@ -73,7 +73,7 @@ fn comparison(part: &Compared<'_>) -> Facts {
     vec![
         row("A", a.runs.join(", ")),
         row("B", b.runs.join(", ")),
-        row("unit", "the run; repeats within one where each side is one run"),
+        row("unit", "the run; or a repeat, if each side is one run"),
         row("test", "exact Mann–Whitney, two-sided, corrected by Benjamini and Hochberg"),
         row(
             "effect",
@@ -114,7 +114,8 @@ fn disclosure(run: &Run, findings: Option<&Findings>, comparison: Facts) -> Sect
         title: "Full disclosure".to_owned(),
         blocks: vec![
             Block::Text(
-                "“unknown” is what the machine did not tell or iodyno did not look at.".to_owned(),
+                "“unknown”: the machine did not report it, or iodyno did not inspect it."
+                    .to_owned(),
             ),
             Block::Facts(groups),
         ],
@@ -126,7 +127,8 @@ fn row(name: &str, value: impl Into<String>) -> (String, String) {
     (name.to_owned(), value.into())
 }
 
-/// Rows of a record: for each a display name, and its path in the record.
+/// Rows of a JSON object. `wanted` has the display name of each row and the path of its value in
+/// the object.
 fn rows(of: &Value, wanted: &[(&str, &str)]) -> Facts {
     wanted.iter().map(|(name, pointer)| row(name, text(pointer, of.pointer(pointer)))).collect()
 }
@@ -167,7 +169,7 @@ fn text(key: &str, value: Option<&Value>) -> String {
     }
 }
 
-/// The whole record, flattened, for looking up single values.
+/// The section of all recorded values, flattened to one row each.
 fn recorded(run: &Run) -> Section {
     let mut machine = run.head.machine.clone();
     if let Value::Object(machine) = &mut machine {
@@ -241,7 +243,7 @@ fn command(run: &Run) -> (String, &'static str) {
     if let Some(program) = words.first_mut() {
         "iodyno".clone_into(program);
     }
-    let remark = if is_shorter { ", without what it confirmed by --destroy" } else { "" };
+    let remark = if is_shorter { ", without its --destroy confirmations" } else { "" };
     (words.join(" "), remark)
 }
 

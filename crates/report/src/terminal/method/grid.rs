@@ -43,7 +43,8 @@ pub(super) fn lines(stage: &str, table: &Grid, detail: Detail, style: Style) -> 
         lines.push(String::new());
         lines.extend(figures(&table.axes.join(" "), &named(stage, table), style));
     } else {
-        let text = "-v shows each point with its percentiles, and the kinds of operation apart";
+        let text =
+            "-v shows each point with its percentiles, separately for each kind of operation";
         lines.extend(paragraph(text, Role::Dim, style));
     }
     lines
@@ -130,7 +131,7 @@ pub(super) fn are_apart<'a>(rows: impl Iterator<Item = &'a Row>) -> bool {
     kinds.any(|of| of.service.is_some() || Some(of.kind) != first)
 }
 
-/// The lines of a point.
+/// The lines of a point: one, or one per kind of operation.
 fn lines_of(name: &str, row: &Row, are_apart: bool) -> Vec<Vec<Cell>> {
     let tone = tone_of_point(row);
     let throughput = |per_s: Option<f64>| Cell::of(Unit::Throughput, per_s).toned(tone);

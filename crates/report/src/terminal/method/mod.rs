@@ -225,7 +225,7 @@ fn best_lines(load: &Load, sweep: &SweepFinding, style: Style) -> Vec<String> {
         };
         let tie = if tied.is_empty() { String::new() } else { format!("; a tie with {overlap}") };
         let text = format!(
-            "most: {}{nearly}{tie}; for a best point give a ceiling, such as --ceiling p99=1ms",
+            "highest: {}{nearly}{tie}; for a best point give a ceiling, such as --ceiling p99=1ms",
             with_iops(most)
         );
         (text, Role::Plain)
@@ -237,13 +237,13 @@ fn best_lines(load: &Load, sweep: &SweepFinding, style: Style) -> Vec<String> {
             ""
         };
         let text = format!(
-            "best point under {ceilings}: {}, the least demand with 98 % of the most{next}{once}",
+            "best point under {ceilings}: {}, the lowest load with 98 % of the highest rate{next}{once}",
             with_iops(chosen)
         );
         (text, Role::Green)
     } else {
         let text = format!(
-            "a tie under {ceilings}: {}, the least demand with 98 % of the most, and {overlap}",
+            "a tie under {ceilings}: {}, the lowest load with 98 % of the highest rate, and {overlap}",
             with_iops(chosen)
         );
         (text, Role::Yellow)
@@ -261,11 +261,11 @@ fn why_none(load: &Load, least: usize, name: &str) -> String {
         |point: &LoadPoint| point.latency_ns.iter().any(Option::is_none) && !is_over(point);
     let point = &load.points[least];
     if !point.sound || point.iops <= 0.0 {
-        return format!("; the figures of the least demand, {name}, are not to be used");
+        return format!("; the figures of the lowest load, {name}, are not usable");
     }
     if is_unknown(point) {
         return format!(
-            " that is known to be; too few operations to tell for the least demand, {name}: give each cell more --time"
+            " that is known to be; too few operations to tell for the lowest load, {name}: use a longer --time"
         );
     }
     let unknown = load.points.iter().filter(|point| is_unknown(point)).count();
@@ -274,7 +274,7 @@ fn why_none(load: &Load, least: usize, name: &str) -> String {
         1 => "; too few operations to tell for 1 other".to_owned(),
         n => format!("; too few operations to tell for {n} others"),
     };
-    format!("; the least demand, {name}, is over the ceiling{more}")
+    format!("; the lowest load, {name}, is over the ceiling{more}")
 }
 
 fn scaling_lines(scaling: &Scaling, style: Style) -> Vec<String> {
@@ -341,7 +341,7 @@ fn rounds_lines(stage: &str, rounds: &RoundsFinding, detail: Detail, style: Styl
             lines.extend(paragraph(&clean(&rounds.limits, 300, style), Role::Yellow, style));
         }
     } else {
-        let text = rounds.trouble.as_deref().unwrap_or("no round is whole");
+        let text = rounds.trouble.as_deref().unwrap_or("no round is complete");
         lines.extend(paragraph(&clean(text, 500, style), Role::Red, style));
     }
     lines.extend(grid::lines(stage, &rounds.table, detail, style));
