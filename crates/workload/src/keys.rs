@@ -7,7 +7,7 @@ mod addresses;
 mod field;
 
 use addresses::{ADDRESSES, BLOCKS};
-use field::Field;
+use field::{Field, Value};
 use iodyno_catalog::{COUNT, Key, NUMBER, Reader, Record, SCHEMA, TIME, ValueType};
 use iodyno_units::OpKind;
 use std::fmt::{self, Write};
@@ -19,16 +19,37 @@ use crate::spec::{
     Spec, Steady, SteadyFigure,
 };
 
+/// A form in which a specification is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// That of stored runs: every key, except sparse ones with their default.
+    Stored,
+    /// That of a file written by hand: no key with its default, except a few that are always of interest.
+    Short,
+}
+
+/// When and how a key is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Written {
+    /// With its default in the stored form alone.
+    Full,
+    /// Never with its default, since stored forms of earlier versions lack the key.
+    Sparse,
+    /// With its default in both forms.
+    Always,
+    /// A table that the short form has on one line.
+    OneLine,
+}
+
 /// A key and its field.
 #[derive(Clone, Copy)]
 struct Row {
     key: Key,
-    /// The value as TOML; None if the specification has none. For a table: whether it is written.
-    get: fn(&Spec) -> Option<String>,
+    /// The value; None if the specification has none. For a table: whether it is written.
+    get: fn(&Spec) -> Option<Value>,
     /// Sets the field to the record's value at the key's path, which exists. For a table: creates it.
     set: fn(&mut Spec, &mut Reader, &Record),
-    /// Whether the stored form omits the default, as stored forms of earlier versions do.
-    is_sparse: bool,
+    written: Written,
     /// Keys of the table.
     rows: &'static [Row],
 }
@@ -49,9 +70,30 @@ impl Row {
         self
     }
 
-    const fn sparse(mut self) -> Self {
-        self.is_sparse = true;
+    const fn written(mut self, written: Written) -> Self {
+        self.written = written;
         self
+    }
+
+    /// Whether the row begins a table of its own.
+    fn is_table(&self, form: Form) -> bool {
+        let on_one_line = form == Form::Short && self.written == Written::OneLine;
+        !self.rows.is_empty() && !on_one_line
+    }
+
+    /// Whether the short form has the key: its value, or one of its table, is not the default.
+    fn is_told(&self, spec: &Spec, blank: &Spec) -> bool {
+        let value = (self.get)(spec);
+        value.is_some()
+            && (self.written == Written::Always
+                || value != (self.get)(blank)
+                || self.rows.iter().any(|row| row.is_told(spec, blank)))
+    }
+
+    /// The value, if the form has the key.
+    fn value(&self, form: Form, spec: &Spec, blank: &Spec) -> Option<Value> {
+        let is_whole = form == Form::Stored && self.written != Written::Sparse;
+        (self.get)(spec).filter(|_| is_whole || self.key.required || self.is_told(spec, blank))
     }
 }
 
@@ -61,7 +103,7 @@ macro_rules! key {
     ($path:literal, $form:expr, $table:ident $(. $of:ident)* ? $field:ident) => {
         Row {
             key: Key::optional($path, $form),
-            get: |spec| spec.$table$(.$of)*.as_ref().and_then(|table| table.$field.text($form)),
+            get: |spec| spec.$table$(.$of)*.as_ref().and_then(|table| table.$field.value($form)),
             set: |spec, _, record| {
                 if let (Some(table), Some(value)) =
                     (&mut spec.$table$(.$of)*, Field::read(record, $path))
@@ -69,25 +111,31 @@ macro_rules! key {
                     table.$field = value;
                 }
             },
-            is_sparse: false,
+            written: Written::Full,
             rows: &[],
         }
     };
     ($path:literal, $form:expr, $($field:ident).+) => {
         Row {
             key: Key::optional($path, $form),
-            get: |spec| spec.$($field).+.text($form),
+            get: |spec| spec.$($field).+.value($form),
             set: |spec, _, record| {
                 if let Some(value) = Field::read(record, $path) {
                     spec.$($field).+ = value;
                 }
             },
-            is_sparse: false,
+            written: Written::Full,
             rows: &[],
         }
     };
     ($path:literal, $form:expr, $get:expr, $set:expr) => {
-        Row { key: Key::optional($path, $form), get: $get, set: $set, is_sparse: false, rows: &[] }
+        Row {
+            key: Key::optional($path, $form),
+            get: $get,
+            set: $set,
+            written: Written::Full,
+            rows: &[],
+        }
     };
 }
 
@@ -96,9 +144,9 @@ macro_rules! table {
     ($path:literal, $rows:ident, $is_written:expr, $set:expr) => {
         Row {
             key: Key::optional($path, ValueType::Table(const { &keys_of(&$rows) })),
-            get: |spec| $is_written(spec).then(String::new),
+            get: |spec| $is_written(spec).then(|| Value::Text(String::new())),
             set: $set,
-            is_sparse: false,
+            written: Written::Full,
             rows: &$rows,
         }
     };
@@ -132,7 +180,7 @@ macro_rules! block {
         key!(
             $path,
             ValueType::TablesOrFirst(BLOCKS),
-            |spec| addresses::blocks_text(&spec.$($place)+),
+            |spec| addresses::blocks_value(&spec.$($place)+),
             |spec, reader, record| spec.$($place)+ = addresses::blocks(reader, record, $path)
         )
         .such_as("\"4KiB\"")
@@ -145,7 +193,7 @@ macro_rules! addresses {
         key!(
             $path,
             ValueType::TablesOrFirst(ADDRESSES),
-            |spec| addresses::addresses_text(&spec.tables[$scope as usize].addresses),
+            |spec| addresses::addresses_value(&spec.tables[$scope as usize].addresses),
             |spec, reader, record| {
                 let read = addresses::addresses(reader, record, $path);
                 spec.tables[$scope as usize].addresses = read;
@@ -162,7 +210,7 @@ macro_rules! share {
         key!(
             $path,
             NUMBER,
-            |spec| Some(spec.mix[$kind.index()]).filter(|share| *share != 0.0).text(NUMBER),
+            |spec| Some(spec.mix[$kind.index()]).filter(|share| *share != 0.0).value(NUMBER),
             |spec, reader, record| {
                 let share = record.real($path).unwrap_or(1.0);
                 if share == 0.0 {
@@ -183,7 +231,7 @@ macro_rules! content_share {
             $path,
             ValueType::Percent,
             |spec| match spec.content {
-                Content::Compressible { $field, .. } => $field.text(ValueType::Percent),
+                Content::Compressible { $field, .. } => $field.value(ValueType::Percent),
                 _ => None,
             },
             |spec, _, record| {
@@ -210,25 +258,27 @@ const fn keys_of<const N: usize>(rows: &[Row; N]) -> [Key; N] {
 pub const KEYS: &[Key] = &keys_of(&ROWS);
 
 const ROWS: [Row; 26] = [
-    key!("schema", ValueType::Header, |_| Some(SCHEMA.to_string()), |_, _, _| {}),
-    key!("about", ValueType::Text, about).sparse(),
+    key!("schema", ValueType::Header, |_| SCHEMA.value(COUNT), |_, _, _| {})
+        .written(Written::Always),
+    key!("about", ValueType::Text, about).written(Written::Sparse),
     key!("source", ValueType::Text, source),
     key!("group", ValueType::List(&ValueType::Text), |_| None, |_, _, _| {})
         .such_as("[\"random-read\"]"),
-    key!("threads", COUNT, threads),
-    key!("depth", COUNT, depth),
+    key!("threads", COUNT, threads).written(Written::Always),
+    key!("depth", COUNT, depth).written(Written::Always),
     key!("submit_batch", COUNT, submit_batch),
     block!("block", block),
     key!("align", ValueType::Bytes, align_bytes),
     key!("address_align", ValueType::Bytes, address_align_bytes),
-    key!("active", ValueType::Text, |spec| Some(format!("\"{}\"", spec.active)), read_active)
-        .such_as("\"0%..100%\""),
-    key!("new_file", ValueType::Word(NewFile::WORDS), new_file).sparse(),
-    key!("mix_order", ValueType::Word(MixOrder::WORDS), mix_order).sparse(),
+    key!("active", ValueType::Text, |spec| Some(Value::quoted(spec.active)), read_active)
+        .such_as("\"0%..100%\"")
+        .written(Written::Always),
+    key!("new_file", ValueType::Word(NewFile::WORDS), new_file).written(Written::Sparse),
+    key!("mix_order", ValueType::Word(MixOrder::WORDS), mix_order).written(Written::Sparse),
     key!("worker_step", ValueType::Bytes, worker_step_bytes),
     table!("log", LOG, log = LogLoad::DEFAULT),
     table!("file_set", FILE_SET, file_set = FileSet::EMPTY),
-    table!("mix", MIX),
+    table!("mix", MIX).written(Written::OneLine),
     table!("all", ALL, Scope::All),
     table!("read", READ, Scope::Read),
     table!("write", WRITE, Scope::Write),
@@ -245,7 +295,7 @@ const LOG: [Row; 11] = [
         "log.message",
         ValueType::Bytes,
         // Stored as a number, without a unit.
-        |spec| spec.log.map(|log| log.message_bytes.to_string()),
+        |spec| spec.log.and_then(|log| log.message_bytes.value(COUNT)),
         |spec, _, record| {
             if let (Some(log), Some(bytes)) = (&mut spec.log, Field::read(record, "log.message")) {
                 log.message_bytes = bytes;
@@ -270,7 +320,7 @@ const FILE_SET: [Row; 3] = [
     key!(
         "file_set.size",
         ValueType::Text,
-        |spec| spec.file_set.map(|set| format!("\"{}\"", set.size)),
+        |spec| spec.file_set.map(|set| Value::quoted(set.size)),
         |spec, reader, record| {
             let size = range(reader, record, "file_set.size");
             if let (Some(set), Some(size)) = (&mut spec.file_set, size) {
@@ -303,9 +353,9 @@ const WRITE: [Row; 7] = [
     addresses!("write.addresses", Scope::Write),
     key!("write.fua", ValueType::Percent, fua),
     key!("write.flush_every", COUNT, flush_every),
-    key!("write.flush_at_end", COUNT, flush_at_end).sparse(),
-    key!("write.flush_again", ValueType::Flag, flush_again).sparse(),
-    key!("write.read_back", COUNT, read_back).sparse(),
+    key!("write.flush_at_end", COUNT, flush_at_end).written(Written::Sparse),
+    key!("write.flush_again", ValueType::Flag, flush_again).written(Written::Sparse),
+    key!("write.read_back", COUNT, read_back).written(Written::Sparse),
 ];
 
 const TRIM: [Row; 2] = [
@@ -328,7 +378,7 @@ const ARRIVALS: [Row; 10] = [
     key!(
         "arrivals.kind",
         ValueType::Kind(&["closed", "open"], "a loop that is"),
-        |spec| Some(if spec.is_open() { "\"open\"" } else { "\"closed\"" }.to_owned()),
+        |spec| Some(Value::quoted(if spec.is_open() { "open" } else { "closed" })),
         |spec, _, record| {
             if record.word("arrivals.kind") == Some("open") {
                 spec.arrivals = ArrivalKind::Open { rate_iops: 1.0, process: Process::Poisson };
@@ -340,7 +390,7 @@ const ARRIVALS: [Row; 10] = [
         "arrivals.rate",
         ValueType::Rate,
         |spec| match spec.arrivals {
-            ArrivalKind::Open { rate_iops, .. } => rate_iops.text(ValueType::Rate),
+            ArrivalKind::Open { rate_iops, .. } => rate_iops.value(ValueType::Rate),
             ArrivalKind::Closed { .. } => None,
         },
         |spec, _, record| {
@@ -357,7 +407,7 @@ const ARRIVALS: [Row; 10] = [
         "arrivals.process",
         ValueType::Word(Process::WORDS),
         |spec| match spec.arrivals {
-            ArrivalKind::Open { process, .. } => process.text(TIME),
+            ArrivalKind::Open { process, .. } => process.value(TIME),
             ArrivalKind::Closed { .. } => None,
         },
         |spec, _, record| {
@@ -373,9 +423,9 @@ const ARRIVALS: [Row; 10] = [
         "arrivals.think_time",
         TIME,
         |spec| match spec.arrivals {
-            ArrivalKind::Closed { think_time_ns, .. } => think_time_ns.text(TIME),
+            ArrivalKind::Closed { think_time_ns, .. } => think_time_ns.value(TIME),
             ArrivalKind::Open { .. } => {
-                Some(spec.batches.pause_ns).filter(|ns| *ns > 0).text(TIME)
+                Some(spec.batches.pause_ns).filter(|ns| *ns > 0).value(TIME)
             }
         },
         |spec, _, record| {
@@ -390,7 +440,7 @@ const ARRIVALS: [Row; 10] = [
         "arrivals.think_drains",
         ValueType::Flag,
         |spec| match spec.arrivals {
-            ArrivalKind::Closed { think_drains, .. } => Some(think_drains.to_string()),
+            ArrivalKind::Closed { think_drains, .. } => think_drains.value(ValueType::Flag),
             ArrivalKind::Open { .. } => None,
         },
         |spec, _, record| {
@@ -400,7 +450,9 @@ const ARRIVALS: [Row; 10] = [
         }
     )
     .only(&["closed"]),
-    key!("arrivals.think_shifts", ValueType::Flag, batches.think_shifts).only(&["open"]).sparse(),
+    key!("arrivals.think_shifts", ValueType::Flag, batches.think_shifts)
+        .only(&["open"])
+        .written(Written::Sparse),
     key!("arrivals.think_after_time", TIME, batches.think_after_ns),
     key!("arrivals.think_after", COUNT, batches.think_after),
     key!("arrivals.refill_at", COUNT, batches.refill_at).only(&["closed"]),
@@ -416,15 +468,12 @@ const CONTENT: [Row; 3] = [
             "content of the kind",
         ),
         |spec| {
-            Some(format!(
-                "\"{}\"",
-                match spec.content {
-                    Content::Incompressible => "incompressible",
-                    Content::Compressible { .. } => "compressible",
-                    Content::Verifiable => "verifiable",
-                    Content::Zeroes => "zeroes",
-                }
-            ))
+            Some(Value::quoted(match spec.content {
+                Content::Incompressible => "incompressible",
+                Content::Compressible { .. } => "compressible",
+                Content::Verifiable => "verifiable",
+                Content::Zeroes => "zeroes",
+            }))
         },
         |spec, _, record| {
             let (compressible, dedupable) = (Percent::ZERO, Percent::ZERO);
@@ -445,10 +494,12 @@ const LIMITS: [Row; 8] = [
     key!("limits.time", TIME, limits.time_ns).such_as("\"10s\""),
     key!("limits.ops", COUNT, limits.ops),
     key!("limits.bytes", ValueType::Bytes, limits.bytes),
-    key!("limits.ramp", TIME, limits.ramp_ns).such_as("\"1s\""),
+    key!("limits.ramp", TIME, limits.ramp_ns).such_as("\"1s\"").written(Written::Always),
     key!("limits.passes", NUMBER, limits.passes).such_as("1"),
-    key!("limits.start_after", TIME, limits.start_after_ns).such_as("\"5s\"").sparse(),
-    key!("limits.ends_others", ValueType::Flag, limits.ends_others).sparse(),
+    key!("limits.start_after", TIME, limits.start_after_ns)
+        .such_as("\"5s\"")
+        .written(Written::Sparse),
+    key!("limits.ends_others", ValueType::Flag, limits.ends_others).written(Written::Sparse),
     table!("limits.steady", STEADY, limits.steady = Steady::DEFAULT),
 ];
 
@@ -460,7 +511,7 @@ const STEADY: [Row; 5] = [
         ValueType::Word(&["deviation", "slope"]),
         |spec| {
             let by_slope = spec.limits.steady?.by_slope;
-            Some(if by_slope { "\"slope\"" } else { "\"deviation\"" }.to_owned())
+            Some(Value::quoted(if by_slope { "slope" } else { "deviation" }))
         },
         |spec, _, record| {
             if let Some(steady) = &mut spec.limits.steady {
@@ -499,25 +550,42 @@ fn read_rows(rows: &[Row], spec: &mut Spec, reader: &mut Reader, record: &Record
     }
 }
 
-/// Writes the stored form of a specification: a workload file.
+/// Writes a specification as a workload file.
 ///
 /// # Errors
 /// Errors of the writer.
-pub(crate) fn write(spec: &Spec, out: &mut impl Write) -> fmt::Result {
-    write_rows(&ROWS, spec, &Spec::blank(), out)
+pub(crate) fn write(spec: &Spec, form: Form, out: &mut impl Write) -> fmt::Result {
+    write_rows(&ROWS, spec, &Spec::blank(), form, out)
 }
 
-fn write_rows(rows: &[Row], spec: &Spec, blank: &Spec, out: &mut impl Write) -> fmt::Result {
-    for row in rows {
-        let Some(value) = (row.get)(spec) else { continue };
-        if !row.rows.is_empty() {
-            writeln!(out, "\n[{}]", row.key.path)?;
-            write_rows(row.rows, spec, blank, out)?;
-        } else if !row.is_sparse || (row.get)(blank).as_ref() != Some(&value) {
-            writeln!(out, "{} = {value}", row.key.name())?;
+fn write_rows(
+    rows: &[Row],
+    spec: &Spec,
+    blank: &Spec,
+    form: Form,
+    out: &mut impl Write,
+) -> fmt::Result {
+    let (tables, keys): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.is_table(form));
+    for row in keys {
+        if let Some(line) = line(row, spec, blank, form) {
+            writeln!(out, "{line}")?;
         }
     }
+    for row in tables.into_iter().filter(|row| row.value(form, spec, blank).is_some()) {
+        writeln!(out, "\n[{}]", row.key.path)?;
+        write_rows(row.rows, spec, blank, form, out)?;
+    }
     Ok(())
+}
+
+/// A key with its value, or a table on one line; None if the form lacks it.
+fn line(row: &Row, spec: &Spec, blank: &Spec, form: Form) -> Option<String> {
+    let mut value = row.value(form, spec, blank)?.text(form);
+    if !row.rows.is_empty() {
+        let keys = row.rows.iter().filter_map(|row| line(row, spec, blank, form));
+        value = format!("{{ {} }}", keys.collect::<Vec<_>>().join(", "));
+    }
+    Some(format!("{} = {value}", row.key.name()))
 }
 
 /// Writes the table `[log]` of a workload file, with every key.
@@ -526,6 +594,6 @@ impl fmt::Display for LogLoad {
         let blank = Spec::blank();
         let spec = Spec { log: Some(*self), ..Spec::blank() };
         f.write_str("[log]\n")?;
-        write_rows(&LOG, &spec, &blank, f)
+        write_rows(&LOG, &spec, &blank, Form::Stored, f)
     }
 }
