@@ -3,6 +3,7 @@
 //! Source: README.md of github.com/alibaba/block-traces, "Schema", `io_traces.csv`.
 
 use super::fields::{self, Clock, Fields, is_whole};
+use super::sink::Traced;
 use super::{Lines, Sink};
 use iodyno_units::OpKind;
 
@@ -40,6 +41,6 @@ impl Lines for Alibaba {
             }
         };
         let at_ns = self.clock.at(ns, to)?;
-        to.push_named(&["device.", &device], at_ns, kind, (offset, len), None)
+        to.push_named(&["device.", &device], Traced::new(at_ns, kind, offset, len))
     }
 }

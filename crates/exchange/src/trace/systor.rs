@@ -4,6 +4,7 @@
 //! Source: README.txt of trace set 4928 of SNIA's IOTTA repository, "I/O trace file format".
 
 use super::fields::{self, Clock, Fields, is_seconds, is_whole};
+use super::sink::Traced;
 use super::{Lines, Sink};
 use iodyno_units::OpKind;
 
@@ -52,6 +53,7 @@ impl Lines for Systor {
             }
         };
         let at_ns = self.clock.at(ns, to)?;
-        to.push_named(&["lun.", &lun], at_ns, kind, (offset, size), response_ns)
+        let op = Traced { response_ns, ..Traced::new(at_ns, kind, offset, size) };
+        to.push_named(&["lun.", &lun], op)
     }
 }

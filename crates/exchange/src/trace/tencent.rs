@@ -5,6 +5,7 @@
 
 use super::fields::{self, Clock, Fields, is_whole};
 use super::rwbs::SECTOR_BYTES;
+use super::sink::Traced;
 use super::{Lines, Sink};
 use iodyno_units::OpKind;
 
@@ -44,7 +45,7 @@ impl Lines for Tencent {
             }
         };
         let at_ns = self.clock.at(ns, to)?;
-        to.push_named(&["volume.", &volume], at_ns, kind, (offset, size), None)
+        to.push_named(&["volume.", &volume], Traced::new(at_ns, kind, offset, size))
     }
 
     fn end(&mut self, to: &mut Sink<'_>) -> Result<(), String> {
