@@ -1,12 +1,29 @@
-//! Refusals, notes and traps that the reader of a foreign text collects. [`Found::spec`] parses the workload that the
-//! reader generates, and reports a rule that it breaks at the option from which it came. fio's job files have their own
-//! collector (`fio/reading.rs`): their options belong to sections of several files.
+//! Refusals, notes and traps that the reader of a foreign text collects. [`Found::job`] makes the job from its workload,
+//! and reports a broken rule at the option that sets the key. fio's job files have their own collector
+//! (`fio/reading.rs`): their options belong to sections of several files.
 
 use crate::command_line::{self, Word};
-use crate::fio::Note;
+use crate::fio::{Job, Note};
 use iodyno_catalog::{File, FileError, Problem};
-use iodyno_workload::Spec;
+use iodyno_units::OpKind;
+use iodyno_workload::Draft;
 use std::ops::Range;
+
+/// A job that a reader has made: its workload, and the settings of its run.
+pub(crate) struct Made {
+    pub(crate) name: String,
+    pub(crate) workload: Draft,
+    pub(crate) engine: Option<&'static str>,
+    pub(crate) direct: bool,
+    pub(crate) filename: Option<String>,
+}
+
+/// The entry of a key in a table by key. `path` is the key, or a part of its value: `write.block[0].size` is of `block`.
+pub(crate) fn of_key<'t, T>(table: &'t [(&str, T)], path: &str) -> Option<&'t T> {
+    let is_of_index = |c: char| c.is_ascii_digit() || matches!(c, '[' | ']');
+    let path = format!(".{}.", path.replace(is_of_index, ""));
+    table.iter().find(|(key, _)| path.contains(&format!(".{key}."))).map(|(_, entry)| entry)
+}
 
 /// Refusals, notes and traps of one text.
 #[derive(Debug)]
@@ -93,29 +110,46 @@ impl<'a> Found<'a> {
         format!("{}:{line}", self.file.origin)
     }
 
+    /// Place of the whole text.
+    pub(crate) fn all(&self) -> Range<usize> {
+        0..self.file.text.len()
+    }
+
     pub(crate) fn is_refused(&self) -> bool {
         !self.refused.is_empty()
     }
 
-    /// Parses a workload file that has each key on a line of its own. `place_of` maps a key to its place in the foreign
-    /// text. None if the workload breaks a rule, or if anything was refused before.
-    pub(crate) fn spec(
+    /// Makes a job. `options` has the places of the options that set its keys; other keys are those of `all`. None if the
+    /// workload breaks a rule, or if anything was refused before.
+    pub(crate) fn job(
         &mut self,
-        toml: &str,
-        place_of: impl Fn(&str) -> Range<usize>,
-    ) -> Option<Spec> {
+        made: Made,
+        options: &[(&str, Range<usize>)],
+        all: &Range<usize>,
+    ) -> Option<Job> {
         if self.is_refused() {
             return None;
         }
-        match Spec::from_toml(toml) {
-            Ok(spec) => Some(spec),
-            Err(errors) => {
-                for error in errors {
-                    let at = error.span.start.min(toml.len());
-                    let start = toml[..at].rfind('\n').map_or(0, |newline| newline + 1);
-                    let key = toml[start..].split(['=', ' ', ']']).next().unwrap_or_default();
-                    let words = format!("as a workload this breaks a rule: {}", error.message);
-                    self.refuse(&place_of(key), words, error.help.unwrap_or_default());
+        match made.workload.check() {
+            Ok(spec) => Some(Job {
+                name: made.name,
+                toml: spec.to_short_toml(),
+                spec,
+                engine: made.engine,
+                direct: made.direct,
+                uncached: false,
+                drop_cache: None,
+                filename: made.filename,
+                file: None,
+                notes: self.notes.clone(),
+                traps: self.traps.clone(),
+                check: None,
+            }),
+            Err(faults) => {
+                for fault in faults {
+                    let words = format!("as a workload this breaks a rule: {}", fault.message);
+                    let span = of_key(options, &fault.path).unwrap_or(all);
+                    self.refuse(span, words, fault.help.unwrap_or_default());
                 }
                 None
             }
@@ -168,11 +202,18 @@ fn unquoted(word: &str, escapes: bool) -> String {
     bare
 }
 
-/// Quotes a text as a TOML string of at most 100 characters; control characters become `_`.
-pub(crate) fn quoted(text: &str) -> String {
-    let visible: String =
-        text.chars().map(|c| if c.is_control() { '_' } else { c }).take(100).collect();
-    format!("\"{}\"", visible.replace('\\', "\\\\").replace('"', "\\\""))
+/// Description of a workload from a text: at most 100 characters; control characters become `_`.
+pub(crate) fn about(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '_' } else { c }).take(100).collect()
+}
+
+/// Shares of reads and writes, from the percentage of reads, without those that are 0.
+pub(crate) fn read_write_mix(workload: &mut Draft, read_percent: f64) {
+    for (kind, share) in [(OpKind::Read, read_percent), (OpKind::Write, 100.0 - read_percent)] {
+        if share > 0.0 {
+            workload.mix(kind, share);
+        }
+    }
 }
 
 /// Job name from a text: at most 100 characters; control characters and commas become `_`.

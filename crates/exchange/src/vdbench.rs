@@ -229,9 +229,6 @@ fn hosts(definition: &Definition, found: &mut Found<'_>) {
             let words = "other hosts, clients and processes can't be honoured: a run is of this host's one process";
             found.refuse(&parameter.span, words, "remove it, and raise `threads`");
         }
-        None if matches!(definition.name.as_str(), "localhost" | "default") => {
-            found.note(&definition.span, "`hd`: a run is of this host");
-        }
         None => found.note(&definition.span, "`hd`: a run is of this host"),
     }
 }

@@ -1,13 +1,13 @@
 //! Traps: settings whose result the writer of a job may not expect. `--lint` prints them.
 
-use super::extent::Region;
 use super::layout::{self, Group, file_names};
 use super::lines::Section;
-use super::number::time_text;
-use super::reading::{Reading, Walk};
+use super::mix::{Mix, Plan, Walk};
+use super::reading::Reading;
 use super::{Note, Surroundings};
 use iodyno_catalog::File;
-use iodyno_units::human;
+use iodyno_units::{OpKind, human};
+use iodyno_workload::time_text;
 use std::collections::BTreeSet;
 
 /// A rate below this, in bytes per second, probably lacks a suffix.
@@ -24,14 +24,13 @@ const EXACT_RANKS: u64 = 1000;
 
 impl Reading<'_> {
     /// Adds the traps of the job's options.
-    pub(super) fn traps(&mut self, mix: &[(&str, f64)], direct: bool, threads: u64) {
+    pub(super) fn traps(&mut self, mix: &Mix, direct: bool, threads: u64) {
         let place = self
             .opt("direct")
             .or(self.opt("buffered"))
             .map_or(&self.section.place, |opt| &opt.place);
-        let has = |kind: &str| mix.iter().any(|(k, _)| *k == kind);
         let durable = ["fsync", "fdatasync", "sync"].iter().any(|name| self.flag(name));
-        if !direct && has("write") && !durable {
+        if !direct && mix.has(OpKind::Write) && !durable {
             let words = "buffered writes without fsync are measured into the page cache, not to the device: use direct=1";
             self.judged_trap(place, words);
         } else if !direct {
@@ -40,7 +39,7 @@ impl Reading<'_> {
                 "buffered I/O is fio's default, and measures the page cache: use direct=1",
             );
         }
-        if has("read") && !self.flag("verify") {
+        if mix.has(OpKind::Read) && !self.flag("verify") {
             let words = "reads of blocks that were never written may not touch the medium: write the target first, or give --fill";
             self.judged_trap(&self.section.place, words);
         }
@@ -63,7 +62,7 @@ impl Reading<'_> {
         }
         self.long_ramp();
         self.names_like_devices();
-        if let (Some(opt), true) = (self.opt("zero_buffers"), has("write")) {
+        if let (Some(opt), true) = (self.opt("zero_buffers"), mix.has(OpKind::Write)) {
             self.trap(&opt.place, "zeroes compress, and some devices do not store them");
         }
         if let (Some(opt), true) =
@@ -113,20 +112,15 @@ impl Reading<'_> {
     }
 
     /// Adds a trap for a distribution that concentrates on few blocks.
-    pub(super) fn skew(
-        &mut self,
-        walk: &Walk,
-        mix: &[(&str, f64)],
-        blocks: &[Vec<(u64, f64)>; 3],
-        region: &Region,
-    ) {
-        let (Walk::Random, Some((value, opt))) = (walk, self.text("random_distribution")) else {
+    pub(super) fn skew(&mut self, plan: &Plan) {
+        let (Walk::Random, Some((value, opt))) = (&plan.walk, self.text("random_distribution"))
+        else {
             return;
         };
         let (name, rest) = value.split_once(':').unwrap_or((value, ""));
         let number = rest.split(':').next().and_then(|text| text.parse::<f64>().ok());
-        let block = Self::one_of(mix, blocks).unwrap_or(4096).max(1);
-        let bytes = region.each_bytes.unwrap_or(USUAL_BYTES);
+        let block = plan.mix.one_size().unwrap_or(4096).max(1);
+        let bytes = plan.region.each_bytes.unwrap_or(USUAL_BYTES);
         let all = (bytes / block).max(1);
         let hottest: &dyn Fn(f64) -> u64 = match (name, number) {
             ("zipf", theta) => &move |share| zipf_ranks(all, theta.unwrap_or(1.1), share),
@@ -140,7 +134,7 @@ impl Reading<'_> {
         if half as f64 > all as f64 * FEW {
             return;
         }
-        let of_whole = if region.each_bytes.is_some() { "" } else { " if the file has 1 TiB" };
+        let of_whole = if plan.region.each_bytes.is_some() { "" } else { " if the file has 1 TiB" };
         let words = format!(
             "half of the operations go to {half} of {all} blocks ({}), 9 of 10 to {most} ({}){of_whole}: a cache answers them",
             human::size(half.saturating_mul(block)),

@@ -1,6 +1,7 @@
 //! A run definition of vdbench, with the workloads and the storage that it names: a group of jobs for each combination of
 //! its `for…` lists and I/O rates.
 
+use super::job::Case;
 use super::parameters::{Definition, Kind, Parameter, Value};
 use super::{General, MAX_GROUPS, Overrides};
 use crate::fio::Job;
@@ -173,8 +174,10 @@ pub(super) fn groups(
         }
         let mut group = Vec::new();
         for (workload, share) in workloads.iter().zip(&shares) {
-            let alone = workloads.len() == 1;
-            group.extend(reading.job(workload, alone, &storage, &point, *share, limits));
+            let is_alone = workloads.len() == 1;
+            let (storage, point, share) = (storage.as_slice(), &point, *share);
+            let case = Case { workload, is_alone, storage, point, share, limits };
+            group.extend(reading.job(&case));
             reading.found.notes.truncate(common.0);
             reading.found.traps.truncate(common.1);
         }
