@@ -4,11 +4,11 @@
 
 use crate::command_line::{self, Word};
 use crate::fio::{Job, JobFile};
-use crate::found::{Found, Made, about, read_write_mix};
+use crate::found::{Found, Made, UNWRITTEN, read_write_mix};
 use crate::option_line::{Opt, OptionLine, one_job};
 use iodyno_catalog::Problem;
 use iodyno_units::{OpKind, nearest};
-use iodyno_workload::{ActiveRange, Block, Draft, Edge, Limits, Pattern, size_text};
+use iodyno_workload::{ActiveRange, Block, Edge, Limits, Pattern, size_text};
 use std::ops::RangeInclusive;
 
 /// The name of the program.
@@ -135,8 +135,7 @@ impl Reading<'_, '_> {
         let block_bytes = batch * message_bytes;
         self.remarks(read_percent, block_bytes);
 
-        let title = self.found.file.text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let mut workload = Draft::new(about(&title));
+        let mut workload = self.draft();
         workload.blocks(vec![Block::new(block_bytes, 1.0)]);
         if let Some(mb) = file_mb {
             workload.active(ActiveRange::between(Edge::Bytes(0), Edge::Bytes(mb << 20)));
@@ -196,8 +195,7 @@ impl Reading<'_, '_> {
                 size_text(REPLAY_BYTES.max(block_bytes))
             );
             self.note("read_mix", words);
-            let words = "reads of blocks that were never written may not touch the medium: write the target first, or give --fill";
-            self.judged_trap("read_mix", words);
+            self.judged_trap("read_mix", UNWRITTEN);
         }
     }
 }

@@ -7,12 +7,10 @@ mod addresses;
 
 use crate::command_line::Word;
 use crate::fio::{Job, JobFile};
-use crate::found::{Found, Made, about, read_write_mix, size};
+use crate::found::{Found, Made, SECOND_NS, UNWRITTEN, read_write_mix, size};
 use crate::option_line::{Opt, OptionLine, one_job};
 use iodyno_catalog::Problem;
-use iodyno_workload::{
-    ActiveRange, ArrivalKind, Block, Content, Draft, Edge, Limits, Percent, Process,
-};
+use iodyno_workload::{ActiveRange, ArrivalKind, Block, Content, Edge, Limits, Percent, Process};
 
 /// Options that change no result, by their first letter, with the reason.
 const NOTED: &[(char, &str)] = &[
@@ -50,8 +48,6 @@ const REFUSED: &[(char, &str, &str)] = &[
     (':', "experimental flags are not known", "remove it"),
     ('?', "no help is printed", "remove it"),
 ];
-
-const SECOND_NS: u64 = 1_000_000_000;
 
 /// Letters of the options that have an effect.
 const HONOURED: &str = "BFOSTWZbcdfghorstw";
@@ -146,8 +142,7 @@ impl<'a, 'f> Reading<'a, 'f> {
     }
 
     fn target_job(mut self) -> Option<Job> {
-        let title = self.found.file.text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let mut workload = Draft::new(about(&title));
+        let mut workload = self.draft();
         let (threads, depth) = self.workers();
         workload.threads(threads);
         workload.depth(depth);
@@ -365,8 +360,7 @@ impl<'a, 'f> Reading<'a, 'f> {
             self.trap('Z', "zeroes compress, and some devices do not store them");
         }
         if write_percent < 100 {
-            let words = "reads of blocks that were never written may not touch the medium: write the target first, or give --fill";
-            self.judged_trap('w', words);
+            self.judged_trap('w', UNWRITTEN);
         }
         if !self.is_given('b') {
             self.trap('b', "without -b the block is 64 KiB");

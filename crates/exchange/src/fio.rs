@@ -26,6 +26,7 @@ use iodyno_units::OpKind;
 use iodyno_workload::{DropCache, Spec};
 use lines::{Lines, Place, Section};
 use reading::Reading;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Upper bound of the jobs of a file.
@@ -280,7 +281,7 @@ fn jobs(
         around,
         refused,
         jobs: Vec::new(),
-        names: Vec::new(),
+        names: BTreeSet::new(),
     };
     conversion.convert();
     if !conversion.refused.is_empty() {
@@ -328,7 +329,7 @@ struct Conversion<'a> {
     /// Job of each section; None if it is refused or only makes files.
     jobs: Vec<Option<Job>>,
     /// Names of the jobs so far.
-    names: Vec<String>,
+    names: BTreeSet<String>,
 }
 
 impl Conversion<'_> {
@@ -439,14 +440,13 @@ impl Conversion<'_> {
 }
 
 /// Appends a number to a name that `names` already has, and adds it to `names`.
-fn make_unique(name: &mut String, names: &mut Vec<String>) {
+pub(crate) fn make_unique(name: &mut String, names: &mut BTreeSet<String>) {
     let base = name.clone();
     let mut number = 2;
-    while names.contains(name) {
+    while !names.insert(name.clone()) {
         *name = format!("{base}-{number}");
         number += 1;
     }
-    names.push(name.clone());
 }
 
 /// An option, or another place, that can't be honoured.

@@ -25,6 +25,15 @@ pub(crate) fn of_key<'t, T>(table: &'t [(&str, T)], path: &str) -> Option<&'t T>
     table.iter().find(|(key, _)| path.contains(&format!(".{key}."))).map(|(_, entry)| entry)
 }
 
+pub(crate) const SECOND_NS: u64 = 1_000_000_000;
+
+/// Note on `O_SYNC` and `O_DSYNC`.
+pub(crate) const DURABLE: &str =
+    "each write is durable when it completes (RWF_DSYNC, FUA), as with O_DSYNC";
+
+/// Trap of a job that reads.
+pub(crate) const UNWRITTEN: &str = "reads of blocks that were never written may not touch the medium: write the target first, or give --fill";
+
 /// Refusals, notes and traps of one text.
 #[derive(Debug)]
 pub(crate) struct Found<'a> {
@@ -71,9 +80,7 @@ impl<'a> Found<'a> {
         words: impl Into<String>,
         help: impl Into<String>,
     ) {
-        let error = FileError::new(span.clone(), words);
-        let help = help.into();
-        self.refused.push(if help.is_empty() { error } else { error.with_help(help) });
+        self.refused.push(FileError::new(span.clone(), words).with_help(help));
     }
 
     /// Adds a remark on something that changes no result or needs an explanation; duplicates are dropped.
@@ -218,7 +225,7 @@ pub(crate) fn read_write_mix(workload: &mut Draft, read_percent: f64) {
 
 /// Job name from a text: at most 100 characters; control characters and commas become `_`.
 pub(crate) fn name(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() || c == ',' { '_' } else { c }).take(100).collect()
+    about(text).replace(',', "_")
 }
 
 /// Parses digits with at most one letter K, M, G or T (powers of 1024).

@@ -2,8 +2,9 @@
 
 use crate::command_line::{self, Word};
 use crate::fio::{Job, JobFile};
-use crate::found::{Found, Made};
+use crate::found::{Found, Made, about};
 use iodyno_catalog::Problem;
+use iodyno_workload::Draft;
 use std::ops::Range;
 
 /// An option. Its value is None if it stands alone.
@@ -72,6 +73,12 @@ impl<N: Copy + PartialEq, T> OptionLine<'_, '_, N, T> {
     /// Adds a trap on which a run also gives a verdict.
     pub(crate) fn judged_trap(&mut self, name: N, words: impl Into<String>) {
         self.found.judged_trap(&self.span(name), words);
+    }
+
+    /// A workload that is described by the line itself.
+    pub(crate) fn draft(&self) -> Draft {
+        let words: Vec<&str> = self.found.file.text.split_whitespace().collect();
+        Draft::new(about(&words.join(" ")))
     }
 
     /// Makes the job. `options` names the option that sets each key.

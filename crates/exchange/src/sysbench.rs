@@ -10,7 +10,7 @@ mod reading;
 mod traps;
 
 use crate::fio::{Job, JobFile};
-use crate::found::{Made, about, name};
+use crate::found::{DURABLE, Made, SECOND_NS, about, name};
 use crate::option_line::one_job;
 use iodyno_catalog::Problem;
 use iodyno_units::OpKind;
@@ -28,8 +28,6 @@ use reading::Reading;
 pub fn parse(line: &str) -> Result<JobFile, Problem> {
     one_job(line, true, |words, found| Reading::new(words, found)?.fileio_job())
 }
-
-const SECOND_NS: u64 = 1_000_000_000;
 
 /// Sizes of the test's files and requests.
 struct FileSet {
@@ -172,9 +170,7 @@ impl Reading<'_, '_> {
                 }
                 "sync" | "dsync" => {
                     durable = true;
-                    let words =
-                        "each write is durable when it completes (RWF_DSYNC, FUA), as with O_DSYNC";
-                    self.remark("file-extra-flags", words);
+                    self.remark("file-extra-flags", DURABLE);
                 }
                 _ => {
                     let words = format!("`{flag}` is not a flag");

@@ -15,19 +15,12 @@ use crate::spec::Spec;
 impl Spec {
     /// The specification as a workload file with every key written out.
     pub fn to_toml(&self) -> String {
-        self.text(Form::Stored)
+        keys::text(self, Form::Stored)
     }
 
     /// The specification as a workload file for people, which leaves out most keys with their default.
     pub fn to_short_toml(&self) -> String {
-        self.text(Form::Short)
-    }
-
-    fn text(&self, form: Form) -> String {
-        let mut text = String::new();
-        // Writing to a text does not fail.
-        let _ = keys::write(self, form, &mut text);
-        text
+        keys::text(self, Form::Short)
     }
 }
 

@@ -1,16 +1,18 @@
-//! The keys of a workload file: one table, the source of the schema, the reader ([`read`]) and the writer of the stored
-//! form ([`write`]). A row names a key, the form of its value, and its field of [`Spec`]; the order of rows is that of
+//! The keys of a workload file: one table, the source of the schema, the reader ([`read`]) and the writer
+//! (`keys/text.rs`). A row names a key, the form of its value, and its field of [`Spec`]; the order of rows is that of
 //! the stored form. `docs/formats/workload.md` defines the meaning of the keys, `rules.rs` has the limits, which apply to
 //! flags, too. The defaults that depend on other keys are in `from_file.rs`.
 
 mod addresses;
 mod field;
+mod text;
 
 use addresses::{ADDRESSES, BLOCKS};
 use field::{Field, Value};
 use iodyno_catalog::{COUNT, Key, NUMBER, Reader, Record, SCHEMA, TIME, ValueType};
 use iodyno_units::OpKind;
-use std::fmt::{self, Write};
+
+pub(crate) use text::{Form, text};
 
 use crate::file_set::FileSet;
 use crate::log_load::{LogDurability, LogLoad, WhenFull};
@@ -18,15 +20,6 @@ use crate::spec::{
     ActiveRange, ArrivalKind, Content, FlushBursts, MixOrder, NewFile, Percent, Process, Scope,
     Spec, Steady, SteadyFigure,
 };
-
-/// A form in which a specification is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
-    /// That of stored runs: every key, except sparse ones with their default.
-    Stored,
-    /// That of a file written by hand: no key with its default, except a few that are always of interest.
-    Short,
-}
 
 /// When and how a key is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,8 +30,6 @@ enum Written {
     Sparse,
     /// With its default in both forms.
     Always,
-    /// A table that the short form has on one line.
-    OneLine,
 }
 
 /// A key and its field.
@@ -55,6 +46,14 @@ struct Row {
 }
 
 impl Row {
+    const fn new(
+        key: Key,
+        get: fn(&Spec) -> Option<Value>,
+        set: fn(&mut Spec, &mut Reader, &Record),
+    ) -> Self {
+        Self { key, get, set, written: Written::Full, rows: &[] }
+    }
+
     const fn required(mut self) -> Self {
         self.key.required = true;
         self
@@ -70,30 +69,14 @@ impl Row {
         self
     }
 
-    const fn written(mut self, written: Written) -> Self {
-        self.written = written;
+    const fn sparse(mut self) -> Self {
+        self.written = Written::Sparse;
         self
     }
 
-    /// Whether the row begins a table of its own.
-    fn is_table(&self, form: Form) -> bool {
-        let on_one_line = form == Form::Short && self.written == Written::OneLine;
-        !self.rows.is_empty() && !on_one_line
-    }
-
-    /// Whether the short form has the key: its value, or one of its table, is not the default.
-    fn is_told(&self, spec: &Spec, blank: &Spec) -> bool {
-        let value = (self.get)(spec);
-        value.is_some()
-            && (self.written == Written::Always
-                || value != (self.get)(blank)
-                || self.rows.iter().any(|row| row.is_told(spec, blank)))
-    }
-
-    /// The value, if the form has the key.
-    fn value(&self, form: Form, spec: &Spec, blank: &Spec) -> Option<Value> {
-        let is_whole = form == Form::Stored && self.written != Written::Sparse;
-        (self.get)(spec).filter(|_| is_whole || self.key.required || self.is_told(spec, blank))
+    const fn always(mut self) -> Self {
+        self.written = Written::Always;
+        self
     }
 }
 
@@ -101,41 +84,31 @@ impl Row {
 /// (`log? batch`).
 macro_rules! key {
     ($path:literal, $form:expr, $table:ident $(. $of:ident)* ? $field:ident) => {
-        Row {
-            key: Key::optional($path, $form),
-            get: |spec| spec.$table$(.$of)*.as_ref().and_then(|table| table.$field.value($form)),
-            set: |spec, _, record| {
+        Row::new(
+            Key::optional($path, $form),
+            |spec| spec.$table$(.$of)*.as_ref().and_then(|table| table.$field.value($form)),
+            |spec, _, record| {
                 if let (Some(table), Some(value)) =
                     (&mut spec.$table$(.$of)*, Field::read(record, $path))
                 {
                     table.$field = value;
                 }
             },
-            written: Written::Full,
-            rows: &[],
-        }
+        )
     };
     ($path:literal, $form:expr, $($field:ident).+) => {
-        Row {
-            key: Key::optional($path, $form),
-            get: |spec| spec.$($field).+.value($form),
-            set: |spec, _, record| {
+        Row::new(
+            Key::optional($path, $form),
+            |spec| spec.$($field).+.value($form),
+            |spec, _, record| {
                 if let Some(value) = Field::read(record, $path) {
                     spec.$($field).+ = value;
                 }
             },
-            written: Written::Full,
-            rows: &[],
-        }
+        )
     };
     ($path:literal, $form:expr, $get:expr, $set:expr) => {
-        Row {
-            key: Key::optional($path, $form),
-            get: $get,
-            set: $set,
-            written: Written::Full,
-            rows: &[],
-        }
+        Row::new(Key::optional($path, $form), $get, $set)
     };
 }
 
@@ -143,11 +116,12 @@ macro_rules! key {
 macro_rules! table {
     ($path:literal, $rows:ident, $is_written:expr, $set:expr) => {
         Row {
-            key: Key::optional($path, ValueType::Table(const { &keys_of(&$rows) })),
-            get: |spec| $is_written(spec).then(|| Value::Text(String::new())),
-            set: $set,
-            written: Written::Full,
             rows: &$rows,
+            ..Row::new(
+                Key::optional($path, ValueType::Table(const { &keys_of(&$rows) })),
+                |spec| $is_written(spec).then(|| Value::Text(String::new())),
+                $set,
+            )
         }
     };
     // A table that the specification always has.
@@ -258,27 +232,26 @@ const fn keys_of<const N: usize>(rows: &[Row; N]) -> [Key; N] {
 pub const KEYS: &[Key] = &keys_of(&ROWS);
 
 const ROWS: [Row; 26] = [
-    key!("schema", ValueType::Header, |_| SCHEMA.value(COUNT), |_, _, _| {})
-        .written(Written::Always),
-    key!("about", ValueType::Text, about).written(Written::Sparse),
+    key!("schema", ValueType::Header, |_| SCHEMA.value(COUNT), |_, _, _| {}).always(),
+    key!("about", ValueType::Text, about).sparse(),
     key!("source", ValueType::Text, source),
     key!("group", ValueType::List(&ValueType::Text), |_| None, |_, _, _| {})
         .such_as("[\"random-read\"]"),
-    key!("threads", COUNT, threads).written(Written::Always),
-    key!("depth", COUNT, depth).written(Written::Always),
+    key!("threads", COUNT, threads).always(),
+    key!("depth", COUNT, depth).always(),
     key!("submit_batch", COUNT, submit_batch),
     block!("block", block),
     key!("align", ValueType::Bytes, align_bytes),
     key!("address_align", ValueType::Bytes, address_align_bytes),
     key!("active", ValueType::Text, |spec| Some(Value::quoted(spec.active)), read_active)
         .such_as("\"0%..100%\"")
-        .written(Written::Always),
-    key!("new_file", ValueType::Word(NewFile::WORDS), new_file).written(Written::Sparse),
-    key!("mix_order", ValueType::Word(MixOrder::WORDS), mix_order).written(Written::Sparse),
+        .always(),
+    key!("new_file", ValueType::Word(NewFile::WORDS), new_file).sparse(),
+    key!("mix_order", ValueType::Word(MixOrder::WORDS), mix_order).sparse(),
     key!("worker_step", ValueType::Bytes, worker_step_bytes),
     table!("log", LOG, log = LogLoad::DEFAULT),
     table!("file_set", FILE_SET, file_set = FileSet::EMPTY),
-    table!("mix", MIX).written(Written::OneLine),
+    table!("mix", MIX),
     table!("all", ALL, Scope::All),
     table!("read", READ, Scope::Read),
     table!("write", WRITE, Scope::Write),
@@ -353,9 +326,9 @@ const WRITE: [Row; 7] = [
     addresses!("write.addresses", Scope::Write),
     key!("write.fua", ValueType::Percent, fua),
     key!("write.flush_every", COUNT, flush_every),
-    key!("write.flush_at_end", COUNT, flush_at_end).written(Written::Sparse),
-    key!("write.flush_again", ValueType::Flag, flush_again).written(Written::Sparse),
-    key!("write.read_back", COUNT, read_back).written(Written::Sparse),
+    key!("write.flush_at_end", COUNT, flush_at_end).sparse(),
+    key!("write.flush_again", ValueType::Flag, flush_again).sparse(),
+    key!("write.read_back", COUNT, read_back).sparse(),
 ];
 
 const TRIM: [Row; 2] = [
@@ -450,9 +423,7 @@ const ARRIVALS: [Row; 10] = [
         }
     )
     .only(&["closed"]),
-    key!("arrivals.think_shifts", ValueType::Flag, batches.think_shifts)
-        .only(&["open"])
-        .written(Written::Sparse),
+    key!("arrivals.think_shifts", ValueType::Flag, batches.think_shifts).only(&["open"]).sparse(),
     key!("arrivals.think_after_time", TIME, batches.think_after_ns),
     key!("arrivals.think_after", COUNT, batches.think_after),
     key!("arrivals.refill_at", COUNT, batches.refill_at).only(&["closed"]),
@@ -494,12 +465,10 @@ const LIMITS: [Row; 8] = [
     key!("limits.time", TIME, limits.time_ns).such_as("\"10s\""),
     key!("limits.ops", COUNT, limits.ops),
     key!("limits.bytes", ValueType::Bytes, limits.bytes),
-    key!("limits.ramp", TIME, limits.ramp_ns).such_as("\"1s\"").written(Written::Always),
+    key!("limits.ramp", TIME, limits.ramp_ns).such_as("\"1s\"").always(),
     key!("limits.passes", NUMBER, limits.passes).such_as("1"),
-    key!("limits.start_after", TIME, limits.start_after_ns)
-        .such_as("\"5s\"")
-        .written(Written::Sparse),
-    key!("limits.ends_others", ValueType::Flag, limits.ends_others).written(Written::Sparse),
+    key!("limits.start_after", TIME, limits.start_after_ns).such_as("\"5s\"").sparse(),
+    key!("limits.ends_others", ValueType::Flag, limits.ends_others).sparse(),
     table!("limits.steady", STEADY, limits.steady = Steady::DEFAULT),
 ];
 
@@ -547,53 +516,5 @@ fn read_rows(rows: &[Row], spec: &mut Spec, reader: &mut Reader, record: &Record
     for row in rows.iter().filter(|row| record.get(row.key.path).is_some()) {
         (row.set)(spec, reader, record);
         read_rows(row.rows, spec, reader, record);
-    }
-}
-
-/// Writes a specification as a workload file.
-///
-/// # Errors
-/// Errors of the writer.
-pub(crate) fn write(spec: &Spec, form: Form, out: &mut impl Write) -> fmt::Result {
-    write_rows(&ROWS, spec, &Spec::blank(), form, out)
-}
-
-fn write_rows(
-    rows: &[Row],
-    spec: &Spec,
-    blank: &Spec,
-    form: Form,
-    out: &mut impl Write,
-) -> fmt::Result {
-    let (tables, keys): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.is_table(form));
-    for row in keys {
-        if let Some(line) = line(row, spec, blank, form) {
-            writeln!(out, "{line}")?;
-        }
-    }
-    for row in tables.into_iter().filter(|row| row.value(form, spec, blank).is_some()) {
-        writeln!(out, "\n[{}]", row.key.path)?;
-        write_rows(row.rows, spec, blank, form, out)?;
-    }
-    Ok(())
-}
-
-/// A key with its value, or a table on one line; None if the form lacks it.
-fn line(row: &Row, spec: &Spec, blank: &Spec, form: Form) -> Option<String> {
-    let mut value = row.value(form, spec, blank)?.text(form);
-    if !row.rows.is_empty() {
-        let keys = row.rows.iter().filter_map(|row| line(row, spec, blank, form));
-        value = format!("{{ {} }}", keys.collect::<Vec<_>>().join(", "));
-    }
-    Some(format!("{} = {value}", row.key.name()))
-}
-
-/// Writes the table `[log]` of a workload file, with every key.
-impl fmt::Display for LogLoad {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let blank = Spec::blank();
-        let spec = Spec { log: Some(*self), ..Spec::blank() };
-        f.write_str("[log]\n")?;
-        write_rows(&LOG, &spec, &blank, Form::Stored, f)
     }
 }

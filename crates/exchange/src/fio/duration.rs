@@ -6,9 +6,8 @@ use super::lines::Opt;
 use super::mix::{Issued, Mix, Plan, Walk};
 use super::number::count;
 use super::reading::Reading;
+use crate::found::SECOND_NS;
 use iodyno_workload::{ArrivalKind, Draft, Limits, Percent, Process, Steady, SteadyFigure};
-
-const SECOND_NS: u64 = 1_000_000_000;
 
 /// Queue of a clone.
 #[derive(Clone, Copy)]

@@ -7,7 +7,7 @@ use super::lines::{Opt, Section};
 use super::mix::{Mix, Plan, Walk};
 use super::reading::Reading;
 use super::{Job, Note, Refusal, Surroundings};
-use crate::found::name;
+use crate::found::{DURABLE, name};
 use iodyno_catalog::File;
 use iodyno_units::OpKind;
 use iodyno_workload::{Content, Draft, DropCache, NewFile, Pattern, Percent, Spec};
@@ -353,10 +353,7 @@ impl Reading<'_> {
         match self.text("sync") {
             None | Some(("0" | "none", _)) => {}
             Some(("1" | "sync" | "dsync", opt)) => {
-                self.note(
-                    opt,
-                    "each write is durable when it completes (RWF_DSYNC, FUA), as with O_DSYNC",
-                );
+                self.note(opt, DURABLE);
                 if writes {
                     workload.fua(Percent::ALL);
                 }

@@ -5,6 +5,7 @@ use super::lines::Section;
 use super::mix::{Mix, Plan, Walk};
 use super::reading::Reading;
 use super::{Note, Surroundings};
+use crate::found::{SECOND_NS, UNWRITTEN};
 use iodyno_catalog::File;
 use iodyno_units::{OpKind, human};
 use iodyno_workload::time_text;
@@ -40,8 +41,7 @@ impl Reading<'_> {
             );
         }
         if mix.has(OpKind::Read) && !self.flag("verify") {
-            let words = "reads of blocks that were never written may not touch the medium: write the target first, or give --fill";
-            self.judged_trap(&self.section.place, words);
+            self.judged_trap(&self.section.place, UNWRITTEN);
         }
         if let (Some(opt), false, true) = (
             self.opt("iodepth").filter(|opt| opt.value.as_deref() != Some("1")),
@@ -74,9 +74,8 @@ impl Reading<'_> {
 
     /// Adds a trap for a ramp longer than the measured time.
     fn long_ramp(&mut self) {
-        let second = 1_000_000_000;
-        let ramp_ns = self.time("ramp_time", second).unwrap_or(0);
-        let Some(runtime_ns) = self.time("runtime", second).filter(|ns| *ns > 0) else { return };
+        let ramp_ns = self.time("ramp_time", SECOND_NS).unwrap_or(0);
+        let Some(runtime_ns) = self.time("runtime", SECOND_NS).filter(|ns| *ns > 0) else { return };
         if ramp_ns > runtime_ns
             && let Some(opt) = self.opt("ramp_time")
         {

@@ -2,6 +2,7 @@
 
 use super::Reading;
 use super::options::Mode;
+use crate::found::UNWRITTEN;
 
 impl Reading<'_, '_> {
     /// Adds the traps of the test.
@@ -44,8 +45,7 @@ impl Reading<'_, '_> {
             self.trap("validate", words);
         }
         if mode.reads {
-            let words = "reads of blocks that were never written may not touch the medium: write the target first, or give --fill";
-            self.judged_trap("file-test-mode", words);
+            self.judged_trap("file-test-mode", UNWRITTEN);
         }
         if mode.name == "seqwr" {
             let words = "seqwr writes files that it has just made: on a target whose blocks were written before, iodyno overwrites them, as seqrewr does; a new `--on scratch:` has none";

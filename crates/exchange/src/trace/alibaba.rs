@@ -5,7 +5,6 @@
 use super::fields::{self, Clock, Fields, is_whole};
 use super::sink::Traced;
 use super::{Lines, Sink};
-use iodyno_units::OpKind;
 
 pub(super) fn is_head(line: &str) -> bool {
     // The description misspells the last column as `timestmap`.
@@ -32,14 +31,7 @@ impl Lines for Alibaba {
         let len = fields.whole("length")?;
         let ns = fields.multiple("time", 1000)?;
         fields.end()?;
-        let kind = match opcode {
-            "R" => OpKind::Read,
-            "W" => OpKind::Write,
-            _ => {
-                to.leave_out(&format!("rows of the unknown operation `{opcode}`"));
-                return Ok(());
-            }
-        };
+        let Some(kind) = to.kind(opcode, "R", "W") else { return Ok(()) };
         let at_ns = self.clock.at(ns, to)?;
         to.push_named(&["device.", &device], Traced::new(at_ns, kind, offset, len))
     }

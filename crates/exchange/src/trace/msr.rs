@@ -68,10 +68,6 @@ impl Lines for Msr {
             return Ok(());
         };
         let at_ns = self.clock.at(ns, to)?;
-        if size == 0 {
-            to.leave_out(&format!("{} of no bytes", kind.name()));
-            return Ok(());
-        }
         let op = Traced { response_ns, ..Traced::new(at_ns, kind, offset, size) };
         to.push_named(&[host, ".", &disk.to_string()], op)
     }

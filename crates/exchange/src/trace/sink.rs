@@ -129,6 +129,16 @@ impl<'a> Sink<'a> {
         pushed.map(drop)
     }
 
+    /// Kind of a row from its word; None for another word, whose row is left out.
+    pub(super) fn kind(&mut self, word: &str, read: &str, write: &str) -> Option<OpKind> {
+        let kinds = [(read, OpKind::Read), (write, OpKind::Write)];
+        let kind = kinds.into_iter().find(|(known, _)| *known == word).map(|(_, kind)| kind);
+        if kind.is_none() {
+            self.leave_out(&format!("rows of the unknown type `{word}`"));
+        }
+        kind
+    }
+
     /// Counts a line that is left out, by its description.
     pub(super) fn leave_out(&mut self, what: &str) {
         if let Some(count) = self.left_out.get_mut(what) {

@@ -4,7 +4,7 @@ use super::parameters::{Definition, Value};
 use super::points::Point;
 use super::run::{Limits, Reading, find, first};
 use crate::fio::Job;
-use crate::found::{Made, about, name, read_write_mix};
+use crate::found::{DURABLE, Made, SECOND_NS, about, name, read_write_mix};
 use iodyno_workload::{
     ActiveRange, ArrivalKind, Block, Content, Draft, Edge, Pattern, Percent, Process,
 };
@@ -12,8 +12,6 @@ use std::ops::Range;
 
 /// Upper bound of the sizes that a range expands to.
 const MAX_SIZES: usize = 64;
-
-const SECOND_NS: u64 = 1_000_000_000;
 
 /// A workload at one combination of its run's lists.
 pub(super) struct Case<'c> {
@@ -272,9 +270,7 @@ impl Reading<'_, '_> {
                 "o_direct" | "directio" => direct = true,
                 "o_sync" | "o_dsync" | "o_rsync" => {
                     durable = true;
-                    let words =
-                        "each write is durable when it completes (RWF_DSYNC, FUA), as with O_DSYNC";
-                    self.found.note(&value.span, words);
+                    self.found.note(&value.span, DURABLE);
                 }
                 "fsync" => {
                     self.found.note(&value.span, "the flush when a file is closed is not issued");

@@ -101,18 +101,8 @@ pub(super) fn canonical(kind: Kind, key: &str) -> Option<&'static str> {
     let exact = list.iter().find(|full| **full == key);
     let near = || list.iter().find(|full| key.len() >= 2 && full.starts_with(key));
     let full = exact.or_else(near).copied()?;
-    // A run's lists have two names.
-    Some(match (kind, full) {
-        (Kind::Run, "forxfersize") => "xfersize",
-        (Kind::Run, "forthreads") => "threads",
-        (Kind::Run, "forrdpct") => "rdpct",
-        (Kind::Run, "forseekpct") => "seekpct",
-        (Kind::Run, "forcompratio") => "compratio",
-        (Kind::Run, "forrhpct") => "rhpct",
-        (Kind::Run, "forwhpct") => "whpct",
-        (Kind::Run, "forhitarea") => "hitarea",
-        _ => full,
-    })
+    // A run's lists have two names, such as `xfersize` and `forxfersize`.
+    Some(if kind == Kind::Run { full.strip_prefix("for").unwrap_or(full) } else { full })
 }
 
 pub(super) fn find<'d>(definition: &'d Definition, full: &str) -> Option<&'d Parameter> {
