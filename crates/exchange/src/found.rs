@@ -126,8 +126,8 @@ impl<'a> Found<'a> {
         !self.refused.is_empty()
     }
 
-    /// Makes a job. `options` has the places of the options that set its keys; other keys are those of `all`. None if the
-    /// workload breaks a rule, or if anything was refused before.
+    /// Makes a job. A broken rule is refused at the option of its key in `options`, or else at `all`. None if anything is
+    /// refused.
     pub(crate) fn job(
         &mut self,
         made: Made,

@@ -345,7 +345,7 @@ fn finish(
     }
     if sink.has_moved() {
         sink.notes.push(
-            "the chosen files or devices lie one after the other from the start on: their addresses are not those of a replay of the whole trace".to_owned(),
+            "the chosen files or devices lie one after the other from the start: their addresses differ from those in a replay of the whole trace".to_owned(),
         );
     }
     let start_ns = chosen.from_ns.map(|from_ns| sink.start_ns.saturating_add(from_ns));

@@ -16,11 +16,9 @@ impl Reading<'_, '_> {
         let mut distribution = None;
         let mut jumps = None;
         let mut is_random = false;
-        let random: Vec<_> = self.options.iter().filter(|opt| opt.name == 'r').collect();
-        let random: Vec<_> = random
-            .into_iter()
-            .map(|opt| (opt.value.clone().unwrap_or_default(), opt.span.clone()))
-            .collect();
+        let random = self.options.iter().filter(|opt| opt.name == 'r');
+        let random = random.map(|opt| (opt.value.clone().unwrap_or_default(), opt.span.clone()));
+        let random: Vec<_> = random.collect();
         for (value, span) in random {
             is_random = true;
             if let Some(percent) = value.strip_prefix('s') {

@@ -184,7 +184,7 @@ impl<'a> Reading<'a> {
     /// Whether the last block of a walk may extend beyond `size`. fio issues each block that begins before `size`, if
     /// the device or file continues there. A file of exactly `size` ends with its last whole block.
     pub(super) fn begins_another_block(&self) -> bool {
-        self.goes_on_behind_size()
+        self.is_longer_than_size()
             && self.section.value("filename").is_none_or(|name| !name.contains(':'))
             && matches!(self.section.value("rw"), None | Some("read" | "write"))
             && !["bssplit", "bsrange", "ba", "filesize"].iter().any(|name| self.opt(name).is_some())
@@ -192,7 +192,7 @@ impl<'a> Reading<'a> {
     }
 
     /// Whether the job's file is known to be longer than `size`: a device, or a longer file of an earlier job.
-    pub(super) fn goes_on_behind_size(&self) -> bool {
+    pub(super) fn is_longer_than_size(&self) -> bool {
         let size = self.section.value("size").and_then(|size| count(size, self.kb_base).ok());
         let offset = self.section.value("offset").map_or(Ok(0), |text| count(text, self.kb_base));
         let end = size.zip(offset.ok()).map(|(size, offset)| size.saturating_add(offset));
@@ -362,7 +362,7 @@ impl<'a> Reading<'a> {
             return size;
         };
         let step = block.saturating_add(*hole);
-        if !self.goes_on_behind_size() || step == 0 {
+        if !self.is_longer_than_size() || step == 0 {
             return size;
         }
         let last = bytes.saturating_sub(1) / step * step;
@@ -373,7 +373,7 @@ impl<'a> Reading<'a> {
     /// file, or begins again if only a hole reaches beyond it.
     pub(super) fn pass_of_holes(&mut self, size: u64, block: u64, hole: u64) -> u64 {
         let Extent::Bytes(offset) = self.offset() else { return size };
-        let real = if self.goes_on_behind_size() {
+        let real = if self.is_longer_than_size() {
             self.file_bytes.unwrap_or(u64::MAX)
         } else {
             offset.saturating_add(size)

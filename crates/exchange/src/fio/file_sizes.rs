@@ -221,7 +221,7 @@ impl<'a> Reading<'a> {
     fn spots(&mut self, region: &Region, opt: &Opt) -> Option<Pattern> {
         if region.drawn.len() > MAX_SPOTS {
             let words = format!(
-                "small files have as many operations as large ones here, which at most {MAX_SPOTS} files can have"
+                "each file gets the same number of operations here, which works for at most {MAX_SPOTS} files"
             );
             let help = "remove time_based and norandommap, or give one size, or fewer files";
             self.refuse(opt, words, help);

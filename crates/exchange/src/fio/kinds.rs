@@ -23,26 +23,23 @@ impl Reading<'_> {
                 let reads = self.read_share();
                 vec![(OpKind::Read, reads), (OpKind::Write, 100.0 - reads)]
             }
-            "trimwrite" | "randtrimwrite" => {
-                let words = format!(
-                    "`rw={value}` is not issued: each block is trimmed, and then written; here kinds of operation have addresses of their own"
-                );
-                let trim = if is_random { "randtrim" } else { "trim" };
-                let write = if is_random { "randwrite" } else { "write" };
-                let help = format!(
-                    "use a job with rw={trim}, and one with rw={write} and stonewall behind it"
-                );
-                if let Some(opt) = opt {
-                    self.refuse(opt, words, help);
-                }
-                return None;
-            }
             _ => {
-                let words = format!("`rw={value}` is not issued");
-                let help = "use read, write, randread, randwrite, rw, randrw, trim or randtrim";
-                if let Some(opt) = opt {
-                    self.refuse(opt, words, help);
-                }
+                let (words, help) = if word.ends_with("trimwrite") {
+                    let random = if is_random { "rand" } else { "" };
+                    (
+                        ": each block is trimmed, and then written; here kinds of operation have addresses of their own",
+                        format!(
+                            "use a job with rw={random}trim, and one with rw={random}write and stonewall after it"
+                        ),
+                    )
+                } else {
+                    (
+                        "",
+                        "use read, write, randread, randwrite, rw, randrw, trim or randtrim"
+                            .to_owned(),
+                    )
+                };
+                self.refuse(opt?, format!("`rw={value}` is not issued{words}"), help);
                 return None;
             }
         };

@@ -290,7 +290,7 @@ fn place(
             if let Some(job) = file.jobs.iter().find(|job| at_once(job)) {
                 let section = &sections[*job];
                 let words = format!(
-                    "the place of the file of `{}` beside those of the jobs at the same time is not known: it has no size in bytes",
+                    "the file of `{}` has no size in bytes, so its place among the files of concurrent jobs is unknown",
                     section.name
                 );
                 let help = "give size in bytes to all jobs of the group, or to none";

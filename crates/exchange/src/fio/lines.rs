@@ -192,17 +192,17 @@ impl<'a> Lines<'a> {
     }
 
     fn include(&mut self, path: &str, origin: &str, place: Place, depth: usize) {
-        let beside = Path::new(origin).parent().unwrap_or(Path::new("")).join(path);
+        let target = Path::new(origin).parent().unwrap_or(Path::new("")).join(path);
         if depth >= MAX_INCLUDES || self.files.len() >= MAX_INCLUDES {
             let words = format!("more than {MAX_INCLUDES} files are included");
             self.refused.push(Refusal::new(place, words, "write their lines into one file"));
             return;
         }
-        match self.around.included(&beside) {
-            Ok(text) => self.file(&beside.to_string_lossy(), &text, depth + 1),
+        match self.around.included(&target) {
+            Ok(text) => self.file(&target.to_string_lossy(), &text, depth + 1),
             Err(why) => {
                 let words = format!("`{path}` can't be included: {why}");
-                let help = "an included file is looked for beside the file that names it";
+                let help = "write its path relative to the folder of this file";
                 self.refused.push(Refusal::new(place, words, help));
             }
         }

@@ -22,7 +22,7 @@ impl Reading<'_, '_> {
                 self.trap("file-io-mode", words);
             }
             if mode.writes {
-                let words = "sysbench calls fsync itself, while its requests are in flight, and submits nothing meanwhile: iodyno's flushes are requests among the others";
+                let words = "sysbench calls fsync itself while its requests are in flight, and submits nothing until it returns: iodyno's flushes are requests among the others";
                 self.trap("file-fsync-freq", words);
             }
         }

@@ -244,7 +244,7 @@ impl Reading<'_, '_> {
                 Ok(0.0) => Some(Walk::Sequential),
                 Ok(100.0) => Some(Walk::Random),
                 Ok(percent) if percent > 0.0 && percent < 100.0 => {
-                    let words = "the threads are one worker with as many I/Os in flight: what is sequential goes on from the I/O before, whichever thread issued it";
+                    let words = "the threads become one worker with the same number of I/Os in flight: a sequential I/O follows the previous one, whichever thread issued that";
                     self.found.note(&value.span, words);
                     Some(Walk::Jumps(Percent::from_fraction(percent / 100.0)))
                 }

@@ -57,7 +57,7 @@ impl Reading<'_, '_> {
                 let by = step.and_then(|step| self.number(step)).filter(|by| *by > 0.0);
                 if by.is_none() {
                     let words = format!("the range `{}` has no step above 0", value.text);
-                    let help = "write the step behind it: (1-8,1), or (1-8,d), which doubles";
+                    let help = "write the step after it: (1-8,1), or (1-8,d), which doubles";
                     self.found.refuse(&value.span, words, help);
                     return None;
                 }
