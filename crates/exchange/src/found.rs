@@ -247,3 +247,23 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
     };
     number.checked_mul(1 << shift).ok_or_else(|| format!("`{text}` is too large"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::of_key;
+
+    #[test]
+    fn a_path_belongs_to_its_key() {
+        let table = [("block", 1), ("arrivals.think_after", 2), ("arrivals.think_after_time", 3)];
+        for (path, entry) in [
+            ("block", Some(1)),
+            ("write.block[12].size", Some(1)),
+            ("arrivals.think_after", Some(2)),
+            ("arrivals.think_after_time", Some(3)),
+            ("arrivals.think_time", None),
+            ("limits.blocks", None),
+        ] {
+            assert_eq!(of_key(&table, path).copied(), entry, "{path}");
+        }
+    }
+}

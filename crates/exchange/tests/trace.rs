@@ -178,7 +178,7 @@ fn files_keep_their_places_in_a_part_of_the_time() {
         reading(text, &Selection { only, ..Selection::default() }).unwrap()
     };
     assert_eq!(rows(&only(&["c"])).iter().map(|row| row.2).collect::<Vec<_>>(), [0, 512]);
-    assert!(only(&["c"]).notes[0].contains("not those of a replay of the whole trace"));
+    assert!(only(&["c"]).notes[0].contains("differ from those in a replay of the whole trace"));
     assert!(only(&["a", "b"]).notes.is_empty() && only(&["a", "b", "c"]).notes.is_empty());
 }
 

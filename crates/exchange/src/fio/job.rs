@@ -455,7 +455,9 @@ fn set_kinds(plan: &Plan, addresses: Vec<Pattern>, workload: &mut Draft) {
     if issued.iter().all(|other| other.sizes == first.sizes) {
         workload.blocks(first.blocks());
     } else {
-        issued.iter().for_each(|issued| workload.blocks_of(issued.kind, issued.blocks()));
+        for issued in issued {
+            workload.blocks_of(issued.kind, issued.blocks());
+        }
     }
     // In fio, a sequential operation follows the last one of its kind.
     let goes_on = match plan.walk {

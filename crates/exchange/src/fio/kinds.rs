@@ -24,7 +24,7 @@ impl Reading<'_> {
                 vec![(OpKind::Read, reads), (OpKind::Write, 100.0 - reads)]
             }
             _ => {
-                let (words, help) = if word.ends_with("trimwrite") {
+                let (words, help) = if matches!(word, "trimwrite" | "randtrimwrite") {
                     let random = if is_random { "rand" } else { "" };
                     (
                         ": each block is trimmed, and then written; here kinds of operation have addresses of their own",

@@ -4,7 +4,7 @@ use super::field::Value;
 use super::{LOG, ROWS, Row, Written};
 use crate::log_load::LogLoad;
 use crate::spec::Spec;
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 /// A form in which a specification is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,14 +64,14 @@ impl Writer<'_> {
     /// The keys of a table, each on a line, and the tables in it.
     fn rows(&self, rows: &[Row]) -> String {
         // The short form has the mix on one line.
-        let is_table = |row: &&Row| {
-            !row.rows.is_empty() && !(self.form == Form::Short && row.key.path == "mix")
-        };
+        let on_one_line = |row: &Row| self.form == Form::Short && row.key.path == "mix";
+        let is_table = |row: &&Row| !(row.rows.is_empty() || on_one_line(row));
         let (tables, keys): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(is_table);
         let lines = keys.into_iter().filter_map(|row| Some(self.line(row)? + "\n"));
         let mut text: String = lines.collect();
         for row in tables.into_iter().filter(|row| self.value(row).is_some()) {
-            text += &format!("\n[{}]\n{}", row.key.path, self.rows(row.rows));
+            // Writing to a text does not fail.
+            let _ = write!(text, "\n[{}]\n{}", row.key.path, self.rows(row.rows));
         }
         text
     }
