@@ -2,14 +2,14 @@
 //! converts one to a workload, with the meaning of the documentation of AMPS 5.3. Where the documentation is silent, a
 //! choice is made here and noted.
 
-use crate::command_line;
+use crate::command_line::{self, Word};
 use crate::fio::{Job, JobFile};
-use crate::found::{Found, quoted};
-use crate::size_text::size_text;
+use crate::found::{Found, Made, UNWRITTEN, read_write_mix};
+use crate::option_line::{Opt, OptionLine, one_job};
 use iodyno_catalog::Problem;
-use iodyno_units::nearest;
-use std::fmt::Write as _;
-use std::ops::Range;
+use iodyno_units::{OpKind, nearest};
+use iodyno_workload::{ActiveRange, Block, Edge, Limits, Pattern, size_text};
+use std::ops::RangeInclusive;
 
 /// Name of the benchmark's program on a command line.
 pub(crate) const PROGRAM: &str = command_line::AMPS;
@@ -33,30 +33,16 @@ const REPLAY_BYTES: u64 = 16 << 20;
 /// # Errors
 /// All options that can't be honoured, with their positions.
 pub fn parse(line: &str) -> Result<JobFile, Problem> {
-    let file = command_line::file(line);
-    let mut found = Found::new(&file);
-    let words = found.line(line, true);
-    let job = words.and_then(|words| {
-        let options = options(&mut found, words.into_iter());
-        Reading { options, all: 0..line.len(), found: &mut found }.job()
-    });
-    match job {
-        Some(job) if !found.is_refused() => {
-            Ok(JobFile { name: job.name.clone(), groups: vec![vec![job]] })
-        }
-        _ => Err(found.problem()),
-    }
+    one_job(line, true, |words, found| {
+        let options = options(found, words.into_iter());
+        Reading { found, options, more: () }.log_job()
+    })
 }
 
-/// An option with its value and position.
-struct Opt {
-    name: &'static str,
-    value: String,
-    span: Range<usize>,
-}
+type Reading<'a, 'f> = OptionLine<'a, 'f, &'static str>;
 
 /// The options of a line: `--name value`, `--name=value`, `-n value` or `-nvalue`.
-fn options(found: &mut Found<'_>, mut words: impl Iterator<Item = command_line::Word>) -> Vec<Opt> {
+fn options(found: &mut Found<'_>, mut words: impl Iterator<Item = Word>) -> Vec<Opt<&'static str>> {
     let mut options = Vec::new();
     while let Some(word) = words.next() {
         let (given, attached) = if let Some(long) = word.text.strip_prefix("--") {
@@ -107,120 +93,81 @@ fn options(found: &mut Found<'_>, mut words: impl Iterator<Item = command_line::
         } else {
             name
         };
-        options.push(Opt { name, value, span });
+        options.push(Opt { name, value: Some(value), span });
     }
     options
 }
 
-struct Reading<'a, 'f> {
-    options: Vec<Opt>,
-    /// The whole command line.
-    all: Range<usize>,
-    found: &'a mut Found<'f>,
-}
-
 impl Reading<'_, '_> {
-    /// Last option with this name, the one that counts.
-    fn find(&self, name: &str) -> Option<&Opt> {
-        self.options.iter().rev().find(|opt| opt.name == name)
-    }
-
-    /// Position of an option; the whole line if the option is not given.
-    fn span(&self, name: &str) -> Range<usize> {
-        self.find(name).map_or_else(|| self.all.clone(), |opt| opt.span.clone())
-    }
-
     /// Value of an option as a whole number within `limits`; None if it is missing or refused. `has_letter`: a suffix
     /// such as K is allowed.
-    fn number(&mut self, name: &str, limits: (u64, u64), has_letter: bool) -> Option<u64> {
-        let (value, span) = self.find(name).map(|opt| (opt.value.clone(), opt.span.clone()))?;
+    fn number(
+        &mut self,
+        name: &'static str,
+        limits: RangeInclusive<u64>,
+        has_letter: bool,
+    ) -> Option<u64> {
+        let value = self.value(name)?;
         let read = if has_letter { crate::found::size(&value).ok() } else { value.parse().ok() };
-        let (least, most) = limits;
-        let found = read.filter(|number| (least..=most).contains(number));
+        let found = read.filter(|number| limits.contains(number));
         if found.is_none() {
-            let most = if has_letter { size_text(most) } else { most.to_string() };
-            let least = if has_letter { size_text(least) } else { least.to_string() };
+            let text =
+                |number: &u64| if has_letter { size_text(*number) } else { number.to_string() };
+            let (least, most) = (text(limits.start()), text(limits.end()));
             let words =
                 format!("`--{name}` must be a whole number from {least} to {most}, not `{value}`");
-            self.found.refuse(&span, words, "");
+            self.refuse(name, words, "");
         }
         found
     }
 
-    fn job(mut self) -> Option<Job> {
-        let batch = self.number("batch_size", (1, BATCH_MAX), false).unwrap_or(BATCH);
-        let limits = (MESSAGE_STEP_BYTES, MESSAGE_MAX_BYTES);
+    fn log_job(mut self) -> Option<Job> {
+        let batch = self.number("batch_size", 1..=BATCH_MAX, false).unwrap_or(BATCH);
+        let limits = MESSAGE_STEP_BYTES..=MESSAGE_MAX_BYTES;
         let message_bytes = self.number("message_size", limits, true).unwrap_or(MESSAGE_BYTES);
         if !message_bytes.is_multiple_of(MESSAGE_STEP_BYTES) {
             let words = format!("a message of {message_bytes} B is not a multiple of 256 B");
             let help = format!("give {}", message_bytes.next_multiple_of(MESSAGE_STEP_BYTES));
-            let span = self.span("message_size");
-            self.found.refuse(&span, words, help);
+            self.refuse("message_size", words, help);
         }
-        let file_mb = self.number("file_size", (1, FILE_MAX_MB), false);
-        let read_percent = self.number("read_mix", (0, READ_MAX_PERCENT), false).unwrap_or(0);
+        let file_mb = self.number("file_size", 1..=FILE_MAX_MB, false);
+        let read_percent = self.number("read_mix", 0..=READ_MAX_PERCENT, false).unwrap_or(0);
         let block_bytes = batch * message_bytes;
-        let active = file_mb.map_or_else(|| "0%..100%".to_owned(), |mb| format!("0B..{mb}MiB"));
         self.remarks(read_percent, block_bytes);
 
-        let mut toml = String::from("schema = 1\n");
-        let title: String = self.found.file.text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let _ = writeln!(toml, "about = {}", quoted(&title));
-        toml.push_str("threads = 1\ndepth = 1\n");
-        let _ = writeln!(toml, "block = \"{}\"", size_text(block_bytes));
-        let _ = writeln!(toml, "active = \"{active}\"");
-        let mix = if read_percent > 0 {
-            format!("read = {read_percent}, write = {}", 100 - read_percent)
-        } else {
-            "write = 100".to_owned()
-        };
-        let _ = writeln!(toml, "mix = {{ {mix} }}");
+        let mut workload = self.draft();
+        workload.blocks(vec![Block::new(block_bytes, 1.0)]);
+        if let Some(mb) = file_mb {
+            workload.active(ActiveRange::between(Edge::Bytes(0), Edge::Bytes(mb << 20)));
+        }
+        read_write_mix(&mut workload, read_percent as f64);
         if read_percent > 0 {
             let run = (REPLAY_BYTES / block_bytes).max(1);
-            let addresses = if run > 1 {
-                format!("{{ pattern = \"sequential\", run = {run} }}")
+            let replay = if run > 1 {
+                Pattern::Sequential { shared: false, run: Some(run) }
             } else {
-                "\"uniform\"".to_owned()
+                Pattern::Uniform { once_per_pass: false }
             };
-            let _ = write!(toml, "\n[read]\naddresses = {addresses}\n");
+            workload.addresses_of(OpKind::Read, replay);
         }
-        toml.push_str("\n[write]\naddresses = { pattern = \"sequential\", shared = true }\n");
-        toml.push_str("\n[limits]\nramp = \"0s\"\ntime = \"10s\"\n");
-        let spans = [
+        let append = Pattern::Sequential { shared: true, run: None };
+        workload.addresses_of(OpKind::Write, append);
+        workload.limits(Limits { time_ns: Some(Limits::DEFAULT_TIME_NS), ..Limits::UNLIMITED });
+        let filename = self.value("file");
+        let name = PROGRAM.to_owned();
+        let made = Made { name, workload, engine: None, direct: true, filename };
+        let options = [
             ("block", "message_size"),
             ("active", "file_size"),
             ("mix", "read_mix"),
             ("addresses", "read_mix"),
-        ]
-        .map(|(key, name)| (key, self.span(name)));
-        let all = self.all.clone();
-        let place_of = |key: &str| {
-            spans.iter().find(|(k, _)| *k == key).map_or_else(|| all.clone(), |(_, s)| s.clone())
-        };
-        let spec = self.found.spec(&toml, place_of)?;
-        let filename = self.find("file").map(|opt| opt.value.clone());
-        let notes = std::mem::take(&mut self.found.notes);
-        let traps = std::mem::take(&mut self.found.traps);
-        let (name, direct) = (PROGRAM.to_owned(), true);
-        Some(Job {
-            name,
-            toml,
-            spec,
-            engine: None,
-            direct,
-            uncached: false,
-            drop_cache: None,
-            filename,
-            file: None,
-            notes,
-            traps,
-            check: None,
-        })
+        ];
+        self.job(made, options)
     }
 
     /// Notes the choices made where the documentation is silent, and warns about traps in the line.
     fn remarks(&mut self, read_percent: u64, block_bytes: u64) {
-        let all = self.all.clone();
+        let all = self.found.all();
         let mut note = |words: &str| self.found.note(&all, words);
         note("the tool's submit rate, in messages a second, is writes a second times the batch");
         note(
@@ -229,34 +176,26 @@ impl Reading<'_, '_> {
         note("the test lasts 10 s, since the documentation names no duration; --time changes this");
         note("the tool allocates its file before the test; --fill writes the target first");
         for name in ["batch_size", "message_size"] {
-            if self.find(name).is_none() {
+            if !self.is_given(name) {
                 let words = format!(
                     "the default of --{name} is not documented: here it is that of the published measurement, {BATCH} messages of {MESSAGE_BYTES} B"
                 );
                 self.found.trap(&all, words);
             }
         }
-        if let Some(opt) = self.find("file") {
-            let (span, words) = (
-                opt.span.clone(),
-                "the target is given by --on, such as `--on scratch:1GiB`".to_owned(),
-            );
-            self.found.note(&span, words);
+        if self.is_given("file") {
+            self.note("file", "the target is given by --on, such as `--on scratch:1GiB`");
         }
-        if self.find("file_size").is_some() {
-            let span = self.span("file_size");
-            self.found
-                .note(&span, "MB are counted as MiB; at the end of the file the log begins again");
+        if self.is_given("file_size") {
+            self.note("file_size", "MB are counted as MiB; after its end the log begins again");
         }
         if read_percent > 0 {
-            let span = self.span("read_mix");
             let words = format!(
                 "each replay starts at a random batch of the file and reads {} from there, since the documentation does not name the addresses of reads",
                 size_text(REPLAY_BYTES.max(block_bytes))
             );
-            self.found.note(&span, words);
-            let words = "reads of blocks that were never written may not touch the medium: write the target first, or give --fill";
-            self.found.judged_trap(&span, words);
+            self.note("read_mix", words);
+            self.judged_trap("read_mix", UNWRITTEN);
         }
     }
 }

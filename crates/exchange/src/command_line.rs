@@ -3,8 +3,10 @@
 //! refused.
 
 use iodyno_catalog::File;
+use std::iter::Peekable;
 use std::ops::Range;
 use std::path::Path;
+use std::str::CharIndices;
 
 /// Maximum length of a command line, bytes.
 const MAX_BYTES: usize = 64 << 10;
@@ -145,120 +147,160 @@ fn words(
     escapes: bool,
     notes: &mut Vec<(Range<usize>, String)>,
 ) -> Result<Vec<Word>, Fault> {
-    let mut all = Vec::new();
-    let mut word: Option<Word> = None;
-    let mut quote: Option<(char, usize)> = None;
-    // Start of a redirection whose file is the next word.
-    let mut redirected: Option<usize> = None;
-    let mut chars = line.char_indices().peekable();
-    let mut end_word = |word: &mut Option<Word>, redirected: &mut Option<usize>| {
-        let Some(word) = word.take() else { return };
-        match redirected.take() {
-            None => all.push(word),
-            Some(from) => {
-                let span = from..word.span.end;
-                let words = "output is not redirected: the run prints its own".to_owned();
-                notes.push((span, words));
-            }
-        }
+    let mut splitter = Splitter {
+        line,
+        chars: line.char_indices().peekable(),
+        escapes,
+        quote: None,
+        word: None,
+        redirected: None,
+        words: Vec::new(),
+        notes,
     };
-    // Place and operator that end the command; a comment ends it too.
-    let mut cut = None;
-    while let Some((at, c)) = chars.next() {
-        let end = at + c.len_utf8();
-        if quote.is_none() && c.is_whitespace() {
-            end_word(&mut word, &mut redirected);
-            continue;
-        }
-        if c == '\\' && escapes && quote.is_none_or(|(q, _)| q == '"') {
-            match chars.next() {
-                // Line continuation.
-                Some((_, '\n')) => {}
-                Some((_, '\r')) if chars.next_if(|(_, c)| *c == '\n').is_some() => {}
-                // Within double quotes, a backslash escapes only these characters.
-                Some((next_at, next)) => {
-                    let keeps = quote.is_some() && !matches!(next, '"' | '\\' | '$' | '`');
-                    if keeps {
-                        push(&mut word, at, end, Some('\\'));
-                    }
-                    push(&mut word, at, next_at + next.len_utf8(), Some(next));
-                }
-                None => push(&mut word, at, end, Some('\\')),
-            }
-            continue;
-        }
-        let is_substitution = c == '`' || c == '$' && chars.peek().is_some_and(|(_, c)| *c == '(');
-        if escapes && is_substitution && quote.is_none_or(|(q, _)| q == '"') {
-            let words = "only a shell can run this command and insert its output".to_owned();
-            return Err(Fault { span: at..end, words, help: "write its output in its place" });
-        }
-        match (c, quote) {
-            ('\'' | '"', None) => {
-                quote = Some((c, at));
-                push(&mut word, at, end, None);
-                mark(&mut word);
-            }
-            (_, Some((q, _))) if q == c => {
-                quote = None;
-                push(&mut word, at, end, None);
-            }
-            ('#', None) if escapes && word.is_none() && !all_is_empty(line, at) => {
-                break;
-            }
-            ('>' | '<', None) => {
-                let is_number = |word: &Word| {
-                    word.is_plain && word.text.chars().all(|c| c.is_ascii_digit() || c == '&')
-                };
-                let from = word.take_if(|word| is_number(word)).map_or(at, |word| word.span.start);
-                end_word(&mut word, &mut redirected);
-                while chars.next_if(|(_, c)| matches!(c, '>' | '<' | '&' | '|')).is_some() {}
-                redirected = Some(from);
-            }
-            ('&', None) if chars.peek().is_some_and(|(_, c)| *c == '>') => {
-                end_word(&mut word, &mut redirected);
-                push(&mut word, at, end, Some('&'));
-            }
-            ('|' | ';' | '&', None) if escapes || c != ';' => {
-                cut = Some((at, c));
-                break;
-            }
-            _ => push(&mut word, at, end, Some(c)),
-        }
-    }
-    if let Some((_, at)) = quote {
+    let cut = splitter.split()?;
+    if let Some((_, at)) = splitter.quote {
         let words = "this quote does not end".to_owned();
         return Err(Fault { span: at..at + 1, words, help: "end it with the same quote" });
     }
-    end_word(&mut word, &mut redirected);
-    if let Some((at, operator)) = cut {
-        let rest = line[at..].trim_start_matches([operator]).trim();
-        if operator == '|' && !line[at..].starts_with("||") {
-            let words = "what follows `|` is not run; `--json` gives the results as data";
-            notes.push((at..line.len(), words.to_owned()));
-        } else if !(rest.is_empty() || rest.starts_with('#')) {
-            let words = "only one command can be read, and another one follows".to_owned();
-            let help = "run each command separately";
-            return Err(Fault { span: at..line.len(), words, help });
+    splitter.end_word();
+    let words = splitter.words;
+    if let Some(at) = cut {
+        after_command(line, at, notes)?;
+    }
+    Ok(words)
+}
+
+/// Checks the text after the operator at `at`, which ends the command: what it pipes into is noted, and a further
+/// command is refused.
+fn after_command(
+    line: &str,
+    at: usize,
+    notes: &mut Vec<(Range<usize>, String)>,
+) -> Result<(), Fault> {
+    let text = &line[at..];
+    if text.starts_with('|') && !text.starts_with("||") {
+        let words = "what follows `|` is not run; `--json` gives the results as data";
+        notes.push((at..line.len(), words.to_owned()));
+        return Ok(());
+    }
+    let rest = text.trim_start_matches(['|', ';', '&']).trim();
+    if rest.is_empty() || rest.starts_with('#') {
+        return Ok(());
+    }
+    let words = "only one command can be read, and another one follows".to_owned();
+    Err(Fault { span: at..line.len(), words, help: "run each command separately" })
+}
+
+/// Splits a command line into words.
+struct Splitter<'l, 'n> {
+    line: &'l str,
+    chars: Peekable<CharIndices<'l>>,
+    /// Whether a backslash escapes the next character.
+    escapes: bool,
+    /// Open quote and its place.
+    quote: Option<(char, usize)>,
+    /// The word so far.
+    word: Option<Word>,
+    /// Start of a redirection whose file is the next word.
+    redirected: Option<usize>,
+    words: Vec<Word>,
+    notes: &'n mut Vec<(Range<usize>, String)>,
+}
+
+impl Splitter<'_, '_> {
+    /// Reads the command. Returns the place of the operator that ends it; None: the end of the line or a comment.
+    fn split(&mut self) -> Result<Option<usize>, Fault> {
+        while let Some((at, c)) = self.chars.next() {
+            let end = at + c.len_utf8();
+            let is_escaping = self.escapes && self.quote.is_none_or(|(quote, _)| quote == '"');
+            let next = self.chars.peek().map(|(_, next)| *next);
+            if c == '\\' && is_escaping {
+                self.escaped(at);
+            } else if is_escaping && (c == '`' || c == '$' && next == Some('(')) {
+                let words = "only a shell can run this command and take its output".to_owned();
+                return Err(Fault { span: at..end, words, help: "write its output in its place" });
+            } else if let Some((quote, _)) = self.quote {
+                let is_end = quote == c;
+                self.quote.take_if(|_| is_end);
+                self.push(at, end, Some(c).filter(|_| !is_end));
+            } else {
+                match c {
+                    c if c.is_whitespace() => self.end_word(),
+                    '\'' | '"' => {
+                        self.quote = Some((c, at));
+                        self.push(at, end, None).is_plain = false;
+                    }
+                    // After blanks alone it is a prompt.
+                    '#' if self.begins_comment(at) => return Ok(None),
+                    '>' | '<' => self.redirect(at),
+                    '&' if next == Some('>') => {
+                        self.end_word();
+                        self.push(at, end, Some('&'));
+                    }
+                    '|' | '&' => return Ok(Some(at)),
+                    ';' if self.escapes => return Ok(Some(at)),
+                    _ => {
+                        self.push(at, end, Some(c));
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Adds a character, if any, to the word, which now ends at `end`.
+    fn push(&mut self, start: usize, end: usize, c: Option<char>) -> &mut Word {
+        let new = || Word { text: String::new(), span: start..end, is_plain: true };
+        let word = self.word.get_or_insert_with(new);
+        word.span.end = end;
+        word.text.extend(c);
+        word
+    }
+
+    /// Ends the word. The file of a redirection is noted.
+    fn end_word(&mut self) {
+        let Some(word) = self.word.take() else { return };
+        match self.redirected.take() {
+            None => self.words.push(word),
+            Some(from) => {
+                let words = "output is not redirected: the run prints its own".to_owned();
+                self.notes.push((from..word.span.end, words));
+            }
         }
     }
-    Ok(all)
-}
 
-/// Whether only blanks precede byte `at`: a `#` at this byte is a prompt, not a comment.
-fn all_is_empty(line: &str, at: usize) -> bool {
-    line[..at].trim().is_empty()
-}
+    /// The character after the backslash at `at`.
+    fn escaped(&mut self, at: usize) {
+        match self.chars.next() {
+            // Line continuation.
+            Some((_, '\n')) => {}
+            Some((_, '\r')) if self.chars.next_if(|(_, c)| *c == '\n').is_some() => {}
+            Some((next_at, next)) => {
+                // Within double quotes, a backslash escapes only these characters.
+                if self.quote.is_some() && !matches!(next, '"' | '\\' | '$' | '`') {
+                    self.push(at, at + 1, Some('\\'));
+                }
+                self.push(at, next_at + next.len_utf8(), Some(next));
+            }
+            None => {
+                self.push(at, at + 1, Some('\\'));
+            }
+        }
+    }
 
-fn push(word: &mut Option<Word>, start: usize, end: usize, c: Option<char>) {
-    let word =
-        word.get_or_insert_with(|| Word { text: String::new(), span: start..end, is_plain: true });
-    word.span.end = end;
-    word.text.extend(c);
-}
+    fn begins_comment(&self, at: usize) -> bool {
+        self.escapes && self.word.is_none() && !self.line[..at].trim().is_empty()
+    }
 
-fn mark(word: &mut Option<Word>) {
-    if let Some(word) = word {
-        word.is_plain = false;
+    /// Begins a redirection, with the number of its stream if the word is one.
+    fn redirect(&mut self, at: usize) {
+        let is_number = |word: &mut Word| {
+            word.is_plain && word.text.chars().all(|c| c.is_ascii_digit() || c == '&')
+        };
+        let from = self.word.take_if(is_number).map_or(at, |word| word.span.start);
+        self.end_word();
+        while self.chars.next_if(|(_, c)| matches!(c, '>' | '<' | '&' | '|')).is_some() {}
+        self.redirected = Some(from);
     }
 }
 

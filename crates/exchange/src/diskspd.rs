@@ -5,13 +5,12 @@
 
 mod addresses;
 
-use crate::command_line;
+use crate::command_line::Word;
 use crate::fio::{Job, JobFile};
-use crate::found::{Found, quoted, size};
-use crate::size_text::size_text;
+use crate::found::{Found, Made, SECOND_NS, UNWRITTEN, read_write_mix, size};
+use crate::option_line::{Opt, OptionLine, one_job};
 use iodyno_catalog::Problem;
-use std::fmt::Write as _;
-use std::ops::Range;
+use iodyno_workload::{ActiveRange, ArrivalKind, Block, Content, Edge, Limits, Percent, Process};
 
 /// Options that change no result, by their first letter, with the reason.
 const NOTED: &[(char, &str)] = &[
@@ -62,49 +61,16 @@ const HONOURED: &str = "BFOSTWZbcdfghorstw";
 /// # Errors
 /// All options that can't be honoured, with their positions.
 pub fn parse(line: &str) -> Result<JobFile, Problem> {
-    let file = command_line::file(line);
-    let mut found = Found::new(&file);
     // A backslash separates folders on Windows, so it is not an escape.
-    let job = match found.line(line, false) {
-        Some(words) => {
-            let (mut options, mut targets) = (Vec::new(), Vec::new());
-            for word in words {
-                match word.text.strip_prefix('-') {
-                    Some(option) if targets.is_empty() => {
-                        options.push((option.to_owned(), word.span));
-                    }
-                    Some(_) => {
-                        let words = format!("`{}` comes after a target", word.text);
-                        found.refuse(&word.span, words, "put options before the targets");
-                    }
-                    None => targets.push(word.text),
-                }
-            }
-            Reading::new(options, targets, &mut found).job()
-        }
-        None => None,
-    };
-    match job {
-        Some(job) if !found.is_refused() => {
-            Ok(JobFile { name: job.name.clone(), groups: vec![vec![job]] })
-        }
-        _ => Err(found.problem()),
-    }
+    one_job(line, false, |words, found| Reading::new(words, found).target_job())
 }
 
-/// An option: its letter, value and position.
-struct Opt {
-    letter: char,
-    value: String,
-    span: Range<usize>,
-}
+type Reading<'a, 'f> = OptionLine<'a, 'f, char, Targets>;
 
-struct Reading<'a, 'f> {
-    found: &'a mut Found<'f>,
-    options: Vec<Opt>,
-    targets: Vec<String>,
+/// The targets of a line, and the size of their blocks.
+struct Targets {
+    names: Vec<String>,
     block_bytes: u64,
-    all: Range<usize>,
 }
 
 /// Caching flags (`-S`, `-h`) with which a target is opened.
@@ -116,90 +82,62 @@ struct Caching {
 }
 
 impl<'a, 'f> Reading<'a, 'f> {
-    fn new(
-        words: Vec<(String, Range<usize>)>,
-        targets: Vec<String>,
-        found: &'a mut Found<'f>,
-    ) -> Self {
-        let mut options = Vec::new();
-        let all = 0..found.file.text.len();
-        for (word, span) in words {
-            let mut chars = word.chars();
-            let Some(letter) = chars.next() else {
+    fn new(words: Vec<Word>, found: &'a mut Found<'f>) -> Self {
+        let (mut options, mut names) = (Vec::new(), Vec::new());
+        for Word { text, span, .. } in words {
+            let Some(option) = text.strip_prefix('-') else {
+                names.push(text);
+                continue;
+            };
+            if !names.is_empty() {
+                let words = format!("`{text}` follows a target");
+                found.refuse(&span, words, "write options before the targets");
+                continue;
+            }
+            let mut chars = option.chars();
+            let Some(name) = chars.next() else {
                 found.refuse(&span, "`-` is not an option", "remove it");
                 continue;
             };
-            let value = chars.as_str().to_owned();
-            if HONOURED.contains(letter) {
-                options.push(Opt { letter, value, span });
-            } else if let Some((_, why)) = NOTED.iter().find(|(l, _)| *l == letter) {
-                found.note(&span, format!("`-{word}`: {why}"));
-            } else if let Some((_, why, help)) = REFUSED.iter().find(|(l, ..)| *l == letter) {
-                let words = format!("`-{word}` can't be honoured: {why}");
-                found.refuse(&span, words, *help);
+            if HONOURED.contains(name) {
+                let value = Some(chars.as_str().to_owned());
+                options.push(Opt { name, value, span });
+            } else if let Some((_, why)) = NOTED.iter().find(|(l, _)| *l == name) {
+                found.note(&span, format!("`{text}`: {why}"));
+            } else if let Some((_, why, help)) = REFUSED.iter().find(|(l, ..)| *l == name) {
+                found.refuse(&span, format!("`{text}` can't be honoured: {why}"), *help);
             } else {
-                let words = format!("diskspd has no option `-{word}`");
+                let words = format!("diskspd has no option `{text}`");
                 found.refuse(&span, words, "remove it if it does not matter");
             }
         }
-        let mut reading = Self { found, options, targets, block_bytes: 64 << 10, all };
+        let more = Targets { names, block_bytes: 64 << 10 };
+        let mut reading = Self { found, options, more };
         if let Some(bytes) = reading.size('b') {
-            reading.block_bytes = bytes;
+            reading.more.block_bytes = bytes;
         }
         reading
-    }
-
-    /// Value and position of the last option with this letter.
-    fn find(&self, letter: char) -> Option<(String, Range<usize>)> {
-        let opt = self.options.iter().rev().find(|opt| opt.letter == letter)?;
-        Some((opt.value.clone(), opt.span.clone()))
-    }
-
-    /// Position of an option; the whole line if the option is not given.
-    fn span(&self, letter: char) -> Range<usize> {
-        self.find(letter).map_or_else(|| self.all.clone(), |(_, span)| span)
-    }
-
-    fn refuse(&mut self, letter: char, words: impl Into<String>, help: &str) {
-        let span = self.span(letter);
-        self.found.refuse(&span, words, help);
-    }
-
-    fn note(&mut self, letter: char, words: impl Into<String>) {
-        let span = self.span(letter);
-        self.found.note(&span, words);
-    }
-
-    fn trap(&mut self, letter: char, words: impl Into<String>) {
-        let span = self.span(letter);
-        self.found.trap(&span, words);
-    }
-
-    /// Adds a warning about something on which a run also gives a verdict.
-    fn judged_trap(&mut self, letter: char, words: impl Into<String>) {
-        let span = self.span(letter);
-        self.found.judged_trap(&span, words);
     }
 
     /// Parses a size with a letter K, M, G or T, or with `b` for blocks. `letter` is the option, for errors.
     fn bytes(&mut self, letter: char, text: &str) -> Option<u64> {
         let blocks = text.strip_suffix(['b', 'B']).and_then(|n| n.parse::<u64>().ok());
         let read = match blocks {
-            Some(blocks) if letter != 'b' => {
-                blocks.checked_mul(self.block_bytes).ok_or_else(|| format!("`{text}` is too large"))
-            }
+            Some(blocks) if letter != 'b' => blocks
+                .checked_mul(self.more.block_bytes)
+                .ok_or_else(|| format!("`{text}` is too large")),
             _ => size(text),
         };
         read.map_err(|why| self.refuse(letter, why, "")).ok()
     }
 
     fn size(&mut self, letter: char) -> Option<u64> {
-        let (value, _) = self.find(letter)?;
+        let value = self.value(letter)?;
         self.bytes(letter, &value)
     }
 
     fn count(&mut self, letter: char) -> Option<u64> {
-        let (value, _) = self.find(letter)?;
+        let value = self.value(letter)?;
         let read = value.parse::<u32>().ok().map(u64::from);
         if read.is_none() {
             self.refuse(letter, format!("`-{letter}{value}` is not a whole number"), "");
@@ -207,52 +145,43 @@ impl<'a, 'f> Reading<'a, 'f> {
         read
     }
 
-    fn job(mut self) -> Option<Job> {
+    fn target_job(mut self) -> Option<Job> {
+        let mut workload = self.draft();
         let (threads, depth) = self.workers();
+        workload.threads(threads);
+        workload.depth(depth);
+        workload.blocks(vec![Block::new(self.more.block_bytes, 1.0)]);
         let (start, end) = self.extent();
+        let edge = end.map_or(Edge::Share(Percent::ALL), Edge::Bytes);
+        workload.active(ActiveRange::between(Edge::Bytes(start), edge));
         let write_percent = self.write_percent();
+        read_write_mix(&mut workload, 100.0 - write_percent as f64);
         let caching = self.caching();
         let (addresses, align) = self.addresses(threads, start, end, write_percent);
-        let arrivals = self.arrivals(threads);
-        let content = self.content(write_percent > 0);
-        let ramp_s = self.count('W').unwrap_or(5);
-        let time_s = self.count('d').unwrap_or(10);
+        workload.addresses(addresses);
+        // Blocks may be smaller than the alignment of their addresses.
+        let fits = align.is_some_and(|align| self.more.block_bytes.is_multiple_of(align));
+        workload.align(align.filter(|_| fits));
+        workload.address_align(align.filter(|_| !fits));
+        if caching.is_durable && write_percent > 0 {
+            workload.fua(Percent::ALL);
+        }
+        if let Some(arrivals) = self.arrivals(threads) {
+            workload.arrivals(arrivals);
+        }
+        workload.content(self.content(write_percent > 0));
+        let ramp_ns = self.count('W').unwrap_or(5) * SECOND_NS;
+        let time_ns = Some(self.count('d').unwrap_or(10) * SECOND_NS);
+        workload.limits(Limits { ramp_ns, time_ns, ..Limits::UNLIMITED });
         self.traps(write_percent, &caching);
-        if self.targets.len() > 1 {
+        if self.more.names.len() > 1 {
             let words = format!(
                 "{} targets, each with its own threads: give one --on per target",
-                self.targets.len()
+                self.more.names.len()
             );
-            let all = self.all.clone();
-            self.found.note(&all, words);
+            self.found.note(&self.found.all(), words);
         }
-
-        let mut toml = String::from("schema = 1\n");
-        let title: String = self.found.file.text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let _ = writeln!(toml, "about = {}", quoted(&title));
-        let _ = writeln!(toml, "threads = {threads}\ndepth = {depth}");
-        let _ = writeln!(toml, "block = \"{}\"", size_text(self.block_bytes));
-        if let Some(align) = align {
-            // Blocks may be smaller than the alignment of their addresses.
-            let key =
-                if self.block_bytes.is_multiple_of(align) { "align" } else { "address_align" };
-            let _ = writeln!(toml, "{key} = \"{}\"", size_text(align));
-        }
-        let end = end.map_or_else(|| "100%".to_owned(), size_text);
-        let _ = writeln!(toml, "active = \"{}..{end}\"", size_text(start));
-        let shares = [("read", 100 - write_percent), ("write", write_percent)];
-        let shares = shares.iter().filter(|(_, share)| *share > 0);
-        let shares: Vec<_> = shares.map(|(kind, share)| format!("{kind} = {share}")).collect();
-        let _ = writeln!(toml, "mix = {{ {} }}", shares.join(", "));
-        let _ = write!(toml, "\n[all]\naddresses = {addresses}\n");
-        if caching.is_durable && write_percent > 0 {
-            toml.push_str("\n[write]\nfua = \"100%\"\n");
-        }
-        toml.push_str(&arrivals);
-        toml.push_str(&content);
-        let _ = write!(toml, "\n[limits]\nramp = \"{ramp_s}s\"\ntime = \"{time_s}s\"\n");
-
-        let spans: Vec<(&str, Range<usize>)> = [
+        let options = [
             ("threads", 't'),
             ("depth", 'o'),
             ("block", 'b'),
@@ -260,37 +189,19 @@ impl<'a, 'f> Reading<'a, 'f> {
             ("address_align", 'r'),
             ("active", 'f'),
             ("mix", 'w'),
-            ("addresses", if self.find('r').is_some() { 'r' } else { 's' }),
-            ("rate", 'g'),
-            ("ramp", 'W'),
-            ("time", 'd'),
-        ]
-        .map(|(key, letter)| (key, self.span(letter)))
-        .into();
-        let all = self.all.clone();
-        let place_of = |key: &str| {
-            spans.iter().find(|(k, _)| *k == key).map_or_else(|| all.clone(), |(_, s)| s.clone())
+            ("addresses", if self.is_given('r') { 'r' } else { 's' }),
+            ("arrivals.rate", 'g'),
+            ("limits.ramp", 'W'),
+            ("limits.time", 'd'),
+        ];
+        let made = Made {
+            name: "diskspd".to_owned(),
+            workload,
+            engine: caching.is_mapped.then_some("mmap"),
+            direct: caching.direct,
+            filename: self.more.names.first().cloned(),
         };
-        let spec = self.found.spec(&toml, place_of)?;
-        let notes = std::mem::take(&mut self.found.notes);
-        let traps = std::mem::take(&mut self.found.traps);
-        let engine = caching.is_mapped.then_some("mmap");
-        let filename = self.targets.into_iter().next();
-        let (name, direct) = ("diskspd".to_owned(), caching.direct);
-        Some(Job {
-            name,
-            toml,
-            spec,
-            engine,
-            direct,
-            uncached: false,
-            drop_cache: None,
-            filename,
-            file: None,
-            notes,
-            traps,
-            check: None,
-        })
+        self.job(made, options)
     }
 
     /// Threads per target, and outstanding requests per thread.
@@ -299,7 +210,7 @@ impl<'a, 'f> Reading<'a, 'f> {
         if let (Some(_), Some(_)) = (own, total) {
             self.refuse('F', "-t and -F are both given", "keep one of them");
         }
-        if total.is_some() && self.targets.len() > 1 {
+        if total.is_some() && self.more.names.len() > 1 {
             let words = "threads that each access all targets can't be honoured: in iodyno each target has its own workers";
             self.refuse('F', words, "give the threads per target with -t");
         }
@@ -314,7 +225,7 @@ impl<'a, 'f> Reading<'a, 'f> {
     fn extent(&mut self) -> (u64, Option<u64>) {
         let mut start = 0;
         let mut end = None;
-        if let Some((value, _)) = self.find('B') {
+        if let Some(value) = self.value('B') {
             let (base, len) = match value.split_once(':') {
                 Some((base, len)) => (base.to_owned(), Some(len.to_owned())),
                 None => (value, None),
@@ -323,7 +234,7 @@ impl<'a, 'f> Reading<'a, 'f> {
             let len = len.and_then(|len| self.bytes('B', &len));
             end = len.map(|len| start.saturating_add(len));
         }
-        if let Some((value, _)) = self.find('f') {
+        if let Some(value) = self.value('f') {
             if !value.starts_with(|c: char| c.is_ascii_digit()) {
                 self.note('f', "Windows' cache hints have no effect");
             } else if end.is_some() {
@@ -332,7 +243,7 @@ impl<'a, 'f> Reading<'a, 'f> {
                 end = self.bytes('f', &value);
             }
         }
-        if self.find('c').is_some() {
+        if self.is_given('c') {
             let created = self.size('c');
             self.note('c', "the target is given by --on, such as `--on scratch:1GiB`; --fill writes all of it first");
             end = end.or(created);
@@ -341,7 +252,7 @@ impl<'a, 'f> Reading<'a, 'f> {
     }
 
     fn write_percent(&mut self) -> u64 {
-        if self.find('w').is_some_and(|(value, _)| value.is_empty()) {
+        if self.value('w').is_some_and(|value| value.is_empty()) {
             return 0;
         }
         let percent = self.count('w').unwrap_or(0);
@@ -354,8 +265,9 @@ impl<'a, 'f> Reading<'a, 'f> {
 
     fn caching(&mut self) -> Caching {
         let mut caching = Caching::default();
-        for opt in self.options.iter().filter(|opt| matches!(opt.letter, 'S' | 'h')) {
-            let flags = if opt.letter == 'h' { "h" } else { opt.value.as_str() };
+        for opt in self.options.iter().filter(|opt| matches!(opt.name, 'S' | 'h')) {
+            let flags =
+                if opt.name == 'h' { "h" } else { opt.value.as_deref().unwrap_or_default() };
             if flags.is_empty() {
                 caching.direct = true;
             }
@@ -379,7 +291,7 @@ impl<'a, 'f> Reading<'a, 'f> {
             }
         }
         if caching.is_durable {
-            let letter = if self.find('S').is_some() { 'S' } else { 'h' };
+            let letter = if self.is_given('S') { 'S' } else { 'h' };
             self.note(
                 letter,
                 "write-through: each write is durable when it completes (RWF_DSYNC, FUA)",
@@ -388,8 +300,9 @@ impl<'a, 'f> Reading<'a, 'f> {
         caching
     }
 
-    fn arrivals(&mut self, threads: u64) -> String {
-        let Some((value, _)) = self.find('g') else { return String::new() };
+    /// An open loop; None: a closed one.
+    fn arrivals(&mut self, threads: u64) -> Option<ArrivalKind> {
+        let value = self.value('g')?;
         let digits = value.strip_suffix('i').unwrap_or(&value);
         let Some(number) = digits.parse::<u32>().ok().filter(|number| *number > 0) else {
             let words = format!("`-g{value}` is not a throughput");
@@ -398,43 +311,40 @@ impl<'a, 'f> Reading<'a, 'f> {
                 words,
                 "give bytes per millisecond, or operations per second followed by i",
             );
-            return String::new();
+            return None;
         };
         let per_thread = if digits.len() < value.len() {
             f64::from(number)
         } else {
-            f64::from(number) * 1000.0 / self.block_bytes.max(1) as f64
+            f64::from(number) * 1000.0 / self.more.block_bytes.max(1) as f64
         };
-        let rate = per_thread * threads as f64;
+        let rate_iops = per_thread * threads as f64;
         let words = format!(
-            "the rate of each thread: {rate} operations a second per target, in an open loop with equal gaps; response times count from the intended start, service times are diskspd's latency"
+            "of each thread: {rate_iops} operations a second of a target in all, as an open loop with equal gaps: response times count from the intended start, service times are diskspd's latency"
         );
         self.note('g', words);
-        format!("\n[arrivals]\nkind = \"open\"\nrate = {rate}\nprocess = \"constant\"\n")
+        Some(ArrivalKind::Open { rate_iops, process: Process::Constant })
     }
 
-    fn content(&mut self, writes: bool) -> String {
-        let Some((value, _)) = self.find('Z') else {
-            if !writes {
-                return String::new();
+    fn content(&mut self, writes: bool) -> Content {
+        let Some(value) = self.value('Z').filter(|_| writes) else {
+            if self.is_given('Z') {
+                self.note('Z', "no effect, since nothing is written");
+            } else if writes {
+                let (compressible, dedupable) = (Percent::ALL, Percent::ALL);
+                return Content::Compressible { compressible, dedupable };
             }
-            return "\n[content]\nkind = \"compressible\"\ncompressible = \"100%\"\ndedupable = \"100%\"\n"
-                .to_owned();
+            return Content::Incompressible;
         };
-        if !writes {
-            self.note('Z', "no effect, since nothing is written");
-            return String::new();
-        }
         match value.as_str() {
-            "" => "\n[content]\nkind = \"zeroes\"\n".to_owned(),
-            "r" => "\n[content]\nkind = \"incompressible\"\n".to_owned(),
+            "" => return Content::Zeroes,
+            "r" => {}
             _ if value.contains(',') => {
                 self.refuse(
                     'Z',
                     "iodyno does not write the content of a file",
                     "give -Zr for random content",
                 );
-                String::new()
             }
             _ => {
                 let _ = self.size('Z');
@@ -442,9 +352,9 @@ impl<'a, 'f> Reading<'a, 'f> {
                     'Z',
                     "content is random; in diskspd it repeats after this number of bytes",
                 );
-                "\n[content]\nkind = \"incompressible\"\n".to_owned()
             }
         }
+        Content::Incompressible
     }
 
     /// Adds warnings about the command line.
@@ -457,24 +367,23 @@ impl<'a, 'f> Reading<'a, 'f> {
             };
             self.judged_trap('S', words);
         }
-        if write_percent > 0 && self.find('Z').is_none() {
+        if write_percent > 0 && !self.is_given('Z') {
             let words = "diskspd's default content is one pattern of 256 bytes, which compresses and deduplicates: give -Zr or -Z1M";
             self.trap('w', words);
         }
-        if self.find('Z').is_some_and(|(value, _)| value.is_empty()) && write_percent > 0 {
+        if self.value('Z').is_some_and(|value| value.is_empty()) && write_percent > 0 {
             self.trap('Z', "zeroes compress, and some devices do not store them");
         }
         if write_percent < 100 {
-            let words = "reads of blocks that were never written may not touch the medium: write the target first, or give --fill";
-            self.judged_trap('w', words);
+            self.judged_trap('w', UNWRITTEN);
         }
-        if self.find('b').is_none() {
+        if !self.is_given('b') {
             self.trap('b', "without -b the block is 64 KiB");
         }
-        if self.find('o').is_none() && self.find('O').is_none() {
+        if !self.is_given('o') && !self.is_given('O') {
             self.trap('o', "without -o each thread has 2 requests outstanding");
         }
-        if self.find('g').is_some_and(|(value, _)| !value.ends_with('i')) {
+        if self.value('g').is_some_and(|value| !value.ends_with('i')) {
             let words = "-g is in bytes per millisecond, for each thread and target";
             self.trap('g', words);
         }

@@ -2,7 +2,8 @@
 //! `fio/lines.rs` reads the sections and options of a file, `fio/command_line.rs` those of a command line.
 //! `fio/layout.rs` finds groups and places files, `fio/file_sizes.rs` draws sizes of files, `fio/number.rs` parses fio's
 //! numbers, `fio/options.rs` lists the options that need no code. `fio/job.rs`, `fio/kinds.rs`, `fio/blocks.rs`,
-//! `fio/extent.rs` and `fio/duration.rs` interpret the others, `fio/lint.rs` finds traps.
+//! `fio/extent.rs` and `fio/duration.rs` interpret the others, `fio/mix.rs` has the operations that they find,
+//! `fio/lint.rs` finds traps.
 
 mod blocks;
 mod command_line;
@@ -14,6 +15,7 @@ mod kinds;
 mod layout;
 mod lines;
 mod lint;
+mod mix;
 mod number;
 mod options;
 mod reading;
@@ -24,6 +26,7 @@ use iodyno_units::OpKind;
 use iodyno_workload::{DropCache, Spec};
 use lines::{Lines, Place, Section};
 use reading::Reading;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Maximum number of jobs in a file.
@@ -46,9 +49,9 @@ pub struct JobFile {
 pub struct Job {
     /// Name, unique in the file.
     pub name: String,
-    /// The workload as the text of a workload file, with every key that the job sets.
+    /// The workload as the text of a workload file.
     pub toml: String,
-    /// The workload, parsed from `toml`.
+    /// The workload.
     pub spec: Spec,
     /// Engine, by its name on iodyno's command line; None: implied by the target.
     pub engine: Option<&'static str>,
@@ -212,9 +215,9 @@ pub fn parse_command_line(
             return Err(Problem::of(&file, &[error]));
         }
     };
-    let around = &WithVariables { around, variables: &line.variables };
     let mut notes: Vec<String> = line.notes.into_iter().map(|(_, words)| words).collect();
     let mut lines = Lines::new(around);
+    lines.variables = line.variables;
     let command_line::Line { jobs: found, reads_only } =
         command_line::read(&mut lines, text, &line.words, &mut notes);
     let files = lines.files.clone();
@@ -251,35 +254,6 @@ pub fn parse_command_line(
     Ok(file)
 }
 
-/// Surroundings with the variables that a command line sets for its program.
-struct WithVariables<'a> {
-    around: &'a dyn Surroundings,
-    variables: &'a [(String, String)],
-}
-
-impl Surroundings for WithVariables<'_> {
-    fn included(&self, path: &Path) -> Result<String, String> {
-        self.around.included(path)
-    }
-
-    fn variable(&self, name: &str) -> Option<String> {
-        let set = self.variables.iter().rev().find(|(set, _)| set == name);
-        set.map(|(_, value)| value.clone()).or_else(|| self.around.variable(name))
-    }
-
-    fn is_device(&self, path: &Path) -> Option<bool> {
-        self.around.is_device(path)
-    }
-
-    fn is_target(&self, path: &Path) -> bool {
-        self.around.is_target(path)
-    }
-
-    fn gives(&self, flag: &str) -> bool {
-        self.around.gives(flag)
-    }
-}
-
 /// Converts sections to groups of jobs.
 fn jobs(
     name: String,
@@ -301,141 +275,182 @@ fn jobs(
     if !refused.is_empty() {
         return Err(problem(&lines.files, refused));
     }
+    select(origin, &mut sections, only)?;
+    let groups = layout::groups(&sections, &mut refused);
+    let (files, sections) = (lines.files.as_slice(), sections.as_slice());
+    let mut conversion = Conversion {
+        sections,
+        groups: &groups,
+        files,
+        around,
+        refused,
+        jobs: Vec::new(),
+        names: BTreeSet::new(),
+    };
+    conversion.convert();
+    if !conversion.refused.is_empty() {
+        return Err(problem(files, conversion.refused));
+    }
+    conversion.keep_checks();
+    conversion.remark();
+    let mut jobs = conversion.jobs;
+    let of_group = |group: &layout::Group| -> Vec<Job> {
+        group.jobs.iter().filter_map(|job| jobs[*job].take()).collect()
+    };
+    let mut groups: Vec<Vec<Job>> = groups.iter().map(of_group).collect();
+    groups.retain(|group| !group.is_empty());
+    Ok(JobFile { name, groups })
+}
+
+/// Keeps the sections that `only` names; all if it is empty.
+fn select(origin: &str, sections: &mut Vec<Section>, only: &[String]) -> Result<(), Problem> {
+    let has_name = |section: &Section, name: &String| {
+        section.job_name() == name.as_str() || section.name == *name
+    };
     for name in only {
-        if !sections.iter().any(|section| section.job_name() == name || section.name == *name) {
+        if !sections.iter().any(|section| has_name(section, name)) {
             let names: Vec<&str> = sections.iter().map(Section::job_name).collect();
             let words = format!("`{origin}` has no job `{name}`: it has {}", names.join(", "));
             return Err(Problem::new(origin, words));
         }
     }
-    sections.retain(|section| {
-        only.is_empty() || only.iter().any(|n| section.job_name() == n || section.name == *n)
-    });
-    let groups = layout::groups(&sections, &mut refused);
-    let (known, spaces) = layout::known_before(&sections, |number, before| {
-        Reading::new(&sections[number], &lines.files, around, before).space()
-    });
-    let parts = layout::parts(&sections, &groups, &spaces, around, &mut refused);
-    layout::one_flow(&sections, &groups, &mut refused);
-    let makes_files = |section: &Section| section.flag("create_only");
-    if sections.iter().all(makes_files) {
-        let words = "no job of the file issues I/O: `create_only` only makes files";
-        let help = "remove the line from the jobs that should issue I/O";
-        refused.push(Refusal::new(sections[0].place.clone(), words, help));
-    }
-    let mut read: Vec<Option<Job>> = Vec::new();
-    let mut names: Vec<String> = Vec::new();
-    for (number, section) in sections.iter().enumerate() {
-        if makes_files(section) {
-            read.push(None);
-            continue;
+    sections.retain(|section| only.is_empty() || only.iter().any(|name| has_name(section, name)));
+    Ok(())
+}
+
+/// Whether the job only makes its files.
+fn makes_files(section: &Section) -> bool {
+    section.flag("create_only")
+}
+
+/// The sections of a file, and the jobs that they become.
+struct Conversion<'a> {
+    sections: &'a [Section],
+    groups: &'a [layout::Group],
+    files: &'a [File],
+    around: &'a dyn Surroundings,
+    refused: Vec<Refusal>,
+    /// Job of each section; None if it is refused or only makes files.
+    jobs: Vec<Option<Job>>,
+    /// Names of the jobs so far.
+    names: BTreeSet<String>,
+}
+
+impl Conversion<'_> {
+    /// Converts each section, which depends on the sections before.
+    fn convert(&mut self) {
+        let (sections, groups, around) = (self.sections, self.groups, self.around);
+        let (known, spaces) = layout::known_before(sections, |number, before| {
+            Reading::new(&sections[number], self.files, around, before).space()
+        });
+        let parts = layout::parts(sections, groups, &spaces, around, &mut self.refused);
+        layout::one_flow(sections, groups, &mut self.refused);
+        if sections.iter().all(makes_files) {
+            let words = "no job of the file issues I/O: `create_only` only makes files";
+            let help = "remove the line from the jobs that should issue I/O";
+            self.refused.push(Refusal::new(sections[0].place.clone(), words, help));
         }
-        let waited = groups.iter().find_map(|group| group.waits.get(&number));
-        let delay_ns = match waited.map(|other| (other, read.get(*other).and_then(Option::as_ref)))
-        {
-            None => 0,
-            Some((other, None)) => {
-                // Refused itself, or not yet read.
-                debug_assert!(*other < number, "a job waits for one before it");
-                0
+        for (number, section) in sections.iter().enumerate() {
+            if makes_files(section) {
+                self.jobs.push(None);
+                continue;
             }
-            Some((_, Some(other))) => {
-                let limits = other.spec.limits();
-                let counted = limits.ops.or(limits.bytes).is_some() || limits.passes.is_some();
-                if let Some(ns) = limits.time_ns.filter(|_| !counted) {
-                    limits.start_after_ns + limits.ramp_ns + ns
-                } else {
-                    let place = section.opt("wait_for").map_or(&section.place, |o| &o.place);
-                    let words = format!(
-                        "the end of `{}` is not known in advance, and other jobs run at the same time",
-                        other.name
-                    );
-                    let help = "use stonewall, or time_based with a runtime";
-                    refused.push(Refusal::new(place.clone(), words, help));
-                    0
-                }
-            }
-        };
-        let is_last = groups.last().is_some_and(|group| group.jobs.contains(&number));
-        let (part, before) = (&parts[number], known[number]);
-        let place = layout::Surround { part, before, delay_ns, is_last };
-        match job::job(section, &lines.files, around, &place) {
-            Err(mut why) => {
-                refused.append(&mut why);
-                read.push(None);
-            }
-            Ok(mut job) => {
+            let is_last = groups.last().is_some_and(|group| group.jobs.contains(&number));
+            let (part, before) = (&parts[number], known[number]);
+            let delay_ns = self.delay_ns(number);
+            let place = layout::Surround { part, before, delay_ns, is_last };
+            let job = job::job(section, self.files, around, &place);
+            let job = job.map_err(|mut why| self.refused.append(&mut why)).ok();
+            self.jobs.push(job.map(|mut job| {
                 // fio allows jobs of the same name, but names of cells must be unique.
-                make_unique(&mut job.name, &mut names);
-                read.push(Some(job));
+                make_unique(&mut job.name, &mut self.names);
+                job
+            }));
+        }
+    }
+
+    /// Time until the job that a job waits for has ended, ns; 0 if it waits for none. The end must be known in advance.
+    fn delay_ns(&mut self, number: usize) -> u64 {
+        let waited = self.groups.iter().find_map(|group| group.waits.get(&number));
+        // None: refused itself.
+        let other = waited.and_then(|other| self.jobs.get(*other)).and_then(Option::as_ref);
+        let Some(other) = other else { return 0 };
+        let limits = other.spec.limits();
+        let is_counted = limits.ops.or(limits.bytes).is_some() || limits.passes.is_some();
+        if let Some(ns) = limits.time_ns.filter(|_| !is_counted) {
+            return limits.start_after_ns + limits.ramp_ns + ns;
+        }
+        let section = &self.sections[number];
+        let place = section.opt("wait_for").map_or(&section.place, |opt| &opt.place);
+        let words = format!(
+            "iodyno can't wait for `{}` while other jobs run, because its duration is not fixed",
+            other.name
+        );
+        let help = "separate the jobs by stonewall, or give it time_based and a runtime";
+        self.refused.push(Refusal::new(place.clone(), words, help));
+        0
+    }
+
+    /// Names the jobs that read back data. A job that others end has not written everything, and a shared range has data
+    /// of other jobs: nothing is read back then.
+    fn keep_checks(&mut self) {
+        let is_ended = self.sections.iter().any(|section| section.flag("exitall"));
+        for number in 0..self.jobs.len() {
+            let group = self.groups.iter().find(|group| group.jobs.contains(&number));
+            let is_shared = group.is_some_and(|group| self.shares_range(number, &group.jobs));
+            let Some(job) = &mut self.jobs[number] else { continue };
+            if is_ended || is_shared {
+                job.check = None;
+            } else if let Some(check) = &mut job.check {
+                check.name = format!("{}-verify", job.name);
+                make_unique(&mut check.name, &mut self.names);
             }
         }
     }
-    if !refused.is_empty() {
-        return Err(problem(&lines.files, refused));
-    }
-    // A job that others end has not written everything, and a shared range has other jobs' data: no check.
-    let is_ended = sections.iter().any(|section| section.flag("exitall"));
-    let ranges: Vec<Option<(u64, u64)>> = read
-        .iter()
-        .map(|job| {
-            let spec = &job.as_ref()?.spec;
+
+    /// Whether another job of the group uses the same range of the same file.
+    fn shares_range(&self, number: usize, group: &[usize]) -> bool {
+        let range = |at: usize| -> Option<(u64, u64)> {
+            let spec = &self.jobs[at].as_ref()?.spec;
             let moved = spec.worker_step_bytes().unwrap_or(0);
             let moved = moved.saturating_mul(u64::from(spec.threads()) - 1);
             let (start, end) = spec.active_on(u64::MAX);
             spec.active().is_in_bytes().then_some((start, end.saturating_add(moved)))
-        })
-        .collect();
-    // Whether another job of the group uses the same range of the same file.
-    let is_shared = |number: usize, group: &[usize]| {
-        let files = layout::files_of(&sections[number]);
-        let meets = |at: usize| match (ranges[number], ranges[at]) {
+        };
+        let meets = |at: usize| match (range(number), range(at)) {
             (Some(own), Some(other)) => own.0 < other.1 && other.0 < own.1,
             _ => true,
         };
+        let files = layout::files_of(&self.sections[number]);
         let mut others = group.iter().filter(|at| **at != number && meets(**at));
-        files.is_some() && others.any(|at| layout::files_of(&sections[*at]) == files)
-    };
-    for (number, job) in read.iter_mut().enumerate() {
-        let Some(job) = job else { continue };
-        let group = groups.iter().find(|group| group.jobs.contains(&number));
-        if is_ended || group.is_some_and(|group| is_shared(number, &group.jobs)) {
-            job.check = None;
-        } else if let Some(check) = &mut job.check {
-            check.name = format!("{}-verify", job.name);
-            make_unique(&mut check.name, &mut names);
+        files.is_some() && others.any(|at| layout::files_of(&self.sections[*at]) == files)
+    }
+
+    /// Adds the traps of groups, and notes sections that only make files.
+    fn remark(&mut self) {
+        for (number, trap) in lint::of_groups(self.sections, self.groups, self.files, self.around) {
+            if let Some(job) = &mut self.jobs[number] {
+                job.traps.push(trap);
+            }
+        }
+        let made = self.sections.iter().filter(|section| makes_files(section)).map(|section| {
+            let words = "`create_only`: the job is left out, since a run creates its target before it starts";
+            Note::new(section.place.at(self.files), words)
+        });
+        if let Some(first) = self.jobs.iter_mut().flatten().next() {
+            first.notes.splice(0..0, made);
         }
     }
-    for (number, trap) in lint::of_groups(&sections, &groups, &lines.files, around) {
-        if let Some(job) = &mut read[number] {
-            job.traps.push(trap);
-        }
-    }
-    let made = sections.iter().filter(|section| makes_files(section)).map(|section| {
-        let words =
-            "`create_only`: the job is left out, since a run creates its target before it starts";
-        Note::new(section.place.at(&lines.files), words)
-    });
-    if let Some(first) = read.iter_mut().flatten().next() {
-        first.notes.splice(0..0, made);
-    }
-    let mut of = |group: &layout::Group| -> Vec<Job> {
-        group.jobs.iter().filter_map(|job| read[*job].take()).collect()
-    };
-    let mut groups: Vec<Vec<Job>> = groups.iter().map(&mut of).collect();
-    groups.retain(|group| !group.is_empty());
-    Ok(JobFile { name, groups })
 }
 
 /// Appends a number to a name that `names` already contains, then adds the name to `names`.
-fn make_unique(name: &mut String, names: &mut Vec<String>) {
+pub(crate) fn make_unique(name: &mut String, names: &mut BTreeSet<String>) {
     let base = name.clone();
     let mut number = 2;
-    while names.contains(name) {
+    while !names.insert(name.clone()) {
         *name = format!("{base}-{number}");
         number += 1;
     }
-    names.push(name.clone());
 }
 
 /// An option or section that can't be honoured: its position, the reason and the remedy.

@@ -1,12 +1,38 @@
-//! Refusals, notes and traps that the reader of a foreign text collects. [`Found::spec`] parses the workload that the
-//! reader generates, and reports a rule that it breaks at the option from which it came. fio's job files have their own
-//! collector (`fio/reading.rs`): their options belong to sections of several files.
+//! Refusals, notes and traps that the reader of a foreign text collects. [`Found::job`] makes the job from its workload,
+//! and reports a broken rule at the option that sets the key. fio's job files have their own collector
+//! (`fio/reading.rs`): their options belong to sections of several files.
 
 use crate::command_line::{self, Word};
-use crate::fio::Note;
+use crate::fio::{Job, Note};
 use iodyno_catalog::{File, FileError, Problem};
-use iodyno_workload::Spec;
+use iodyno_units::OpKind;
+use iodyno_workload::Draft;
 use std::ops::Range;
+
+/// A job that a reader has made: its workload, and the settings of its run.
+pub(crate) struct Made {
+    pub(crate) name: String,
+    pub(crate) workload: Draft,
+    pub(crate) engine: Option<&'static str>,
+    pub(crate) direct: bool,
+    pub(crate) filename: Option<String>,
+}
+
+/// The entry of a key in a table by key. `path` is the key, or a part of its value: `write.block[0].size` is of `block`.
+pub(crate) fn of_key<'t, T>(table: &'t [(&str, T)], path: &str) -> Option<&'t T> {
+    let is_of_index = |c: char| c.is_ascii_digit() || matches!(c, '[' | ']');
+    let path = format!(".{}.", path.replace(is_of_index, ""));
+    table.iter().find(|(key, _)| path.contains(&format!(".{key}."))).map(|(_, entry)| entry)
+}
+
+pub(crate) const SECOND_NS: u64 = 1_000_000_000;
+
+/// Note on `O_SYNC` and `O_DSYNC`.
+pub(crate) const DURABLE: &str =
+    "each write is durable when it completes (RWF_DSYNC, FUA), as with O_DSYNC";
+
+/// Trap of a job that reads.
+pub(crate) const UNWRITTEN: &str = "reads of blocks that were never written may not touch the medium: write the target first, or give --fill";
 
 /// Refusals, notes and traps of one text.
 #[derive(Debug)]
@@ -55,9 +81,7 @@ impl<'a> Found<'a> {
         words: impl Into<String>,
         help: impl Into<String>,
     ) {
-        let error = FileError::new(span.clone(), words);
-        let help = help.into();
-        self.refused.push(if help.is_empty() { error } else { error.with_help(help) });
+        self.refused.push(FileError::new(span.clone(), words).with_help(help));
     }
 
     /// Adds a remark on something that changes no result or needs an explanation; duplicates are dropped.
@@ -94,29 +118,46 @@ impl<'a> Found<'a> {
         format!("{}:{line}", self.file.origin)
     }
 
+    /// Place of the whole text.
+    pub(crate) fn all(&self) -> Range<usize> {
+        0..self.file.text.len()
+    }
+
     pub(crate) fn is_refused(&self) -> bool {
         !self.refused.is_empty()
     }
 
-    /// Parses a workload file that has each key on a separate line. `place_of` maps a key to its position in the
-    /// foreign text. None if the workload is not valid, which is refused, or if anything was refused before.
-    pub(crate) fn spec(
+    /// Makes a job. A broken rule is refused at the option of its key in `options`, or else at `all`. None if anything is
+    /// refused.
+    pub(crate) fn job(
         &mut self,
-        toml: &str,
-        place_of: impl Fn(&str) -> Range<usize>,
-    ) -> Option<Spec> {
+        made: Made,
+        options: &[(&str, Range<usize>)],
+        all: &Range<usize>,
+    ) -> Option<Job> {
         if self.is_refused() {
             return None;
         }
-        match Spec::from_toml(toml) {
-            Ok(spec) => Some(spec),
-            Err(errors) => {
-                for error in errors {
-                    let at = error.span.start.min(toml.len());
-                    let start = toml[..at].rfind('\n').map_or(0, |newline| newline + 1);
-                    let key = toml[start..].split(['=', ' ', ']']).next().unwrap_or_default();
-                    let words = format!("this is not a valid workload: {}", error.message);
-                    self.refuse(&place_of(key), words, error.help.unwrap_or_default());
+        match made.workload.check() {
+            Ok(spec) => Some(Job {
+                name: made.name,
+                toml: spec.to_short_toml(),
+                spec,
+                engine: made.engine,
+                direct: made.direct,
+                uncached: false,
+                drop_cache: None,
+                filename: made.filename,
+                file: None,
+                notes: self.notes.clone(),
+                traps: self.traps.clone(),
+                check: None,
+            }),
+            Err(faults) => {
+                for fault in faults {
+                    let words = format!("this is not a valid workload: {}", fault.message);
+                    let span = of_key(options, &fault.path).unwrap_or(all);
+                    self.refuse(span, words, fault.help.unwrap_or_default());
                 }
                 None
             }
@@ -169,16 +210,23 @@ fn unquoted(word: &str, escapes: bool) -> String {
     bare
 }
 
-/// Quotes a text as a TOML string of at most 100 characters; control characters become `_`.
-pub(crate) fn quoted(text: &str) -> String {
-    let visible: String =
-        text.chars().map(|c| if c.is_control() { '_' } else { c }).take(100).collect();
-    format!("\"{}\"", visible.replace('\\', "\\\\").replace('"', "\\\""))
+/// Description of a workload from a text: at most 100 characters; control characters become `_`.
+pub(crate) fn about(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '_' } else { c }).take(100).collect()
+}
+
+/// Shares of reads and writes, from the percentage of reads, without those that are 0.
+pub(crate) fn read_write_mix(workload: &mut Draft, read_percent: f64) {
+    for (kind, share) in [(OpKind::Read, read_percent), (OpKind::Write, 100.0 - read_percent)] {
+        if share > 0.0 {
+            workload.mix(kind, share);
+        }
+    }
 }
 
 /// Job name from a text: at most 100 characters; control characters and commas become `_`.
 pub(crate) fn name(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() || c == ',' { '_' } else { c }).take(100).collect()
+    about(text).replace(',', "_")
 }
 
 /// Parses digits with at most one letter K, M, G or T (powers of 1024).
@@ -199,4 +247,24 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
         _ => return Err(wrong()),
     };
     number.checked_mul(1 << shift).ok_or_else(|| format!("`{text}` is too large"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::of_key;
+
+    #[test]
+    fn a_path_belongs_to_its_key() {
+        let table = [("block", 1), ("arrivals.think_after", 2), ("arrivals.think_after_time", 3)];
+        for (path, entry) in [
+            ("block", Some(1)),
+            ("write.block[12].size", Some(1)),
+            ("arrivals.think_after", Some(2)),
+            ("arrivals.think_after_time", Some(3)),
+            ("arrivals.think_time", None),
+            ("limits.blocks", None),
+        ] {
+            assert_eq!(of_key(&table, path).copied(), entry, "{path}");
+        }
+    }
 }

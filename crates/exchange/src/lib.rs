@@ -10,7 +10,7 @@ mod command_line;
 pub mod diskspd;
 pub mod fio;
 mod found;
-mod size_text;
+mod option_line;
 pub mod sysbench;
 pub mod trace;
 pub mod vdbench;

@@ -9,31 +9,24 @@ mod options;
 mod reading;
 mod traps;
 
-use crate::command_line;
 use crate::fio::{Job, JobFile};
-use crate::found::{Found, name, quoted};
-use crate::size_text::size_text;
+use crate::found::{DURABLE, Made, SECOND_NS, about, name};
+use crate::option_line::one_job;
 use iodyno_catalog::Problem;
+use iodyno_units::OpKind;
+use iodyno_workload::{
+    ActiveRange, ArrivalKind, Block, Content, Draft, Edge, Limits, MixOrder, Pattern, Percent,
+    Process, size_text,
+};
 use options::{MODES, Mode};
 use reading::Reading;
-use std::fmt::Write as _;
-use std::ops::Range;
 
 /// Reads a command line such as `sysbench fileio --file-test-mode=rndrw run`.
 ///
 /// # Errors
 /// All options that can't be honoured, with their positions.
 pub fn parse(line: &str) -> Result<JobFile, Problem> {
-    let file = command_line::file(line);
-    let mut found = Found::new(&file);
-    let words = found.line(line, true);
-    let job = words.and_then(|words| Reading::new(words, &mut found).job());
-    match job {
-        Some(job) if !found.is_refused() => {
-            Ok(JobFile { name: job.name.clone(), groups: vec![vec![job]] })
-        }
-        _ => Err(found.problem()),
-    }
+    one_job(line, true, |words, found| Reading::new(words, found)?.fileio_job())
 }
 
 /// Sizes of the test's files and requests.
@@ -44,97 +37,55 @@ struct FileSet {
 }
 
 impl Reading<'_, '_> {
-    fn job(mut self) -> Option<Job> {
-        // The options of other tests are not interpreted.
-        let mode = self.is_fileio.then(|| self.mode()).flatten()?;
-        let threads = self.count("threads", 1);
-        let (engine, depth) = self.engine();
-        let set = self.file_set(mode);
-        let (direct, is_durable) = self.open_flags(engine);
-        let flushes = self.flushes(mode);
-        let mix = self.mix(mode);
-        let ops_per_event = self.ops_per_event(mode);
-        let arrivals = self.arrivals(ops_per_event);
-        let limits = self.limits(ops_per_event);
-        let validate = self.flag("validate");
-        self.traps(mode, engine, direct, validate);
-
-        let mut toml = String::from("schema = 1\n");
+    fn fileio_job(mut self) -> Option<Job> {
+        let mode = self.mode()?;
         let title = format!("{} of sysbench's fileio", mode.name);
-        let _ = writeln!(toml, "about = {}", quoted(&title));
-        let _ = writeln!(toml, "threads = {threads}\ndepth = {depth}");
-        let _ = writeln!(toml, "block = \"{}\"", size_text(set.request_bytes));
-        let _ = writeln!(toml, "active = \"0B..{}\"", size_text(set.total_bytes));
-        toml.push_str(&mix);
-        let addresses = if mode.is_random {
-            "\"uniform\""
+        let mut workload = Draft::new(about(&title));
+        workload.threads(self.count("threads", 1));
+        let (engine, depth) = self.engine();
+        workload.depth(depth);
+        let set = self.file_set(mode);
+        workload.blocks(vec![Block::new(set.request_bytes, 1.0)]);
+        workload.active(ActiveRange::between(Edge::Bytes(0), Edge::Bytes(set.total_bytes)));
+        workload.addresses(if mode.is_random {
+            Pattern::Uniform { once_per_pass: false }
         } else {
-            "{ pattern = \"sequential\", shared = true }"
-        };
-        let _ = write!(toml, "\n[all]\naddresses = {addresses}\n");
-        let at_end = self.flushes_at_end(mode, set.files);
-        if mode.writes && (is_durable || flushes == Flushes::EachWrite || at_end > 0) {
-            toml.push_str("\n[write]\n");
-            if is_durable {
-                toml.push_str("fua = \"100%\"\n");
-            }
-            if flushes == Flushes::EachWrite {
-                toml.push_str("flush_every = 1\n");
-            }
-            if at_end > 0 {
-                let _ = writeln!(toml, "flush_at_end = {at_end}");
-            }
+            Pattern::Sequential { shared: true, run: None }
+        });
+        let (direct, is_durable) = self.open_flags(engine);
+        if mode.writes && is_durable {
+            workload.fua(Percent::ALL);
         }
-        if let Flushes::Bursts(every) = flushes {
-            let _ = write!(toml, "\n[flush]\nevery = {every}\nburst = {}\n", set.files);
+        self.flushes(mode, set.files, &mut workload);
+        self.mix(mode, &mut workload);
+        let ops_per_event = self.ops_per_event(mode);
+        if let Some(arrivals) = self.arrivals(ops_per_event) {
+            workload.arrivals(arrivals);
         }
-        toml.push_str(&arrivals);
+        workload.limits(self.limits(ops_per_event));
+        let validate = self.flag("validate");
         if mode.writes {
-            let kind = if validate { "verifiable" } else { "zeroes" };
-            let _ = write!(toml, "\n[content]\nkind = \"{kind}\"\n");
+            workload.content(if validate { Content::Verifiable } else { Content::Zeroes });
         }
-        let _ = write!(toml, "\n[limits]\n{limits}");
-
-        let spans: Vec<(&str, Range<usize>)> = [
+        self.traps(mode, engine, direct, validate);
+        self.flushes_at_end(mode, set.files, &mut workload);
+        let options = [
             ("threads", "threads"),
             ("depth", "file-async-backlog"),
             ("block", "file-block-size"),
             ("active", "file-total-size"),
-            ("read", "file-rw-ratio"),
             ("mix", "file-rw-ratio"),
-            ("every", "file-fsync-freq"),
-            ("burst", "file-num"),
-            ("rate", "rate"),
-            ("time", "time"),
-            ("ops", "events"),
-            ("ramp", "warmup-time"),
-            ("kind", "validate"),
-        ]
-        .map(|(key, option)| (key, self.span(option)))
-        .into();
-        let all = self.all.clone();
-        let place_of = |key: &str| {
-            spans.iter().find(|(k, _)| *k == key).map_or_else(|| all.clone(), |(_, s)| s.clone())
-        };
-        let spec = self.found.spec(&toml, place_of)?;
-        let notes = std::mem::take(&mut self.found.notes);
-        let traps = std::mem::take(&mut self.found.traps);
-        let engine = Some(engine);
+            ("flush.every", "file-fsync-freq"),
+            ("flush.burst", "file-num"),
+            ("arrivals.rate", "rate"),
+            ("limits.time", "time"),
+            ("limits.ops", "events"),
+            ("limits.ramp", "warmup-time"),
+            ("content.kind", "validate"),
+        ];
         let name = name(&format!("sysbench-{}", mode.name));
-        Some(Job {
-            name,
-            toml,
-            spec,
-            engine,
-            direct,
-            uncached: false,
-            drop_cache: None,
-            filename: None,
-            file: None,
-            notes,
-            traps,
-            check: None,
-        })
+        let made = Made { name, workload, engine: Some(engine), direct, filename: None };
+        self.job(made, options)
     }
 
     fn mode(&mut self) -> Option<Mode> {
@@ -176,7 +127,7 @@ impl Reading<'_, '_> {
         let request_bytes = match (merged, mode.is_random) {
             (0 | 1, _) => block_bytes,
             (_, true) => {
-                self.note("file-merged-requests", "no effect on random modes");
+                self.remark("file-merged-requests", "no effect on random modes");
                 block_bytes
             }
             (_, false) => block_bytes.saturating_mul(merged),
@@ -198,7 +149,7 @@ impl Reading<'_, '_> {
                 "the {files} files lie side by side on the target, {} each",
                 size_text(file_bytes)
             );
-            self.note("file-num", &words);
+            self.remark("file-num", &words);
         }
         FileSet { files, total_bytes: file_bytes * files, request_bytes }
     }
@@ -210,18 +161,16 @@ impl Reading<'_, '_> {
         for flag in text.split(',').filter(|flag| !flag.is_empty()) {
             match flag {
                 "direct" if engine == "mmap" => {
-                    self.note("file-extra-flags", "`direct` has no effect on a mapped file");
+                    self.remark("file-extra-flags", "`direct` has no effect on a mapped file");
                 }
                 "direct" => direct = true,
                 "sync" | "dsync" if engine == "mmap" => {
                     let words = format!("`{flag}` has no effect on a mapped file");
-                    self.note("file-extra-flags", &words);
+                    self.remark("file-extra-flags", &words);
                 }
                 "sync" | "dsync" => {
                     durable = true;
-                    let words =
-                        "each write is durable when it completes (RWF_DSYNC, FUA), as with O_DSYNC";
-                    self.note("file-extra-flags", words);
+                    self.remark("file-extra-flags", DURABLE);
                 }
                 _ => {
                     let words = format!("`{flag}` is not a flag");
@@ -236,10 +185,11 @@ impl Reading<'_, '_> {
         (direct, durable)
     }
 
-    fn flushes(&mut self, mode: Mode) -> Flushes {
+    /// Flushes after each write, or in bursts.
+    fn flushes(&mut self, mode: Mode, files: u64, workload: &mut Draft) {
         let (every, each_write) = (self.count("file-fsync-freq", 0), self.flag("file-fsync-all"));
         match self.text("file-fsync-mode").as_str() {
-            "fsync" if mode.writes => self.note("file-fsync-mode", "issued as fdatasync"),
+            "fsync" if mode.writes => self.remark("file-fsync-mode", "issued as fdatasync"),
             "fsync" | "fdatasync" => {}
             other => {
                 let words = format!("`{other}` is not a flush mode");
@@ -247,28 +197,28 @@ impl Reading<'_, '_> {
             }
         }
         if !mode.writes {
-            return Flushes::None;
+            return;
         }
         if each_write {
-            self.note("file-fsync-all", "the flush after each write is a separate operation, but sysbench counts a write and its flush as one event and adds their times; file-fsync-freq and file-fsync-end have no effect");
-            return Flushes::EachWrite;
+            self.remark("file-fsync-all", "the flush after each write is a separate operation, but sysbench counts a write and its flush as one event and adds their times; file-fsync-freq and file-fsync-end have no effect");
+            workload.flush_every(1);
+        } else if every > 0 {
+            workload.flush_bursts(every, files);
         }
-        if every > 0 { Flushes::Bursts(every) } else { Flushes::None }
     }
 
     /// Flushes that each thread issues after its last event: one per file.
-    fn flushes_at_end(&mut self, mode: Mode, files: u64) -> u64 {
+    fn flushes_at_end(&mut self, mode: Mode, files: u64, workload: &mut Draft) {
         let is_on = self.flag("file-fsync-end") && !self.flag("file-fsync-all");
-        if !mode.writes || !is_on {
-            return 0;
+        if mode.writes && is_on {
+            let words =
+                format!("{files} flushes of each thread, within the measured time, as in sysbench");
+            self.remark("file-fsync-end", &words);
+            workload.flush_at_end(files);
         }
-        let words =
-            format!("{files} flushes of each thread, within the measured time, as in sysbench");
-        self.note("file-fsync-end", &words);
-        files
     }
 
-    fn mix(&mut self, mode: Mode) -> String {
+    fn mix(&mut self, mode: Mode, workload: &mut Draft) {
         let text = self.text("file-rw-ratio");
         // sysbench stores the ratio in single precision, which matters where counts equal it: 3 / 10 is below its 0.3.
         let ratio = text.parse::<f32>().ok().filter(|ratio| ratio.is_finite() && *ratio >= 0.0);
@@ -278,16 +228,16 @@ impl Reading<'_, '_> {
             self.refuse("file-rw-ratio", words, "give a number such as 1.5");
             1.5
         });
-        match (mode.reads, mode.writes) {
-            (true, true) if ratio > 0.0 => {
-                format!("mix_order = \"ratio\"\nmix = {{ read = {ratio}, write = 1 }}\n")
-            }
-            (true, true) => {
-                self.note("file-rw-ratio", "a ratio of 0 means writes only");
-                "mix = { write = 1 }\n".to_owned()
-            }
-            (true, false) => "mix = { read = 1 }\n".to_owned(),
-            _ => "mix = { write = 1 }\n".to_owned(),
+        if !mode.writes {
+            workload.mix(OpKind::Read, 1.0);
+            return;
+        }
+        workload.mix(OpKind::Write, 1.0);
+        if mode.reads && ratio > 0.0 {
+            workload.mix(OpKind::Read, ratio);
+            workload.mix_order(MixOrder::Ratio);
+        } else if mode.reads {
+            self.remark("file-rw-ratio", "a ratio of 0 means writes only");
         }
     }
 
@@ -301,41 +251,31 @@ impl Reading<'_, '_> {
         1.0 + 1.0 / (1.0 + reads_per_write)
     }
 
-    fn arrivals(&mut self, ops_per_event: f64) -> String {
+    fn arrivals(&mut self, ops_per_event: f64) -> Option<ArrivalKind> {
         let rate = self.count("rate", 0);
         if rate == 0 {
-            return String::new();
+            return None;
         }
-        self.note("rate", "the rate counts events of all threads, including flushes, with exponential gaps; response times count from the intended start, like sysbench's latency; each worker has its share of the schedule, but sysbench's threads share one queue");
-        let rate = rate as f64 * ops_per_event;
-        format!("\n[arrivals]\nkind = \"open\"\nrate = {rate}\nprocess = \"poisson\"\n")
+        self.remark("rate", "the rate counts events of all threads, including flushes, with exponential gaps; response times count from the intended start, like sysbench's latency; each worker has its share of the schedule, but sysbench's threads share one queue");
+        let rate_iops = rate as f64 * ops_per_event;
+        Some(ArrivalKind::Open { rate_iops, process: Process::Poisson })
     }
 
-    fn limits(&mut self, ops_per_event: f64) -> String {
+    fn limits(&mut self, ops_per_event: f64) -> Limits {
         let (time_s, events) = (self.count("time", 0), self.count("events", 0));
         let ramp_s = self.count("warmup-time", 0);
         if self.is_given("warmup-time") {
-            self.note("warmup-time", "an option of sysbench 1.1, not of 1.0");
-        }
-        let mut limits = format!("ramp = \"{ramp_s}s\"\n");
-        if time_s > 0 {
-            let _ = writeln!(limits, "time = \"{time_s}s\"");
-        }
-        if events > 0 {
-            let ops = (events as f64 * ops_per_event).round() as u64;
-            let _ = writeln!(limits, "ops = {ops}");
+            self.remark("warmup-time", "an option of sysbench 1.1, not of 1.0");
         }
         if time_s == 0 && events == 0 {
             let words = "without a time or a number of events the test never ends";
             self.refuse("time", words, "give --time=60 or --events=100000");
         }
-        limits
+        Limits {
+            ramp_ns: ramp_s * SECOND_NS,
+            time_ns: Some(time_s * SECOND_NS).filter(|ns| *ns > 0),
+            ops: Some((events as f64 * ops_per_event).round() as u64).filter(|ops| *ops > 0),
+            ..Limits::UNLIMITED
+        }
     }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Flushes {
-    None,
-    EachWrite,
-    Bursts(u64),
 }

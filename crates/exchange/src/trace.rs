@@ -233,7 +233,7 @@ fn read_records(
         record.clear();
         let read = from.by_ref().take(version.record_bytes() as u64).read_to_end(&mut record);
         let wrong = |why: &str| Problem::new(origin, format!("record {number}: {why}"));
-        read.map_err(|e| wrong(&format!("it can't be read: {e}")))?;
+        read.map_err(|e| wrong(&format!("the trace can't be read: {e}")))?;
         hash.update(&record);
         match record.len() {
             0 => break,
@@ -345,7 +345,7 @@ fn finish(
     }
     if sink.has_moved() {
         sink.notes.push(
-            "the chosen files or devices lie one after the other from the start of the target: their addresses are not those of a replay of the whole trace".to_owned(),
+            "the chosen files or devices lie one after the other from the start: their addresses differ from those in a replay of the whole trace".to_owned(),
         );
     }
     let start_ns = chosen.from_ns.map(|from_ns| sink.start_ns.saturating_add(from_ns));

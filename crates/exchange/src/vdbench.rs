@@ -9,10 +9,11 @@ mod points;
 mod run;
 
 use crate::command_line;
-use crate::fio::{Job, JobFile, text_at};
+use crate::fio::{Job, JobFile, make_unique, text_at};
 use crate::found::Found;
 use iodyno_catalog::{File, Problem};
 use parameters::{Definition, Kind, Parameter, definitions};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Maximum number of groups of jobs in a file.
@@ -134,41 +135,24 @@ fn parse_with(origin: &str, text: &str, overrides: &Overrides) -> Result<JobFile
     if found.is_refused() {
         return Err(found.problem());
     }
-    number_twins(&mut groups);
+    let mut names = BTreeSet::new();
+    groups.iter_mut().flatten().for_each(|job| make_unique(&mut job.name, &mut names));
     Ok(JobFile { name, groups })
 }
 
-/// Appends numbers to job names that occur more than once, since names of cells must be unique.
-fn number_twins(groups: &mut [Vec<Job>]) {
-    let mut taken = std::collections::BTreeSet::new();
-    for job in groups.iter_mut().flatten() {
-        let base = job.name.clone();
-        let mut number = 2;
-        while !taken.insert(job.name.clone()) {
-            job.name = format!("{base}-{number}");
-            number += 1;
-        }
-    }
-}
-
 /// Parameters that apply to all runs.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct General {
     /// Whether writes carry verifiable content that reads check.
     validate: bool,
+    /// Ratio of compression, from 1; 0 if it is not given.
     compression: f64,
-}
-
-impl Default for General {
-    fn default() -> Self {
-        Self { validate: false, compression: 1.0 }
-    }
 }
 
 impl General {
     fn read(&mut self, definition: &Definition, found: &mut Found<'_>) {
         for parameter in &definition.parameters {
-            let value = parameter.values.first().map_or("", |value| value.text.as_str());
+            let value = run::first(parameter);
             match parameter.key.as_str() {
                 "compratio" => match value.parse::<f64>() {
                     Ok(ratio) if (1.0..=1e6).contains(&ratio) => self.compression = ratio,
@@ -217,7 +201,7 @@ impl General {
 /// Checks a host definition: hosts other than this one are refused.
 fn hosts(definition: &Definition, found: &mut Found<'_>) {
     let is_here = |parameter: &Parameter| {
-        let value = parameter.values.first().map_or("", |value| value.text.as_str());
+        let value = run::first(parameter);
         match parameter.key.as_str() {
             "system" => matches!(value, "localhost" | "127.0.0.1"),
             "clients" | "jvms" => value == "1",
@@ -228,9 +212,6 @@ fn hosts(definition: &Definition, found: &mut Found<'_>) {
         Some(parameter) => {
             let words = "other hosts, clients and processes can't be honoured: a run uses one process on this host";
             found.refuse(&parameter.span, words, "remove it, and raise `threads`");
-        }
-        None if matches!(definition.name.as_str(), "localhost" | "default") => {
-            found.note(&definition.span, "`hd`: a run uses this host");
         }
         None => found.note(&definition.span, "`hd`: a run uses this host"),
     }

@@ -734,7 +734,7 @@ fn what_is_verified_is_read_back() {
         "[a]\nrw=randwrite\nbs=8k\nsize=10m\noffset=1m\nfilename=x\nverify=md5\nnumjobs=2\nioengine=libaio\niodepth=4\ndirect=1\nfsync=3\nrate_iops=10\nloops=2\n",
     );
     let check = job.check.unwrap();
-    let expected = "threads = 2\ndepth = 4\nblock = \"8KiB\"\nactive = \"1MiB..11MiB\"\nworker_step = \"0B\"\nmix = { read = 1 }\n\n[all]\naddresses = \"sequential\"\n\n[content]\nkind = \"verifiable\"\n\n[limits]\nramp = \"0s\"\nbytes = \"20MiB\"\n";
+    let expected = "threads = 2\ndepth = 4\nblock = \"8KiB\"\nactive = \"1MiB..11MiB\"\nworker_step = \"0B\"\nmix = { read = 1 }\n\n[all]\naddresses = \"sequential\"\n\n[content]\nkind = \"verifiable\"\n\n[limits]\nbytes = \"20MiB\"\nramp = \"0s\"\n";
     assert!(check.toml.ends_with(expected), "{}", check.toml);
     assert_eq!(
         (check.name.as_str(), check.engine, check.direct),

@@ -1,6 +1,6 @@
-//! The stored form of a specification: a workload file in which every key is written out, except sparse ones with
-//! their default (`keys.rs`), which stored forms of earlier versions lack. This version and later ones can read it, and
-//! apply the rules again.
+//! The forms of a specification. The stored form is a workload file in which every key is written out, except sparse
+//! ones with their default (`keys.rs`), which stored forms of earlier versions lack. This version and later ones can
+//! read it, and apply the rules again. The short form is a workload file for people.
 //!
 //! With serde, a [`Spec`] is the same file as a structure of its keys. A format that rounds numbers (JSON, read by
 //! serde_json without its `float_roundtrip`) would change shares.
@@ -9,16 +9,18 @@ use iodyno_catalog::FileError;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::keys;
+use crate::keys::{self, Form};
 use crate::spec::Spec;
 
 impl Spec {
     /// The specification as a workload file with every key written out.
     pub fn to_toml(&self) -> String {
-        let mut text = String::new();
-        // Writing to a text does not fail.
-        let _ = keys::write(self, &mut text);
-        text
+        keys::text(self, Form::Stored)
+    }
+
+    /// The specification as a workload file for people, which leaves out most keys with their default.
+    pub fn to_short_toml(&self) -> String {
+        keys::text(self, Form::Short)
     }
 }
 

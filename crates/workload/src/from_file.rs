@@ -70,13 +70,6 @@ fn spec(reader: &mut Reader, record: &Record) -> Spec {
             reader.refuse(record.place("log.fua"), message, help);
         }
         log.backlog = log.backlog.or(log.rate_per_s.map(|_| LogLoad::DEFAULT_BACKLOG));
-    }
-    with_defaults(spec, record)
-}
-
-/// Fills in the defaults that depend on other keys.
-fn with_defaults(mut spec: Spec, record: &Record) -> Spec {
-    if let Some(log) = &spec.log {
         if record.whole("threads").is_none() {
             spec.threads = log.threads();
         }
@@ -85,6 +78,11 @@ fn with_defaults(mut spec: Spec, record: &Record) -> Spec {
             spec.mix = log.mix();
         }
     }
+    with_defaults(spec)
+}
+
+/// Fills in the defaults that depend on other keys.
+pub(crate) fn with_defaults(mut spec: Spec) -> Spec {
     if spec.block.is_empty() {
         // The default chunk of a log is 64 KiB.
         let bytes = if spec.log.is_some() { 64 << 10 } else { 4096 };

@@ -1,16 +1,18 @@
-//! The keys of a workload file: one table, the source of the schema, the reader ([`read`]) and the writer of the stored
-//! form ([`write`]). A row names a key, the form of its value, and its field of [`Spec`]; the order of rows is that of
+//! The keys of a workload file: one table, the source of the schema, the reader ([`read`]) and the writer
+//! (`keys/text.rs`). A row names a key, the form of its value, and its field of [`Spec`]; the order of rows is that of
 //! the stored form. `docs/formats/workload.md` defines the meaning of the keys, `rules.rs` has the limits, which apply to
 //! flags, too. The defaults that depend on other keys are in `from_file.rs`.
 
 mod addresses;
 mod field;
+mod text;
 
 use addresses::{ADDRESSES, BLOCKS};
-use field::Field;
+use field::{Field, Value};
 use iodyno_catalog::{COUNT, Key, NUMBER, Reader, Record, SCHEMA, TIME, ValueType};
 use iodyno_units::OpKind;
-use std::fmt::{self, Write};
+
+pub(crate) use text::{Form, text};
 
 use crate::file_set::FileSet;
 use crate::log_load::{LogDurability, LogLoad, WhenFull};
@@ -19,21 +21,39 @@ use crate::spec::{
     Spec, Steady, SteadyFigure,
 };
 
+/// When and how a key is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Written {
+    /// With its default in the stored form alone.
+    Full,
+    /// Never with its default, since stored forms of earlier versions lack the key.
+    Sparse,
+    /// With its default in both forms.
+    Always,
+}
+
 /// A key of the file, and how it is read into and written from a [`Spec`].
 #[derive(Clone, Copy)]
 struct Row {
     key: Key,
-    /// The value as TOML; None if the specification has none. For a table: whether it is written.
-    get: fn(&Spec) -> Option<String>,
+    /// The value; None if the specification has none. For a table: whether it is written.
+    get: fn(&Spec) -> Option<Value>,
     /// Sets the field to the record's value at the key's path, which exists. For a table: creates it.
     set: fn(&mut Spec, &mut Reader, &Record),
-    /// Whether the stored form omits the default, as stored forms of earlier versions do.
-    is_sparse: bool,
+    written: Written,
     /// Keys of the table; empty if the key is not a table.
     rows: &'static [Row],
 }
 
 impl Row {
+    const fn new(
+        key: Key,
+        get: fn(&Spec) -> Option<Value>,
+        set: fn(&mut Spec, &mut Reader, &Record),
+    ) -> Self {
+        Self { key, get, set, written: Written::Full, rows: &[] }
+    }
+
     const fn required(mut self) -> Self {
         self.key.required = true;
         self
@@ -50,7 +70,12 @@ impl Row {
     }
 
     const fn sparse(mut self) -> Self {
-        self.is_sparse = true;
+        self.written = Written::Sparse;
+        self
+    }
+
+    const fn always(mut self) -> Self {
+        self.written = Written::Always;
         self
     }
 }
@@ -59,35 +84,31 @@ impl Row {
 /// (`log? batch`).
 macro_rules! key {
     ($path:literal, $form:expr, $table:ident $(. $of:ident)* ? $field:ident) => {
-        Row {
-            key: Key::optional($path, $form),
-            get: |spec| spec.$table$(.$of)*.as_ref().and_then(|table| table.$field.text($form)),
-            set: |spec, _, record| {
+        Row::new(
+            Key::optional($path, $form),
+            |spec| spec.$table$(.$of)*.as_ref().and_then(|table| table.$field.value($form)),
+            |spec, _, record| {
                 if let (Some(table), Some(value)) =
                     (&mut spec.$table$(.$of)*, Field::read(record, $path))
                 {
                     table.$field = value;
                 }
             },
-            is_sparse: false,
-            rows: &[],
-        }
+        )
     };
     ($path:literal, $form:expr, $($field:ident).+) => {
-        Row {
-            key: Key::optional($path, $form),
-            get: |spec| spec.$($field).+.text($form),
-            set: |spec, _, record| {
+        Row::new(
+            Key::optional($path, $form),
+            |spec| spec.$($field).+.value($form),
+            |spec, _, record| {
                 if let Some(value) = Field::read(record, $path) {
                     spec.$($field).+ = value;
                 }
             },
-            is_sparse: false,
-            rows: &[],
-        }
+        )
     };
     ($path:literal, $form:expr, $get:expr, $set:expr) => {
-        Row { key: Key::optional($path, $form), get: $get, set: $set, is_sparse: false, rows: &[] }
+        Row::new(Key::optional($path, $form), $get, $set)
     };
 }
 
@@ -95,11 +116,12 @@ macro_rules! key {
 macro_rules! table {
     ($path:literal, $rows:ident, $is_written:expr, $set:expr) => {
         Row {
-            key: Key::optional($path, ValueType::Table(const { &keys_of(&$rows) })),
-            get: |spec| $is_written(spec).then(String::new),
-            set: $set,
-            is_sparse: false,
             rows: &$rows,
+            ..Row::new(
+                Key::optional($path, ValueType::Table(const { &keys_of(&$rows) })),
+                |spec| $is_written(spec).then(|| Value::Text(String::new())),
+                $set,
+            )
         }
     };
     // A table that the specification always has.
@@ -132,7 +154,7 @@ macro_rules! block {
         key!(
             $path,
             ValueType::TablesOrFirst(BLOCKS),
-            |spec| addresses::blocks_text(&spec.$($place)+),
+            |spec| addresses::blocks_value(&spec.$($place)+),
             |spec, reader, record| spec.$($place)+ = addresses::blocks(reader, record, $path)
         )
         .such_as("\"4KiB\"")
@@ -145,7 +167,7 @@ macro_rules! addresses {
         key!(
             $path,
             ValueType::TablesOrFirst(ADDRESSES),
-            |spec| addresses::addresses_text(&spec.tables[$scope as usize].addresses),
+            |spec| addresses::addresses_value(&spec.tables[$scope as usize].addresses),
             |spec, reader, record| {
                 let read = addresses::addresses(reader, record, $path);
                 spec.tables[$scope as usize].addresses = read;
@@ -162,7 +184,7 @@ macro_rules! share {
         key!(
             $path,
             NUMBER,
-            |spec| Some(spec.mix[$kind.index()]).filter(|share| *share != 0.0).text(NUMBER),
+            |spec| Some(spec.mix[$kind.index()]).filter(|share| *share != 0.0).value(NUMBER),
             |spec, reader, record| {
                 let share = record.real($path).unwrap_or(1.0);
                 if share == 0.0 {
@@ -183,7 +205,7 @@ macro_rules! content_share {
             $path,
             ValueType::Percent,
             |spec| match spec.content {
-                Content::Compressible { $field, .. } => $field.text(ValueType::Percent),
+                Content::Compressible { $field, .. } => $field.value(ValueType::Percent),
                 _ => None,
             },
             |spec, _, record| {
@@ -210,19 +232,20 @@ const fn keys_of<const N: usize>(rows: &[Row; N]) -> [Key; N] {
 pub const KEYS: &[Key] = &keys_of(&ROWS);
 
 const ROWS: [Row; 26] = [
-    key!("schema", ValueType::Header, |_| Some(SCHEMA.to_string()), |_, _, _| {}),
+    key!("schema", ValueType::Header, |_| SCHEMA.value(COUNT), |_, _, _| {}).always(),
     key!("about", ValueType::Text, about).sparse(),
     key!("source", ValueType::Text, source),
     key!("group", ValueType::List(&ValueType::Text), |_| None, |_, _, _| {})
         .such_as("[\"random-read\"]"),
-    key!("threads", COUNT, threads),
-    key!("depth", COUNT, depth),
+    key!("threads", COUNT, threads).always(),
+    key!("depth", COUNT, depth).always(),
     key!("submit_batch", COUNT, submit_batch),
     block!("block", block),
     key!("align", ValueType::Bytes, align_bytes),
     key!("address_align", ValueType::Bytes, address_align_bytes),
-    key!("active", ValueType::Text, |spec| Some(format!("\"{}\"", spec.active)), read_active)
-        .such_as("\"0%..100%\""),
+    key!("active", ValueType::Text, |spec| Some(Value::quoted(spec.active)), read_active)
+        .such_as("\"0%..100%\"")
+        .always(),
     key!("new_file", ValueType::Word(NewFile::WORDS), new_file).sparse(),
     key!("mix_order", ValueType::Word(MixOrder::WORDS), mix_order).sparse(),
     key!("worker_step", ValueType::Bytes, worker_step_bytes),
@@ -245,7 +268,7 @@ const LOG: [Row; 11] = [
         "log.message",
         ValueType::Bytes,
         // Stored as a number, without a unit.
-        |spec| spec.log.map(|log| log.message_bytes.to_string()),
+        |spec| spec.log.and_then(|log| log.message_bytes.value(COUNT)),
         |spec, _, record| {
             if let (Some(log), Some(bytes)) = (&mut spec.log, Field::read(record, "log.message")) {
                 log.message_bytes = bytes;
@@ -270,7 +293,7 @@ const FILE_SET: [Row; 3] = [
     key!(
         "file_set.size",
         ValueType::Text,
-        |spec| spec.file_set.map(|set| format!("\"{}\"", set.size)),
+        |spec| spec.file_set.map(|set| Value::quoted(set.size)),
         |spec, reader, record| {
             let size = range(reader, record, "file_set.size");
             if let (Some(set), Some(size)) = (&mut spec.file_set, size) {
@@ -328,7 +351,7 @@ const ARRIVALS: [Row; 10] = [
     key!(
         "arrivals.kind",
         ValueType::Kind(&["closed", "open"], "a loop that is"),
-        |spec| Some(if spec.is_open() { "\"open\"" } else { "\"closed\"" }.to_owned()),
+        |spec| Some(Value::quoted(if spec.is_open() { "open" } else { "closed" })),
         |spec, _, record| {
             if record.word("arrivals.kind") == Some("open") {
                 spec.arrivals = ArrivalKind::Open { rate_iops: 1.0, process: Process::Poisson };
@@ -340,7 +363,7 @@ const ARRIVALS: [Row; 10] = [
         "arrivals.rate",
         ValueType::Rate,
         |spec| match spec.arrivals {
-            ArrivalKind::Open { rate_iops, .. } => rate_iops.text(ValueType::Rate),
+            ArrivalKind::Open { rate_iops, .. } => rate_iops.value(ValueType::Rate),
             ArrivalKind::Closed { .. } => None,
         },
         |spec, _, record| {
@@ -357,7 +380,7 @@ const ARRIVALS: [Row; 10] = [
         "arrivals.process",
         ValueType::Word(Process::WORDS),
         |spec| match spec.arrivals {
-            ArrivalKind::Open { process, .. } => process.text(TIME),
+            ArrivalKind::Open { process, .. } => process.value(TIME),
             ArrivalKind::Closed { .. } => None,
         },
         |spec, _, record| {
@@ -373,9 +396,9 @@ const ARRIVALS: [Row; 10] = [
         "arrivals.think_time",
         TIME,
         |spec| match spec.arrivals {
-            ArrivalKind::Closed { think_time_ns, .. } => think_time_ns.text(TIME),
+            ArrivalKind::Closed { think_time_ns, .. } => think_time_ns.value(TIME),
             ArrivalKind::Open { .. } => {
-                Some(spec.batches.pause_ns).filter(|ns| *ns > 0).text(TIME)
+                Some(spec.batches.pause_ns).filter(|ns| *ns > 0).value(TIME)
             }
         },
         |spec, _, record| {
@@ -390,7 +413,7 @@ const ARRIVALS: [Row; 10] = [
         "arrivals.think_drains",
         ValueType::Flag,
         |spec| match spec.arrivals {
-            ArrivalKind::Closed { think_drains, .. } => Some(think_drains.to_string()),
+            ArrivalKind::Closed { think_drains, .. } => think_drains.value(ValueType::Flag),
             ArrivalKind::Open { .. } => None,
         },
         |spec, _, record| {
@@ -416,15 +439,12 @@ const CONTENT: [Row; 3] = [
             "content of the kind",
         ),
         |spec| {
-            Some(format!(
-                "\"{}\"",
-                match spec.content {
-                    Content::Incompressible => "incompressible",
-                    Content::Compressible { .. } => "compressible",
-                    Content::Verifiable => "verifiable",
-                    Content::Zeroes => "zeroes",
-                }
-            ))
+            Some(Value::quoted(match spec.content {
+                Content::Incompressible => "incompressible",
+                Content::Compressible { .. } => "compressible",
+                Content::Verifiable => "verifiable",
+                Content::Zeroes => "zeroes",
+            }))
         },
         |spec, _, record| {
             let (compressible, dedupable) = (Percent::ZERO, Percent::ZERO);
@@ -445,7 +465,7 @@ const LIMITS: [Row; 8] = [
     key!("limits.time", TIME, limits.time_ns).such_as("\"10s\""),
     key!("limits.ops", COUNT, limits.ops),
     key!("limits.bytes", ValueType::Bytes, limits.bytes),
-    key!("limits.ramp", TIME, limits.ramp_ns).such_as("\"1s\""),
+    key!("limits.ramp", TIME, limits.ramp_ns).such_as("\"1s\"").always(),
     key!("limits.passes", NUMBER, limits.passes).such_as("1"),
     key!("limits.start_after", TIME, limits.start_after_ns).such_as("\"5s\"").sparse(),
     key!("limits.ends_others", ValueType::Flag, limits.ends_others).sparse(),
@@ -460,7 +480,7 @@ const STEADY: [Row; 5] = [
         ValueType::Word(&["deviation", "slope"]),
         |spec| {
             let by_slope = spec.limits.steady?.by_slope;
-            Some(if by_slope { "\"slope\"" } else { "\"deviation\"" }.to_owned())
+            Some(Value::quoted(if by_slope { "slope" } else { "deviation" }))
         },
         |spec, _, record| {
             if let Some(steady) = &mut spec.limits.steady {
@@ -496,36 +516,5 @@ fn read_rows(rows: &[Row], spec: &mut Spec, reader: &mut Reader, record: &Record
     for row in rows.iter().filter(|row| record.get(row.key.path).is_some()) {
         (row.set)(spec, reader, record);
         read_rows(row.rows, spec, reader, record);
-    }
-}
-
-/// Writes the stored form of a specification: a workload file.
-///
-/// # Errors
-/// Errors of the writer.
-pub(crate) fn write(spec: &Spec, out: &mut impl Write) -> fmt::Result {
-    write_rows(&ROWS, spec, &Spec::blank(), out)
-}
-
-fn write_rows(rows: &[Row], spec: &Spec, blank: &Spec, out: &mut impl Write) -> fmt::Result {
-    for row in rows {
-        let Some(value) = (row.get)(spec) else { continue };
-        if !row.rows.is_empty() {
-            writeln!(out, "\n[{}]", row.key.path)?;
-            write_rows(row.rows, spec, blank, out)?;
-        } else if !row.is_sparse || (row.get)(blank).as_ref() != Some(&value) {
-            writeln!(out, "{} = {value}", row.key.name())?;
-        }
-    }
-    Ok(())
-}
-
-/// Writes the table `[log]` of a workload file, with every key.
-impl fmt::Display for LogLoad {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let blank = Spec::blank();
-        let spec = Spec { log: Some(*self), ..Spec::blank() };
-        f.write_str("[log]\n")?;
-        write_rows(&LOG, &spec, &blank, f)
     }
 }

@@ -170,8 +170,17 @@ impl fmt::Display for ActiveRange {
     }
 }
 
+/// A time in the largest unit that divides it, so that it reads back exactly.
+pub fn time_text(ns: u64) -> String {
+    let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1000, "us")];
+    match units.into_iter().find(|(unit_ns, _)| ns.is_multiple_of(*unit_ns)) {
+        Some((unit_ns, unit)) => format!("{}{unit}", ns / unit_ns),
+        None => format!("{ns}ns"),
+    }
+}
+
 /// A size in the largest binary unit that divides it, so that it reads back exactly.
-pub(crate) fn size_text(bytes: u64) -> String {
+pub fn size_text(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
     let unit = if bytes == 0 { 0 } else { (bytes.trailing_zeros() / 10).min(5) as usize };
     format!("{}{}", bytes >> (10 * unit), UNITS[unit])

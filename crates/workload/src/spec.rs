@@ -35,6 +35,11 @@ pub struct Block {
 }
 
 impl Block {
+    /// A block of this size. An excessive size saturates, so that the rules refuse it.
+    pub fn new(bytes: u64, share: f64) -> Self {
+        Self { bytes: saturated(bytes), share }
+    }
+
     /// Parses a distribution as given by a flag: `4KiB`, or `4KiB:60,8KiB:40` with shares.
     ///
     /// # Errors
@@ -47,7 +52,7 @@ impl Block {
                 let share = share.trim().parse().map_err(|_| {
                     format!("`{share}` is not a share: write a number, as in `4KiB:60,8KiB:40`")
                 })?;
-                Ok(Self { bytes: saturated(bytes), share })
+                Ok(Self::new(bytes, share))
             })
             .collect()
     }

@@ -153,11 +153,12 @@ fn every_file_has_a_description_and_a_source() {
     assert_eq!(members, ["random-read", "random-write", "seq-read", "seq-write"]);
 }
 
-/// Checks the round trip through the stored text, and through JSON, as in the notebook.
+/// Checks the round trip through both texts, and through JSON, as in the notebook.
 fn assert_reads_back(spec: &Spec) {
-    let text = spec.to_toml();
-    let read = Spec::from_toml(&text).unwrap_or_else(|errors| panic!("{errors:?}\n{text}"));
-    assert_eq!(&read, spec, "{text}");
+    for text in [spec.to_toml(), spec.to_short_toml()] {
+        let read = Spec::from_toml(&text).unwrap_or_else(|errors| panic!("{errors:?}\n{text}"));
+        assert_eq!(&read, spec, "{text}");
+    }
     let json = serde_json::to_string(spec).unwrap();
     assert_eq!(&serde_json::from_str::<Spec>(&json).unwrap(), spec, "{json}");
     let value = serde_json::to_value(spec).unwrap();
@@ -260,6 +261,24 @@ fn the_description_has_the_keys_of_the_table() {
             assert!(known.contains(&key), "`{key}` is not a key");
         }
     }
+}
+
+/// The short form is as a user would write the file.
+#[test]
+fn the_short_form_is_a_file_for_people() {
+    let text = "schema = 1\nabout = \"a\"\nthreads = 1\ndepth = 4\n\
+                block = [{ size = \"4KiB\", share = 60 }, { size = \"8KiB\", share = 40 }]\n\
+                active = \"0%..100%\"\nmix = { read = 70, write = 30 }\n\n\
+                [read]\naddresses = [{ pattern = \"sequential\", share = 2 }, { pattern = \"zipf\", share = 1, theta = 1.1 }]\n\n\
+                [write]\naddresses = { pattern = \"strided\", stride = \"8KiB\", start = \"0B\" }\n\n\
+                [flush]\nevery = 1\nburst = 2\n\n\
+                [arrivals]\nkind = \"closed\"\nthink_time = \"1500us\"\nthink_drains = true\n\n\
+                [limits]\ntime = \"10s\"\nramp = \"1s\"\n";
+    let spec = Spec::from_toml(text).unwrap();
+    // A table of all kinds has its default where no kind uses it.
+    let all = "[all]\naddresses = \"uniform\"\n\n[read]";
+    assert_eq!(spec.to_short_toml(), text.replace("[read]", all));
+    assert_reads_back(&spec);
 }
 
 /// Texts stored by version 1 must stay readable: never edit this one.

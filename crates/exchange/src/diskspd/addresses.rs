@@ -1,24 +1,24 @@
 //! Addresses of a diskspd command line: uniform, distributed over shares of the target, sequential or strided.
 
 use super::Reading;
-use crate::size_text::size_text;
+use iodyno_workload::{Pattern, Percent, Spot};
 
 impl Reading<'_, '_> {
-    /// Addresses in the syntax of workload files, and their alignment; None: that of the block.
+    /// Pattern of the addresses, and their alignment; None: that of the block.
     pub(super) fn addresses(
         &mut self,
         threads: u64,
         start: u64,
         end: Option<u64>,
         write_percent: u64,
-    ) -> (String, Option<u64>) {
+    ) -> (Pattern, Option<u64>) {
         let mut align = None;
         let mut distribution = None;
         let mut jumps = None;
         let mut is_random = false;
-        let random: Vec<_> = self.options.iter().filter(|opt| opt.letter == 'r').collect();
-        let random: Vec<_> =
-            random.into_iter().map(|opt| (opt.value.clone(), opt.span.clone())).collect();
+        let random = self.options.iter().filter(|opt| opt.name == 'r');
+        let random = random.map(|opt| (opt.value.clone().unwrap_or_default(), opt.span.clone()));
+        let random: Vec<_> = random.collect();
         for (value, span) in random {
             is_random = true;
             if let Some(percent) = value.strip_prefix('s') {
@@ -40,11 +40,11 @@ impl Reading<'_, '_> {
                 let words = "a distribution in bytes can't be honoured: the size of the target is not known yet";
                 self.found.refuse(&span, words, "give shares of the target with -rdpct");
             } else if !value.is_empty() {
-                align = self.bytes('r', &value).filter(|align| *align != self.block_bytes);
+                align = self.bytes('r', &value).filter(|align| *align != self.more.block_bytes);
             }
         }
         if is_random {
-            if self.find('s').is_some() {
+            if self.is_given('s') {
                 self.note('s', "-s has no effect on random I/O");
             }
             if let Some((percent @ 1..100, span)) = jumps {
@@ -56,26 +56,24 @@ impl Reading<'_, '_> {
                     let words = "in diskspd a sequential run has only reads or only writes, but in iodyno each operation draws its kind";
                     (words, "give -w0 or -w100, or -rs100")
                 } else {
-                    return (
-                        format!("{{ pattern = \"sequential\", jump = \"{percent}%\" }}"),
-                        None,
-                    );
+                    return (Pattern::Jumps { share: percent_of(percent.into()) }, None);
                 };
                 let words = format!("`-rs{percent}` can't be honoured: {words}");
                 self.found.refuse(&span, words, help);
             }
-            return (distribution.unwrap_or_else(|| "\"uniform\"".to_owned()), align);
+            let uniform = Pattern::Uniform { once_per_pass: false };
+            return (distribution.unwrap_or(uniform), align);
         }
         (self.sequential(threads, start, end), None)
     }
 
-    fn sequential(&mut self, threads: u64, start: u64, end: Option<u64>) -> String {
+    fn sequential(&mut self, threads: u64, start: u64, end: Option<u64>) -> Pattern {
         let (mut is_shared, mut stride) = (false, None);
-        if let Some((value, _)) = self.find('s') {
+        if let Some(value) = self.value('s') {
             let text = value.strip_prefix('i').unwrap_or(&value);
             is_shared = text.len() < value.len();
             if !text.is_empty() {
-                stride = self.bytes('s', text).filter(|stride| *stride != self.block_bytes);
+                stride = self.bytes('s', text).filter(|stride| *stride != self.more.block_bytes);
             }
         }
         if threads > 1 && !is_shared {
@@ -85,24 +83,24 @@ impl Reading<'_, '_> {
             if !is_even {
                 let words = "sequential threads that begin at the same offset, or overlap, can't be honoured: iodyno's workers begin at different offsets";
                 let help = "give -si for one sequence of all threads, or -B0:SIZE, and -T with SIZE divided by the number of threads";
-                let letter = if self.find('T').is_some() { 'T' } else { 't' };
+                let letter = if self.is_given('T') { 'T' } else { 't' };
                 self.refuse(letter, words, help);
             }
         }
         match stride {
-            Some(stride) => {
+            Some(stride_bytes) => {
                 self.note('s', "strided addresses that pass the end continue at the remainder after the start; in diskspd they continue at the start");
-                format!("{{ pattern = \"strided\", stride = \"{}\" }}", size_text(stride))
+                Pattern::Strided { stride_bytes, start_bytes: 0, backward: false }
             }
-            None if is_shared => "{ pattern = \"sequential\", shared = true }".to_owned(),
-            None => "\"sequential\"".to_owned(),
+            None => Pattern::Sequential { shared: is_shared, run: None },
         }
     }
 }
 
 /// Converts shares of the I/O and of the target, such as `90/10:0/10:5/20`, to hot spots. The rest of the I/O goes to
 /// the rest of the target.
-fn hot_spots(text: &str) -> Result<String, String> {
+fn hot_spots(text: &str) -> Result<Pattern, String> {
+    let spot = |io: u32, range: u32| Spot { share: io.into(), range: percent_of(range) };
     let mut spots = Vec::new();
     let (mut all_io, mut all_range) = (0, 0);
     for part in text.split(':') {
@@ -120,13 +118,16 @@ fn hot_spots(text: &str) -> Result<String, String> {
         if all_io > 100 || all_range > 100 || spots.len() > 100 {
             return Err("the shares add up to more than 100 %".to_owned());
         }
-        spots.push(format!("{{ share = {io}, range = \"{range}%\" }}"));
+        spots.push(spot(io, range));
     }
     if all_range < 100 {
-        let (io, range) = (100 - all_io, 100 - all_range);
-        spots.push(format!("{{ share = {io}, range = \"{range}%\" }}"));
+        spots.push(spot(100 - all_io, 100 - all_range));
     } else if all_io < 100 {
         return Err("the shares cover the whole target, but less than 100 % of the I/O".to_owned());
     }
-    Ok(format!("{{ pattern = \"hot-spots\", spots = [{}] }}", spots.join(", ")))
+    Ok(Pattern::HotSpots { spots, scatter: false })
+}
+
+fn percent_of(percent: u32) -> Percent {
+    Percent::from_fraction(f64::from(percent) / 100.0)
 }

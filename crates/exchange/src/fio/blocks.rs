@@ -3,9 +3,10 @@
 use super::Note;
 use super::extent::Region;
 use super::lines::Opt;
+use super::mix::{Blocks, Mix, Plan, Size, Walk};
 use super::number::count;
-use super::reading::{KINDS, Reading, Walk};
-use crate::size_text::size_text;
+use super::reading::Reading;
+use iodyno_workload::{Pattern, Percent, Spot};
 
 /// Maximum number of block sizes to which a range expands.
 const MAX_SIZES: u64 = 2048;
@@ -13,10 +14,13 @@ const MAX_SIZES: u64 = 2048;
 /// Maximum number of zones of a distribution. The unused rest of the range may need one more hot spot.
 const MAX_ZONES: usize = 63;
 
+/// Each clone's sequence of adjacent blocks.
+const SEQUENTIAL: Pattern = Pattern::Sequential { shared: false, run: None };
+
 impl Reading<'_> {
     /// Block sizes of reads, writes and trims, each size with its share.
-    pub(super) fn blocks(&mut self) -> [Vec<(u64, f64)>; 3] {
-        let one = |bytes: u64| vec![(bytes, 1.0)];
+    pub(super) fn blocks(&mut self) -> Blocks {
+        let one = |bytes: u64| vec![Size { bytes, share: 1.0 }];
         let mut all = [one(4096), one(4096), one(4096)];
         if let Some((value, opt)) = self.text("bs") {
             self.trap_of_suffix(value, opt);
@@ -39,59 +43,32 @@ impl Reading<'_> {
         all
     }
 
-    /// Largest power of two that divides all issued block sizes, at most 1 GiB.
-    pub(super) fn natural_align(blocks: &[Vec<(u64, f64)>; 3], mix: &[(&str, f64)]) -> u64 {
-        let issued = mix.iter().filter_map(|(kind, _)| KINDS.iter().position(|k| k == kind));
-        let sizes = issued.flat_map(|at| &blocks[at]).map(|(bytes, _)| *bytes);
-        1 << sizes.map(u64::trailing_zeros).min().unwrap_or(9).min(30)
-    }
-
-    /// The block size, if all issued blocks have the same.
-    pub(super) fn one_of(mix: &[(&str, f64)], blocks: &[Vec<(u64, f64)>; 3]) -> Option<u64> {
-        let issued = mix.iter().filter_map(|(kind, _)| KINDS.iter().position(|k| k == kind));
-        let mut sizes = issued.flat_map(|at| &blocks[at]).map(|(bytes, _)| *bytes);
-        let first = sizes.next();
-        first.filter(|first| sizes.all(|bytes| bytes == *first))
-    }
-
-    /// Address patterns of reads, writes and trims, and whether they require a separate range for each clone.
-    pub(super) fn addresses(
-        &mut self,
-        walk: &Walk,
-        mix: &[(&str, f64)],
-        blocks: &[Vec<(u64, f64)>; 3],
-        region: &Region,
-    ) -> ([String; 3], bool) {
-        let of_all = |(addresses, is_alone): (String, bool)| {
-            ([addresses.clone(), addresses.clone(), addresses], is_alone)
-        };
-        let Some(percents) = self.jumps(walk, mix) else {
-            return of_all(self.addresses_of(walk, mix, blocks, region, 100));
+    /// Address pattern of each issued kind, and whether they require a separate range for each clone.
+    pub(super) fn addresses(&mut self, plan: &Plan) -> (Vec<Pattern>, bool) {
+        let kinds = plan.mix.0.len();
+        let Some(percents) = self.jumps(plan) else {
+            let (addresses, is_alone) = self.addresses_of(plan, 100);
+            return (vec![addresses; kinds], is_alone);
         };
         let mut is_any_alone = false;
-        let by_kind = percents.map(|percent| {
+        let mut by_kind = Vec::new();
+        for percent in percents {
             // Don't repeat the refusals and notes of one kind for the others.
             let (notes, traps, refused) = (self.notes.len(), self.traps.len(), self.refused.len());
-            let (addresses, is_alone) = self.addresses_of(walk, mix, blocks, region, percent);
+            let (addresses, is_alone) = self.addresses_of(plan, percent);
             is_any_alone |= is_alone;
             dedup_from(&mut self.notes, notes);
             dedup_from(&mut self.traps, traps);
             dedup_from(&mut self.refused, refused);
-            addresses
-        });
+            by_kind.push(addresses);
+        }
         (by_kind, is_any_alone)
     }
 
     /// Address pattern of one kind, and whether it requires a separate range for each clone. `percent`: percentage of
-    /// random operations that jump.
-    fn addresses_of(
-        &mut self,
-        walk: &Walk,
-        mix: &[(&str, f64)],
-        blocks: &[Vec<(u64, f64)>; 3],
-        region: &Region,
-        percent: u64,
-    ) -> (String, bool) {
+    /// random operations that jump. A pattern that is refused is replaced by another.
+    fn addresses_of(&mut self, plan: &Plan, percent: u64) -> (Pattern, bool) {
+        let Plan { mix, walk, region } = plan;
         let distribution = match self.text("random_distribution") {
             Some((value, opt)) if value != "random" && walk.is_random() => Some((value, opt)),
             Some((value, opt)) if value != "random" => {
@@ -100,53 +77,42 @@ impl Reading<'_> {
             }
             _ => None,
         };
-        let is_distributed = distribution.is_some();
-        let block = Self::one_of(mix, blocks);
+        let (block, is_distributed) = (mix.one_size(), distribution.is_some());
         let spots = self.addresses_of_drawn(walk, region, percent, block, is_distributed);
         if let Some(spots) = spots {
             return (spots, false);
         }
-        if let Some(streams) = self.files_in_turn(walk, mix, blocks, region) {
+        if let Some(streams) = self.files_in_turn(plan) {
             return (streams, true);
         }
         match (walk, distribution) {
-            (Walk::Sequential, _) if Self::one_of(mix, blocks).is_none() => {
-                // fio redraws a size that does not fit before the end of the file, and each clone has its own end.
-                let is_alone = region.each_bytes.is_some();
-                ("{ pattern = \"sequential\", to_end = true }".to_owned(), is_alone)
+            // fio redraws a size that does not fit before the end of the file, and each clone has its own end.
+            (Walk::Sequential, _) if block.is_none() => {
+                (Pattern::ToEnd, region.each_bytes.is_some())
             }
-            (Walk::Sequential, _) => ("\"sequential\"".to_owned(), false),
-            (Walk::Skips(run, skip), _) => {
-                let skip = size_text(*skip);
-                (format!("{{ pattern = \"sequential\", run = {run}, skip = \"{skip}\" }}"), true)
-            }
-            (Walk::Holes(_, skip), _) => {
-                let skip = size_text(*skip);
-                (format!("{{ pattern = \"sequential\", run = 1, skip = \"{skip}\" }}"), true)
-            }
+            (Walk::Sequential, _) => (SEQUENTIAL, false),
+            (Walk::Skips(run, skip), _) => (Pattern::Skips { run: *run, skip_bytes: *skip }, true),
+            (Walk::Holes(_, skip), _) => (Pattern::Skips { run: 1, skip_bytes: *skip }, true),
             (Walk::Zones(zone, open), _) => {
-                let zone = size_text(*zone);
-                (format!("{{ pattern = \"zones\", zone = \"{zone}\", open = {open} }}"), false)
+                let open = u32::try_from(*open).unwrap_or(u32::MAX);
+                (Pattern::Zones { zone_bytes: *zone, open }, false)
             }
             (Walk::Backward(stride, start), _) => {
-                let (stride, start) = (size_text(*stride), size_text(*start));
-                let text = format!(
-                    "{{ pattern = \"strided\", stride = \"{stride}\", start = \"{start}\", backward = true }}"
-                );
-                (text, true)
+                let (stride_bytes, start_bytes) = (*stride, *start);
+                (Pattern::Strided { stride_bytes, start_bytes, backward: true }, true)
             }
             (Walk::Runs(run), None) => {
-                (format!("{{ pattern = \"sequential\", run = {run} }}"), false)
+                (Pattern::Sequential { shared: false, run: Some(*run) }, false)
             }
-            (Walk::Random, _) if percent == 0 => ("\"sequential\"".to_owned(), false),
+            (Walk::Random, _) if percent == 0 => (SEQUENTIAL, false),
             (Walk::Random, None) if percent < 100 => {
-                (format!("{{ pattern = \"sequential\", jump = \"{percent}%\" }}"), false)
+                (Pattern::Jumps { share: share_of(percent as f64) }, false)
             }
-            (Walk::Random, None) => (self.uniform(mix, blocks), false),
+            (Walk::Random, None) => (self.uniform(mix), false),
             (Walk::Runs(_), Some((_, opt))) => {
                 let help = "remove what follows the colon of rw";
                 self.refuse(opt, "runs of blocks can't follow a distribution", help);
-                (String::new(), false)
+                (SEQUENTIAL, false)
             }
             (Walk::Random, Some((value, opt))) => {
                 if percent < 100 {
@@ -157,20 +123,15 @@ impl Reading<'_> {
                         help,
                     );
                 }
-                (self.distributed(value, opt, region), true)
+                (self.distributed(value, opt, region).unwrap_or(SEQUENTIAL), true)
             }
         }
     }
 
     /// Notes or refuses the order of several files. Returns the pattern of sequential blocks of each file in turn; None
     /// if the files are used as one range.
-    fn files_in_turn(
-        &mut self,
-        walk: &Walk,
-        mix: &[(&str, f64)],
-        blocks: &[Vec<(u64, f64)>; 3],
-        region: &Region,
-    ) -> Option<String> {
+    fn files_in_turn(&mut self, plan: &Plan) -> Option<Pattern> {
+        let Plan { mix, walk, region } = plan;
         let opt = self.opt("filename").or(self.opt("nrfiles")).filter(|_| region.files > 1)?;
         let service = self.section.value("file_service_type").unwrap_or("roundrobin");
         let words = format!(
@@ -184,7 +145,7 @@ impl Reading<'_> {
         );
         self.note(opt, words);
         let (service, turn) = service.split_once(':').unwrap_or((service, "1"));
-        let is_one = Self::one_of(mix, blocks).is_some();
+        let is_one = mix.one_size().is_some();
         match (walk, service, turn) {
             (Walk::Sequential, "roundrobin", "1") if !is_one => {
                 let words = "files that are used in turn need a single block size";
@@ -192,7 +153,8 @@ impl Reading<'_> {
                 self.refuse(opt, words, help);
             }
             (Walk::Sequential, "roundrobin", "1") => {
-                return Some(format!("{{ pattern = \"sequential\", streams = {} }}", region.files));
+                let streams = u32::try_from(region.files).unwrap_or(u32::MAX);
+                return Some(Pattern::Streams { streams });
             }
             (Walk::Random | Walk::Runs(_), "roundrobin" | "random" | "sequential", _)
             | (Walk::Sequential, "sequential", _) => {}
@@ -206,43 +168,40 @@ impl Reading<'_> {
         None
     }
 
-    /// `percentage_random`, by kind. None for sequential I/O, or if all issued operations jump.
-    fn jumps(&mut self, walk: &Walk, mix: &[(&str, f64)]) -> Option<[u64; 3]> {
+    /// `percentage_random` of each issued kind. None for sequential I/O, or if all issued operations jump.
+    fn jumps(&mut self, plan: &Plan) -> Option<Vec<u64>> {
         let opt = self.opt("percentage_random")?;
         let mut all = [100; 3];
         self.all_by_kind("percentage_random", &mut all, |text| match text.parse() {
             Ok(percent) if percent <= 100 => Ok(percent),
             _ => Err(format!("`{text}` is not a percentage from 0 to 100")),
         });
-        if !walk.is_random() {
+        if !plan.walk.is_random() {
             self.note(opt, "sequential I/O stays sequential");
             return None;
         }
-        let is_issued = |at: usize| mix.iter().any(|(kind, _)| *kind == KINDS[at]);
-        let issued: Vec<u64> = (0..3).filter(|at| is_issued(*at)).map(|at| all[at]).collect();
+        let issued: Vec<u64> = plan.mix.0.iter().map(|issued| all[issued.at()]).collect();
         if issued.iter().all(|percent| *percent == 100) {
             return None;
         }
-        if matches!(walk, Walk::Runs(_)) {
+        if matches!(plan.walk, Walk::Runs(_)) {
             let help = "remove what follows the colon of rw, or percentage_random";
             self.refuse(opt, "percentage_random can't be combined with runs of blocks", help);
         }
         self.note(opt, "an operation that does not jump follows the previous one of its kind; jumps are independent draws, as with norandommap");
-        // Kinds that are not issued get the percentage of the first issued one, so that one pattern may serve all.
-        let first = issued.first().copied().unwrap_or(100);
-        Some([0, 1, 2].map(|at| if is_issued(at) { all[at] } else { first }))
+        Some(issued)
     }
 
-    fn uniform(&mut self, mix: &[(&str, f64)], blocks: &[Vec<(u64, f64)>; 3]) -> String {
-        let is_one = Self::one_of(mix, blocks).is_some();
+    fn uniform(&mut self, mix: &Mix) -> Pattern {
+        let is_one = mix.one_size().is_some();
         let is_own_align = self.opt("ba").is_some();
         // A shift register yields each block once per pass, even with `norandommap`.
         let is_once = is_one && self.section.value("random_generator") == Some("lfsr");
         if self.flag("norandommap") && !is_once {
-            return "\"uniform\"".to_owned();
+            return Pattern::Uniform { once_per_pass: false };
         }
         if is_one && !is_own_align {
-            return "{ pattern = \"uniform\", once_per_pass = true }".to_owned();
+            return Pattern::Uniform { once_per_pass: true };
         }
         let place = ["bssplit", "bsrange", "bs"].iter().find_map(|name| self.opt(name));
         let place = place.map_or(&self.section.place, |opt| &opt.place);
@@ -253,15 +212,15 @@ impl Reading<'_> {
             let words = "with several block sizes, addresses are independent draws: without norandommap, fio cuts blocks that overlap others of the pass, and issues more and smaller ones";
             self.trap(place, words);
         }
-        "\"uniform\"".to_owned()
+        Pattern::Uniform { once_per_pass: false }
     }
 
-    /// Addresses of `random_distribution`.
-    fn distributed(&mut self, value: &str, opt: &Opt, region: &Region) -> String {
+    /// Addresses of `random_distribution`; None if it is refused.
+    fn distributed(&mut self, value: &str, opt: &Opt, region: &Region) -> Option<Pattern> {
         let (name, rest) = value.split_once(':').unwrap_or((value, ""));
         if rest.contains(',') {
             self.refuse(opt, "distributions by kind can't be honoured", "give one for all kinds");
-            return String::new();
+            return None;
         }
         let (number, center) = rest.split_once(':').unwrap_or((rest, ""));
         let number = match (number, name) {
@@ -270,57 +229,54 @@ impl Reading<'_> {
             ("", "normal") => Some(0.0),
             _ => number.parse::<f64>().ok().filter(|number| number.is_finite()),
         };
-        let wrong = |reading: &mut Self| {
-            let words = format!("`random_distribution={value}` can't be honoured");
-            let help = "use random, zipf:1.1, pareto:0.2, normal:10, zoned:80/20:20/80 or zoned_abs:80/1g:20/9g";
-            reading.refuse(opt, words, help);
-            String::new()
-        };
         if !center.is_empty() && matches!(name, "zipf" | "pareto" | "normal") {
             self.note(opt, "fio scatters the blocks, so the center has no effect");
         }
-        match (name, number) {
+        let by_formula = "by fio's formula; iodyno scatters the blocks by a bijection, but fio's hash maps some of them to the same address";
+        let (words, help) = match (name, number) {
             ("zipf", Some(theta)) => {
                 self.note(opt, "the distribution is computed over the whole range; fio's over its first 10 million blocks");
-                format!("{{ pattern = \"zipf\", theta = {theta:?} }}")
+                return Some(Pattern::Zipf { theta });
             }
             ("pareto", Some(h)) => {
-                self.note(opt, "by fio's formula; iodyno scatters the blocks by a bijection, but fio's hash maps some of them to the same address");
-                format!("{{ pattern = \"pareto\", h = {h:?} }}")
+                self.note(opt, by_formula);
+                return Some(Pattern::Pareto { h });
             }
             ("normal", Some(percent)) if (0.0..=100.0).contains(&percent) => {
-                self.note(opt, "by fio's formula; iodyno scatters the blocks by a bijection, but fio's hash maps some of them to the same address");
-                format!("{{ pattern = \"normal\", deviation = \"{percent}%\" }}")
+                self.note(opt, by_formula);
+                return Some(Pattern::Normal { deviation: share_of(percent) });
             }
             ("zoned", _) => match zones(rest, None, self.kb_base) {
-                Ok(zones) => zones,
-                Err(why) => {
-                    self.refuse(opt, why, "write it as zoned:60/10:30/20:10/70");
-                    String::new()
-                }
+                Ok(zones) => return Some(zones),
+                Err(why) => (why, "write it as zoned:60/10:30/20:10/70"),
             },
-            ("zoned_abs", _) => {
-                let Some(bytes) = region.each_bytes else {
-                    let words = "zones in bytes need the size of the whole range";
-                    self.refuse(opt, words, "give size in bytes");
-                    return String::new();
-                };
-                match zones(rest, Some(bytes), self.kb_base) {
-                    Ok(zones) => zones,
-                    Err(why) => {
-                        self.refuse(opt, why, "write it as zoned_abs:60/10g:30/20g:10/70g");
-                        String::new()
-                    }
-                }
-            }
-            _ => wrong(self),
-        }
+            ("zoned_abs", _) => match region.each_bytes {
+                None => (
+                    "zones in bytes need the size of the whole range".to_owned(),
+                    "give size in bytes",
+                ),
+                Some(bytes) => match zones(rest, Some(bytes), self.kb_base) {
+                    Ok(zones) => return Some(zones),
+                    Err(why) => (why, "write it as zoned_abs:60/10g:30/20g:10/70g"),
+                },
+            },
+            _ => (
+                format!("`random_distribution={value}` can't be honoured"),
+                "use random, zipf:1.1, pareto:0.2, normal:10, zoned:80/20:20/80 or zoned_abs:80/1g:20/9g",
+            ),
+        };
+        self.refuse(opt, words, help);
+        None
     }
+}
+
+fn share_of(percent: f64) -> Percent {
+    Percent::from_fraction(percent / 100.0)
 }
 
 /// Sizes of a `bsrange` with their shares, in steps of the smallest. fio rounds draws between both ends down to a
 /// multiple of the smallest size; draws above the last multiple become the largest size.
-fn range_sizes(text: &str, kb_base: u32) -> Result<Vec<(u64, f64)>, String> {
+fn range_sizes(text: &str, kb_base: u32) -> Result<Vec<Size>, String> {
     let wrong = || format!("`{text}` is not a range of sizes: write 4k-64k");
     let (least, most) = text.split_once('-').or(text.split_once(':')).ok_or_else(wrong)?;
     let (least, most) = (count(least, kb_base)?, count(most, kb_base)?);
@@ -338,17 +294,17 @@ fn range_sizes(text: &str, kb_base: u32) -> Result<Vec<(u64, f64)>, String> {
     while other > 0 {
         (unit, other) = (other, unit % other);
     }
-    let share = |bytes: u64| (bytes / unit) as f64;
-    let mut sizes: Vec<_> = (1..=whole).map(|n| (n * least, share(least))).collect();
+    let size = |bytes: u64, part: u64| Size { bytes, share: (part / unit) as f64 };
+    let mut sizes: Vec<_> = (1..=whole).map(|n| size(n * least, least)).collect();
     if rest > 0 {
-        sizes.push((most, share(rest)));
+        sizes.push(size(most, rest));
     }
     Ok(sizes)
 }
 
 /// Sizes of `bssplit` for one kind. Sizes without a share divide the rest of 100 % equally. As in fio, shares count in
 /// ascending order: the last one takes what is missing, and shares beyond 100 % are cut.
-fn split_sizes(text: &str, kb_base: u32) -> Result<Vec<(u64, f64)>, String> {
+fn split_sizes(text: &str, kb_base: u32) -> Result<Vec<Size>, String> {
     let mut sizes: Vec<(u64, Option<f64>)> = Vec::new();
     for part in text.split(':') {
         let (size, share) = part.split_once('/').unwrap_or((part, ""));
@@ -376,23 +332,23 @@ fn split_sizes(text: &str, kb_base: u32) -> Result<Vec<(u64, f64)>, String> {
     }
     // Whole percent, as in fio.
     let rest = ((100.0 - given) / open.max(1) as f64).floor();
-    let mut shares: Vec<(u64, f64)> =
-        sizes.into_iter().map(|(bytes, share)| (bytes, share.unwrap_or(rest))).collect();
-    shares.retain(|(_, share)| *share > 0.0);
-    let mut order: Vec<usize> = (0..shares.len()).collect();
-    order.sort_by(|a, b| shares[*a].1.total_cmp(&shares[*b].1));
+    let size = |(bytes, share): (u64, Option<f64>)| Size { bytes, share: share.unwrap_or(rest) };
+    let mut sizes: Vec<Size> = sizes.into_iter().map(size).collect();
+    sizes.retain(|size| size.share > 0.0);
+    let mut order: Vec<usize> = (0..sizes.len()).collect();
+    order.sort_by(|a, b| sizes[*a].share.total_cmp(&sizes[*b].share));
     let mut left = 100.0;
     for (number, at) in order.iter().enumerate() {
         let is_last = number + 1 == order.len();
-        let share = &mut shares[*at].1;
+        let share = &mut sizes[*at].share;
         *share = if is_last { left } else { share.min(left) };
         left -= *share;
     }
-    let mut merged: Vec<(u64, f64)> = Vec::new();
-    for (bytes, share) in shares.into_iter().filter(|(_, share)| *share > 0.0) {
-        match merged.iter_mut().find(|(other, _)| *other == bytes) {
-            Some((_, all)) => *all += share,
-            None => merged.push((bytes, share)),
+    let mut merged: Vec<Size> = Vec::new();
+    for size in sizes.into_iter().filter(|size| size.share > 0.0) {
+        match merged.iter_mut().find(|other| other.bytes == size.bytes) {
+            Some(other) => other.share += size.share,
+            None => merged.push(size),
         }
     }
     if merged.is_empty() {
@@ -413,7 +369,7 @@ fn dedup_from<T: PartialEq>(all: &mut Vec<T>, from: usize) {
 
 /// Converts fio's zones `OPERATIONS/RANGE:…` to hot spots. Both are percentages; if `whole_bytes` gives the size of the
 /// whole, ranges are in bytes. Zones without a number divide the rest equally; space outside all ranges is never used.
-fn zones(text: &str, whole_bytes: Option<u64>, kb_base: u32) -> Result<String, String> {
+fn zones(text: &str, whole_bytes: Option<u64>, kb_base: u32) -> Result<Pattern, String> {
     let wrong = |part: &str| {
         format!(
             "`{part}` is not a zone: write a percentage of the operations and the size of the range"
@@ -466,23 +422,7 @@ fn zones(text: &str, whole_bytes: Option<u64>, kb_base: u32) -> Result<String, S
     if let Some((_, last)) = spots.last_mut() {
         *last = (*last + 1_000_000_000).saturating_sub(sum);
     }
-    let one = |(share, size): &(f64, u64)| {
-        let digits = format!("{}.{:07}", size / 10_000_000, size % 10_000_000);
-        let digits = digits.trim_end_matches('0').trim_end_matches('.');
-        format!("{{ share = {share}, range = \"{digits}%\" }}")
-    };
-    let spots: Vec<String> = spots.iter().map(one).collect();
-    Ok(format!("{{ pattern = \"hot-spots\", spots = [{}] }}", spots.join(", ")))
-}
-
-/// Formats block sizes in the syntax of workload files.
-pub(super) fn sizes(blocks: &[(u64, f64)]) -> String {
-    if let [(bytes, _)] = blocks {
-        format!("\"{}\"", size_text(*bytes))
-    } else {
-        let one = |(bytes, share): &(u64, f64)| {
-            format!("{{ size = \"{}\", share = {share} }}", size_text(*bytes))
-        };
-        format!("[{}]", blocks.iter().map(one).collect::<Vec<_>>().join(", "))
-    }
+    let spot = |(share, ppb): (f64, u64)| Spot { share, range: share_of(ppb as f64 / 1e7) };
+    let spots = spots.into_iter().map(spot).collect();
+    Ok(Pattern::HotSpots { spots, scatter: false })
 }

@@ -1,12 +1,13 @@
 //! Timing of a job: rates, think times, and the limits at which it ends.
 
-use super::extent::{Extent, Region};
+use super::extent::Extent;
 use super::layout::Surround;
 use super::lines::Opt;
-use super::number::{count, time_text};
-use super::reading::{KINDS, Reading, Walk};
-use crate::size_text::size_text;
-use std::fmt::Write as _;
+use super::mix::{Issued, Mix, Plan, Walk};
+use super::number::count;
+use super::reading::Reading;
+use crate::found::SECOND_NS;
+use iodyno_workload::{ArrivalKind, Draft, Limits, Percent, Process, Steady, SteadyFigure};
 
 /// Depth of a clone's queue, and when the queue is refilled.
 #[derive(Clone, Copy)]
@@ -22,58 +23,90 @@ enum Counted {
     Bytes(u64),
 }
 
-/// Rates of reads, writes and trims of each clone, thousandths of an operation per second; None: not given.
-type Rates = [Option<u64>; 3];
+/// `rate` or `rate_iops` of each clone.
+struct Rates<'a> {
+    opt: &'a Opt,
+    /// Operations or bytes per second of reads, writes and trims; None: not given.
+    by_kind: [Option<u64>; 3],
+    is_in_bytes: bool,
+}
+
+impl Rates<'_> {
+    /// Thousandths of an operation per second of a kind, as fio rounds them.
+    fn milli_ops(&self, issued: &Issued) -> Option<u64> {
+        let rate = self.by_kind[issued.at()]?;
+        if !self.is_in_bytes {
+            return Some(rate.saturating_mul(1000));
+        }
+        let shares: f64 = issued.sizes.iter().map(|size| size.share).sum();
+        let bytes: f64 = issued.sizes.iter().map(|size| size.bytes as f64 * size.share).sum();
+        let mean = (bytes / shares).max(1.0);
+        Some((rate as f64 / mean * 1e3) as u64)
+    }
+}
 
 impl<'a> Reading<'a> {
-    /// The mix, which rates by kind replace, and the text of the `[arrivals]` table.
+    /// Sets `[arrivals]`; rates by kind replace the shares of the mix.
     pub(super) fn arrivals(
         &mut self,
-        mix: Vec<(&'static str, f64)>,
-        blocks: &[Vec<(u64, f64)>; 3],
+        mix: &mut Mix,
         threads: u64,
         queue: Queue,
-    ) -> (Vec<(&'static str, f64)>, String) {
-        let rates = self.rates(blocks);
+        workload: &mut Draft,
+    ) {
+        let rates = self.rates();
         let process = match self.text("rate_process") {
-            None | Some(("linear", _)) => "constant",
-            Some(("poisson", _)) => "poisson",
+            None | Some(("linear", _)) => Process::Constant,
+            Some(("poisson", _)) => Process::Poisson,
             Some((value, opt)) => {
                 self.refuse(
                     opt,
                     format!("`{value}` is not an arrival process"),
                     "use linear or poisson",
                 );
-                "constant"
+                Process::Constant
             }
         };
         let weight = self.count("flow").filter(|weight| *weight > 0);
-        let (thinks, pauses) = self.pauses(queue.depth, weight.is_some(), rates.is_some());
-        let flow = weight.map_or(String::new(), |weight| format!("flow = {weight}\n"));
-        let mut text = pauses + &flow;
-        let Some((opt, rates)) = rates else {
-            if let Some(at) = queue.refill_at.filter(|_| !thinks) {
-                let _ = writeln!(text, "refill_at = {at}");
-            }
-            let closed = "\n[arrivals]\nkind = \"closed\"\n";
-            let text = if text.is_empty() { text } else { format!("{closed}{text}") };
-            return (mix, text);
+        workload.flow(weight);
+        let thinks = self.pauses(queue.depth, weight.is_some(), rates.is_some(), workload);
+        let Some(rates) = rates else {
+            workload.refill_at(queue.refill_at.filter(|_| !thinks));
+            return;
         };
         for name in ["iodepth_low", "iodepth_batch_complete_min"] {
             let Some(opt) = self.opt(name) else { continue };
             self.note(opt, "no effect with a rate: operations start by its schedule");
         }
-        let Some(own) = self.rates_of_mix(opt, &rates, &mix, threads) else {
-            return (mix, String::new());
-        };
-        self.trap_of_mean_rate(opt, process, &own, blocks);
-        let mut all: f64 = own.iter().map(|(_, rate)| rate).sum();
-        let mix = if own.len() > 1 {
+        let Some(rate_iops) = self.rate_of_all(&rates, mix, threads, process) else { return };
+        workload.arrivals(ArrivalKind::Open { rate_iops, process });
+    }
+
+    /// Operations per second of all clones. Rates of several kinds become the shares of the mix. None if it is refused.
+    fn rate_of_all(
+        &mut self,
+        rates: &Rates<'_>,
+        mix: &mut Mix,
+        threads: u64,
+        process: Process,
+    ) -> Option<f64> {
+        let opt = rates.opt;
+        let mut own = Vec::new();
+        for issued in &mix.0 {
+            let Some(rate) = rates.milli_ops(issued).filter(|rate| *rate > 0) else {
+                let words =
+                    format!("`{}` leaves the rate of {}s open", opt.name, issued.kind.name());
+                self.refuse(opt, words, "give a rate to each kind that the job issues");
+                return None;
+            };
+            own.push(rate as f64 / 1e3 * threads as f64);
+        }
+        self.trap_of_mean_rate(rates, process, mix);
+        let mut all: f64 = own.iter().sum();
+        if own.len() > 1 {
             self.note(opt, "the rates of the kinds determine the mix: rwmixread has no effect");
-            own
-        } else {
-            mix
-        };
+            mix.0.iter_mut().zip(own).for_each(|(issued, rate)| issued.share = rate);
+        }
         if threads > 1 {
             self.note(
                 opt,
@@ -82,7 +115,7 @@ impl<'a> Reading<'a> {
                 ),
             );
         }
-        let mean_flushes = self.flushes_per_op(&mix);
+        let mean_flushes = self.flushes_per_op(mix);
         if mean_flushes > 0.0 {
             all *= 1.0 + mean_flushes;
             self.note(
@@ -93,18 +126,17 @@ impl<'a> Reading<'a> {
             );
         }
         self.note(opt, "an open loop: response times count from the intended start; service times are what fio calls lat");
-        let open = format!("\n[arrivals]\nkind = \"open\"\nrate = {all}\n");
-        (mix, format!("{open}process = \"{process}\"\n{text}"))
+        Some(all)
     }
 
-    /// Rates by `rate` or `rate_iops`, with the option; None without a rate.
-    fn rates(&mut self, blocks: &[Vec<(u64, f64)>; 3]) -> Option<(&'a Opt, Rates)> {
-        let mut found: Option<(&Opt, Rates)> = None;
+    /// `rate` or `rate_iops`; None without a rate.
+    fn rates(&mut self) -> Option<Rates<'a>> {
+        let mut found: Option<Rates<'a>> = None;
         for name in ["rate", "rate_iops"] {
             let Some((value, opt)) = self.text(name) else { continue };
-            let (mut own, kb_base) = ([None; 3], self.kb_base);
-            self.all_by_kind(name, &mut own, |text| count(text, kb_base).map(Some));
-            if own.iter().all(|rate| matches!(rate, None | Some(0))) {
+            let (mut by_kind, kb_base) = ([None; 3], self.kb_base);
+            self.all_by_kind(name, &mut by_kind, |text| count(text, kb_base).map(Some));
+            if by_kind.iter().all(|rate| matches!(rate, None | Some(0))) {
                 // A rate of 0 is no limit, in fio too.
                 continue;
             }
@@ -115,156 +147,97 @@ impl<'a> Reading<'a> {
                 let words = "a `k` is 1024 operations, and an `m` 1024 · 1024, also in a rate";
                 self.trap(&opt.place, words);
             }
-            if name == "rate" {
-                for (rate, sizes) in own.iter_mut().zip(blocks) {
-                    let shares: f64 = sizes.iter().map(|(_, share)| share).sum();
-                    let bytes: f64 = sizes.iter().map(|(bytes, share)| *bytes as f64 * share).sum();
-                    let mean = (bytes / shares).max(1.0);
-                    *rate = rate.map(|rate: u64| (rate as f64 / mean * 1e3) as u64);
-                }
-            } else {
-                own = own.map(|rate| rate.map(|rate: u64| rate.saturating_mul(1000)));
-            }
-            found = Some((opt, own));
+            found = Some(Rates { opt, by_kind, is_in_bytes: name == "rate" });
         }
         found
     }
 
-    /// Whether workers pause (`thinktime`), and the workload keys of these pauses.
-    fn pauses(&mut self, depth: u64, has_flow: bool, has_rate: bool) -> (bool, String) {
-        let think_ns = self.time("thinktime", 1000).unwrap_or(0);
+    /// Sets the pauses of workers. Returns whether they think.
+    fn pauses(&mut self, depth: u64, has_flow: bool, has_rate: bool, workload: &mut Draft) -> bool {
+        let think_time_ns = self.time("thinktime", 1000).unwrap_or(0);
         let after = self.count("thinktime_blocks").unwrap_or(1);
-        let iotime_ns = self.time("thinktime_iotime", 1_000_000_000).filter(|ns| *ns > 0);
-        let Some(opt) = self.opt("thinktime").filter(|_| think_ns > 0) else {
+        let iotime_ns = self.time("thinktime_iotime", SECOND_NS).filter(|ns| *ns > 0);
+        let Some(opt) = self.opt("thinktime").filter(|_| think_time_ns > 0) else {
             for name in ["thinktime_iotime", "rate_ignore_thinktime"] {
                 if let Some(opt) = self.opt(name) {
                     self.note(opt, "without thinktime it has no effect");
                 }
             }
-            return (think_ns > 0, String::new());
+            return think_time_ns > 0;
         };
-        let mut pauses = format!("think_time = \"{}\"\n", time_text(think_ns));
         let drains = depth > 1 || after != 1 || iotime_ns.is_some() || has_flow;
-        if drains && !has_rate {
-            pauses.push_str("think_drains = true\n");
-        }
         let after = after.max(1);
         if (drains || has_rate) && (iotime_ns.is_none() || self.opt("thinktime_blocks").is_some()) {
-            let _ = writeln!(pauses, "think_after = {after}");
+            workload.think_after(Some(after));
         }
-        if let Some(ns) = iotime_ns {
-            let _ = writeln!(pauses, "think_after_time = \"{}\"", time_text(ns));
-        }
+        workload.think_after_ns(iotime_ns);
         if has_rate {
-            let words = if self.flag("rate_ignore_thinktime") {
-                pauses.push_str("think_shifts = true\n");
+            workload.open_pause(think_time_ns);
+            let shifts = self.flag("rate_ignore_thinktime");
+            workload.think_shifts(shifts);
+            let words = if shifts {
                 "the schedule of the rate stops while a worker thinks"
             } else {
                 "operations that become due while a worker thinks are issued afterwards, as in fio: response times count from the time when they were due"
             };
             self.note(opt, words);
-        } else if depth > 1 && iotime_ns.is_none() {
+            return true;
+        }
+        workload.arrivals(ArrivalKind::Closed { think_time_ns, think_drains: drains });
+        if depth > 1 && iotime_ns.is_none() {
             let words = format!(
                 "after each {after} operations a worker waits until all of its operations are complete, and then thinks: it uses at most {} of its depth of {depth}",
                 after.min(depth)
             );
             self.note(opt, words);
         }
-        (true, pauses)
-    }
-
-    /// Operations per second of each kind of the mix, for all clones together. None if a kind has no rate, which is
-    /// refused.
-    fn rates_of_mix(
-        &mut self,
-        opt: &Opt,
-        rates: &Rates,
-        mix: &[(&'static str, f64)],
-        threads: u64,
-    ) -> Option<Vec<(&'static str, f64)>> {
-        let mut own = Vec::new();
-        for (kind, _) in mix {
-            let at = KINDS.iter().position(|k| k == kind).unwrap_or(0);
-            let Some(rate) = rates[at].filter(|rate| *rate > 0) else {
-                let words = format!("`{}` gives no rate for {kind}s", opt.name);
-                self.refuse(opt, words, "give a rate to each kind that the job issues");
-                return None;
-            };
-            own.push((*kind, rate as f64 / 1e3 * threads as f64));
-        }
-        Some(own)
+        true
     }
 
     /// Warns where fio treats a rate of several block sizes as one of the smallest block size.
-    fn trap_of_mean_rate(
-        &mut self,
-        opt: &Opt,
-        process: &str,
-        own: &[(&'static str, f64)],
-        blocks: &[Vec<(u64, f64)>; 3],
-    ) {
-        let is_mixed = |(kind, _): &(&str, f64)| {
-            KINDS.iter().position(|k| k == kind).is_some_and(|at| blocks[at].len() > 1)
-        };
-        let words = match (opt.key.as_str(), process) {
-            ("rate_iops", "constant") => {
+    fn trap_of_mean_rate(&mut self, rates: &Rates<'_>, process: Process, mix: &Mix) {
+        let words = match (rates.is_in_bytes, process) {
+            (false, Process::Constant) => {
                 "the rate counts blocks of all sizes: fio 3.33 paces bytes of the smallest one, and issues fewer operations"
             }
-            ("rate", "poisson") => {
+            (true, Process::Poisson) => {
                 "the rate is converted by the mean block size: fio 3.33 paces blocks of the smallest one, and moves more bytes"
             }
             _ => return,
         };
-        if own.iter().any(is_mixed) {
-            self.trap(&opt.place, words);
+        if mix.0.iter().any(|issued| issued.sizes.len() > 1) {
+            self.trap(&rates.opt.place, words);
         }
     }
 
-    /// Text of the `[limits]` table.
-    pub(super) fn limits(
-        &mut self,
-        region: &Region,
-        place: &Surround<'_>,
-        mix: &[(&str, f64)],
-        blocks: &[Vec<(u64, f64)>; 3],
-        walk: &Walk,
-    ) -> String {
-        let second = 1_000_000_000;
-        let ramp_ns = self.time("ramp_time", second).unwrap_or(0);
-        let runtime_ns = self.time("runtime", second).filter(|ns| *ns > 0);
-        let loops = self.count("loops").unwrap_or(1).max(1);
-        let mut limits = format!("ramp = \"{}\"\n", time_text(ramp_ns));
-        let delay_ns = self.time("startdelay", second).unwrap_or(0);
-        if delay_ns > 0 || place.delay_ns > 0 {
-            let delay = time_text(delay_ns.saturating_add(place.delay_ns));
-            let _ = writeln!(limits, "start_after = \"{delay}\"");
-        }
-        if self.flag("exitall") {
+    /// The limits of the job.
+    pub(super) fn limits(&mut self, plan: &Plan, place: &Surround<'_>) -> Limits {
+        let mut limits = Limits::UNLIMITED;
+        limits.ramp_ns = self.time("ramp_time", SECOND_NS).unwrap_or(0);
+        limits.time_ns = self.time("runtime", SECOND_NS).filter(|ns| *ns > 0);
+        let delay_ns = self.time("startdelay", SECOND_NS).unwrap_or(0);
+        limits.start_after_ns = delay_ns.saturating_add(place.delay_ns);
+        limits.ends_others = self.flag("exitall");
+        if limits.ends_others {
             self.check_exit(place.is_last);
-            let _ = writeln!(limits, "ends_others = true");
         }
-        if let Some(ns) = runtime_ns {
-            let _ = writeln!(limits, "time = \"{}\"", time_text(ns));
-        }
-        let is_by_time = self.flag("time_based") && runtime_ns.is_some();
-        let all = loops.saturating_mul(region.threads);
-        let counted = self.counted(is_by_time, all, Self::one_of(mix, blocks), mix);
+        let counted = self.counted(limits.time_ns.is_some(), plan);
         if let Some(Counted::Ops(ops)) = counted {
-            let _ = writeln!(limits, "ops = {ops}");
+            limits.ops = Some(ops);
         }
-        let steady = self.steady();
-        if self.flag("time_based") {
-            match self.opt("time_based") {
-                Some(opt) if runtime_ns.is_none() => {
-                    let words = "`time_based` has no effect without a runtime, in fio too: the job ends after its size";
-                    self.trap(&opt.place, words);
-                }
-                _ => return limits + &steady,
+        limits.steady = self.steady();
+        match self.opt("time_based").filter(|_| self.flag("time_based")) {
+            Some(_) if limits.time_ns.is_some() => return limits,
+            Some(opt) => {
+                let words = "`time_based` has no effect without a runtime, in fio too: the job ends after its size";
+                self.trap(&opt.place, words);
             }
+            None => {}
         }
         let counted_bytes =
             if let Some(Counted::Bytes(bytes)) = counted { bytes } else { u64::MAX };
-        limits + &self.limits_of_size(region, counted_bytes, mix, blocks, walk) + &steady
+        self.limits_of_size(plan, counted_bytes, &mut limits);
+        limits
     }
 
     /// Refuses values of `exit_what` that can't be honoured.
@@ -286,22 +259,17 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Limit by `number_ios`, multiplied by `times`; None without the option, or if only the time counts.
-    fn counted(
-        &mut self,
-        is_by_time: bool,
-        times: u64,
-        one_size: Option<u64>,
-        mix: &[(&str, f64)],
-    ) -> Option<Counted> {
+    /// `number_ios` of all clones and passes.
+    fn counted(&mut self, has_runtime: bool, plan: &Plan) -> Option<Counted> {
+        let times = self.loops().saturating_mul(plan.region.threads);
         let (ops, opt) = (self.count("number_ios")?, self.opt("number_ios")?);
-        if is_by_time {
+        if has_runtime && self.flag("time_based") {
             self.note(opt, "no effect on a job that is time_based, in fio too");
             return None;
         }
         let all = ops.saturating_mul(times);
         // fio does not count flushes. They have no bytes, so a limit in bytes leaves them out.
-        Some(match (self.flushes_per_op(mix), one_size) {
+        Some(match (self.flushes_per_op(&plan.mix), plan.mix.one_size()) {
             (flushes, Some(bytes)) if flushes > 0.0 => {
                 Counted::Bytes(all.saturating_mul(bytes).max(1))
             }
@@ -309,90 +277,62 @@ impl<'a> Reading<'a> {
         })
     }
 
+    /// Number of passes over the job's files.
+    pub(super) fn loops(&mut self) -> u64 {
+        self.count("loops").unwrap_or(1).max(1)
+    }
+
     /// Text of the limits that follow from `size`, `io_size` and `loops`.
-    fn limits_of_size(
-        &mut self,
-        region: &Region,
-        counted_bytes: u64,
-        mix: &[(&str, f64)],
-        blocks: &[Vec<(u64, f64)>; 3],
-        walk: &Walk,
-    ) -> String {
+    fn limits_of_size(&mut self, plan: &Plan, counted_bytes: u64, limits: &mut Limits) {
+        let Plan { mix, walk, region } = plan;
         let threads = region.threads;
-        let loops = self.count("loops").unwrap_or(1).max(1);
-        let one_size = Self::one_of(mix, blocks);
-        let mut limits = String::new();
+        let loops = self.loops();
         let moved = self.extent_of("io_size");
-        let each = |clones: u64| clones.saturating_mul(loops);
         let size = match (self.extent_of("size"), region.each_bytes) {
             // At most the size of its files.
             (Some(Extent::Bytes(size)), Some(each)) if size > 0 => Some(size.min(each)),
             (_, each) => each,
         };
-        let another_block = self.begins_another_block().then(|| one_size.unwrap_or(1).max(1));
-        // fio ends with the last block that fits into each file.
-        let least = mix.iter().filter_map(|(kind, _)| KINDS.iter().position(|k| k == kind));
-        let least = least.flat_map(|at| &blocks[at]).map(|(bytes, _)| *bytes).min().unwrap_or(0);
-        let whole = |bytes: u64| match one_size {
-            Some(one) if one > 0 => {
-                let files = if region.drawn.is_empty() { region.files.max(1) } else { 1 };
-                let of_file = one.saturating_mul(files);
-                if bytes < of_file { bytes } else { bytes - bytes % of_file }
-            }
-            // Nothing fits any more once less than the smallest block is left.
-            None if matches!(walk, Walk::Sequential) && (1..=bytes).contains(&least) => {
-                let align = Self::natural_align(blocks, mix);
-                (bytes - least) / align * align + align
-            }
-            _ => bytes,
-        };
-        let size = match (size, another_block) {
-            (Some(bytes), Some(block)) => {
+        let size = match size {
+            Some(bytes) if self.begins_another_block() => {
                 // The last block of all passes begins before the end.
                 let all = bytes.saturating_mul(loops);
+                let block = mix.one_size().unwrap_or(1).max(1);
                 let all = all.checked_next_multiple_of(block).unwrap_or(all);
                 if moved.is_none() {
-                    let bytes = all.saturating_mul(threads).clamp(1, counted_bytes);
-                    let _ = writeln!(limits, "bytes = \"{}\"", size_text(bytes));
-                    return limits;
+                    limits.bytes = Some(all.saturating_mul(threads).clamp(1, counted_bytes));
+                    return;
                 }
                 Some(bytes)
             }
             // The end of a walk with holes depends on the remainder too.
-            (size, _) if matches!(walk, Walk::Holes(..)) => size,
-            (size, _) => size.map(whole),
+            size if matches!(walk, Walk::Holes(..)) => size,
+            size => size.map(|bytes| whole_blocks(bytes, plan)),
         };
-        let (moved, size) = self.ends_with_holes(moved, size, walk, mix);
-        let mut bytes_max = |bytes: u64| {
-            let bytes = bytes.saturating_mul(each(threads)).clamp(1, counted_bytes);
-            let _ = writeln!(limits, "bytes = \"{}\"", size_text(bytes));
-        };
-        match (moved, size) {
-            (Some(Extent::Bytes(bytes)), _) | (None, Some(bytes)) => bytes_max(bytes),
+        let (moved, size) = self.ends_with_holes(moved, size, plan);
+        let moved_bytes = match (moved, size) {
+            (Some(Extent::Bytes(bytes)), _) | (None, Some(bytes)) => Some(bytes),
             (Some(Extent::Percent(percent)), Some(bytes)) => {
-                bytes_max((u128::from(bytes) * u128::from(percent) / 100) as u64);
+                Some((u128::from(bytes) * u128::from(percent) / 100) as u64)
             }
-            (moved, None) => {
-                let share = if let Some(Extent::Percent(percent)) = moved {
-                    percent as f64 / 100.0
-                } else {
-                    1.0
-                };
-                let clones = if region.is_shared { threads } else { 1 };
-                // In a range of unknown length, a walk with holes covers a share of the blocks.
-                let share = match walk {
-                    Walk::Holes(block, hole) if moved.is_none() => {
-                        share * *block as f64 / block.saturating_add(*hole).max(1) as f64
-                    }
-                    _ => share,
-                };
-                let _ = writeln!(limits, "passes = {}", share * each(clones) as f64);
-                if counted_bytes < u64::MAX {
-                    let _ = writeln!(limits, "bytes = \"{}\"", size_text(counted_bytes));
-                }
-            }
+            (_, None) => None,
+        };
+        if let Some(bytes) = moved_bytes {
+            let all = bytes.saturating_mul(threads.saturating_mul(loops));
+            limits.bytes = Some(all.clamp(1, counted_bytes));
+            return;
         }
-        limits
+        let share = match (moved, walk) {
+            (Some(Extent::Percent(percent)), _) => percent as f64 / 100.0,
+            // In a range of unknown length, a walk with holes covers a share of the blocks.
+            (None, Walk::Holes(block, hole)) => {
+                *block as f64 / block.saturating_add(*hole).max(1) as f64
+            }
+            _ => 1.0,
+        };
+        let clones = if region.is_shared { threads } else { 1 };
+        limits.passes = Some(share * clones.saturating_mul(loops) as f64);
+        limits.bytes = Some(counted_bytes).filter(|bytes| *bytes < u64::MAX);
     }
 
     /// Adjusts `io_size` and the bytes of a pass for a walk with holes, which ends with its file.
@@ -400,20 +340,24 @@ impl<'a> Reading<'a> {
         &mut self,
         moved: Option<Extent>,
         size: Option<u64>,
-        walk: &Walk,
-        mix: &[(&str, f64)],
+        plan: &Plan,
     ) -> (Option<Extent>, Option<u64>) {
-        let (Walk::Holes(block, hole), Some(size)) = (walk, size) else { return (moved, size) };
-        let pass = self.pass_of_holes(size, (*block, *hole));
-        // In a mix, the more frequent kind reaches the end first and ends the job.
-        let all: f64 = mix.iter().map(|(_, share)| share).sum();
-        let most = mix.iter().map(|(_, share)| *share).fold(0.0, f64::max) / all;
-        let pass = if mix.len() > 1 { (pass as f64 / most) as u64 } else { pass };
-        if let (true, Some(opt)) = (mix.len() > 1, self.opt("rw")) {
-            self.note(
-                opt,
-                "the job ends when its reads or its writes reach the end of the file; the random mix decides when",
-            );
+        let (Walk::Holes(block, hole), Some(size)) = (&plan.walk, size) else {
+            return (moved, size);
+        };
+        let mut pass = self.pass_of_holes(size, *block, *hole);
+        if let [first, others @ ..] = plan.mix.0.as_slice()
+            && !others.is_empty()
+        {
+            // The more frequent kind reaches the end first and ends the job.
+            let most = others.iter().fold(first.share, |most, issued| most.max(issued.share));
+            pass = (pass as f64 / (most / plan.mix.whole())) as u64;
+            if let Some(opt) = self.opt("rw") {
+                self.note(
+                    opt,
+                    "the job ends when its reads or its writes reach the end of the file; the random mix decides when",
+                );
+            }
         }
         let moved = match moved {
             // An `io_size` above `size` repeats the walk.
@@ -423,46 +367,58 @@ impl<'a> Reading<'a> {
         (moved, Some(pass))
     }
 
-    /// Text of the `[limits.steady]` table; empty if no steady state ends the job.
-    fn steady(&mut self) -> String {
-        let Some((value, opt)) = self.text("ss") else { return String::new() };
-        let second = 1_000_000_000;
-        let window_ns = self.time("ss_dur", second).unwrap_or(0);
-        let after_ns = self.time("ss_ramp", second).unwrap_or(0);
+    /// The steady state that ends the job.
+    fn steady(&mut self) -> Option<Steady> {
+        let (value, opt) = self.text("ss")?;
+        let window_ns = self.time("ss_dur", SECOND_NS).unwrap_or(0);
+        let after_ns = self.time("ss_ramp", SECOND_NS).unwrap_or(0);
         if window_ns == 0 {
             self.note(opt, "no effect without ss_dur");
-            return String::new();
+            return None;
         }
         let (figure, limit) = value.split_once(':').unwrap_or((value, ""));
-        let (figure, by) =
-            figure.strip_suffix("_slope").map_or((figure, "deviation"), |f| (f, "slope"));
-        let figure = match figure {
-            "iops" => "iops",
-            "bw" => "bandwidth",
-            "lat" => "latency",
+        let (name, by_slope) =
+            figure.strip_suffix("_slope").map_or((figure, false), |name| (name, true));
+        let figure = match name {
+            "iops" => SteadyFigure::Iops,
+            "bw" => SteadyFigure::Bandwidth,
+            "lat" => SteadyFigure::Latency,
             _ => {
-                self.refuse(
-                    opt,
-                    format!("`{figure}` can't be judged for a steady state"),
-                    "use iops, bw or lat, or these with _slope",
-                );
-                return String::new();
+                let words = format!("`{name}` has no steady state");
+                self.refuse(opt, words, "use iops, bw or lat, or these with _slope");
+                return None;
             }
         };
         let percent = limit.strip_suffix('%').and_then(|n| n.trim().parse::<f64>().ok());
         let Some(percent) = percent.filter(|n| *n > 0.0 && *n <= 100.0) else {
             let words = "the limit of a steady state must be a percentage of the mean";
             self.refuse(opt, words, "write it as ss=iops:5%");
-            return String::new();
+            return None;
         };
         self.note(
             opt,
             "judged for all clones of the job together; results are those of the whole measured time",
         );
-        format!(
-            "\n[limits.steady]\nof = \"{figure}\"\nby = \"{by}\"\nwithin = \"{percent}%\"\nwindow = \"{}\"\nafter = \"{}\"\n",
-            time_text(window_ns),
-            time_text(after_ns)
-        )
+        let within = Percent::from_fraction(percent / 100.0);
+        Some(Steady { figure, by_slope, within, window_ns, after_ns })
+    }
+}
+
+/// Bytes of one pass over `bytes` bytes: fio ends with the last block that fits into each file.
+fn whole_blocks(bytes: u64, plan: &Plan) -> u64 {
+    let Plan { mix, walk, region } = plan;
+    let least = mix.sizes().min().unwrap_or(0);
+    match mix.one_size() {
+        Some(one) if one > 0 => {
+            let files = if region.drawn.is_empty() { region.files.max(1) } else { 1 };
+            let of_file = one.saturating_mul(files);
+            if bytes < of_file { bytes } else { bytes - bytes % of_file }
+        }
+        // Nothing fits any more once less than the smallest block is left.
+        None if matches!(walk, Walk::Sequential) && (1..=bytes).contains(&least) => {
+            let align = mix.natural_align();
+            (bytes - least) / align * align + align
+        }
+        _ => bytes,
     }
 }

@@ -3,11 +3,11 @@
 
 use super::layout::{self, Part};
 use super::lines::Opt;
+use super::mix::{Blocks, Plan, Walk, smallest};
 use super::number::count;
-use super::reading::{KINDS, Reading, Walk};
+use super::reading::Reading;
 use super::{Note, Refusal};
-use crate::size_text::size_text;
-use std::fmt::Write as _;
+use iodyno_workload::{ActiveRange, Draft, Edge, Percent, size_text};
 
 /// Files of a job, and the ranges of its clones.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,6 +33,28 @@ pub(super) enum Extent {
     Percent(u64),
 }
 
+impl Extent {
+    fn edge(self) -> Edge {
+        match self {
+            Self::Bytes(bytes) => Edge::Bytes(bytes),
+            Self::Percent(percent) => share(percent as f64 / 100.0),
+        }
+    }
+}
+
+/// A share of the target, at most all of it.
+fn share(fraction: f64) -> Edge {
+    Edge::Share(Percent::from_fraction(fraction))
+}
+
+/// The parts of a job's clones.
+struct Clones {
+    /// Number of adjacent parts, which the clones use together.
+    parts: u64,
+    /// Distance between the workers' parts, bytes, if each has one of its own.
+    worker_step: Option<u64>,
+}
+
 impl<'a> Reading<'a> {
     pub(super) fn extent_of(&mut self, name: &str) -> Option<Extent> {
         let (value, opt) = self.text(name)?;
@@ -54,8 +76,8 @@ impl<'a> Reading<'a> {
         let (Extent::Percent(percent @ 1..), Some(file)) = (offset, self.file_bytes) else {
             return offset;
         };
-        let least = self.blocks().iter().flatten().map(|(bytes, _)| *bytes).min();
-        let align = self.count("offset_align").filter(|align| *align > 0).or(least).unwrap_or(1);
+        let least = smallest(&self.blocks());
+        let align = self.count("offset_align").filter(|align| *align > 0).unwrap_or(least);
         let bytes = (u128::from(file) * u128::from(percent) / 100) as u64;
         Extent::Bytes(bytes.checked_next_multiple_of(align.max(1)).unwrap_or(bytes))
     }
@@ -82,9 +104,8 @@ impl<'a> Reading<'a> {
             (None, _) | (Some(Extent::Bytes(_)), Some(_)) => Some(Extent::Bytes(left)),
             (Some(Extent::Percent(percent)), _) => {
                 let bytes = (u128::from(file) * u128::from(percent) / 100) as u64;
-                let least = self.blocks().iter().flatten().map(|(bytes, _)| *bytes).min();
                 let bytes = bytes.min(left);
-                Some(Extent::Bytes(bytes - bytes % least.unwrap_or(1).max(1)))
+                Some(Extent::Bytes(bytes - bytes % smallest(&self.blocks())))
             }
             (size, None) => size,
         }
@@ -92,12 +113,7 @@ impl<'a> Reading<'a> {
 
     /// Total size of the files according to `filesize`, bytes; None if missing, 0 or refused. Sizes that fio draws from
     /// a range are stored in `drawn`.
-    fn file_size(
-        &mut self,
-        files: u64,
-        blocks: &[Vec<(u64, f64)>; 3],
-        drawn: &mut Vec<u64>,
-    ) -> Option<u64> {
+    fn file_size(&mut self, files: u64, blocks: &Blocks, drawn: &mut Vec<u64>) -> Option<u64> {
         let ([least, most], opt) = self.file_size_range()?;
         let bytes = if least == most {
             least.saturating_mul(files)
@@ -109,7 +125,7 @@ impl<'a> Reading<'a> {
     }
 
     /// Files of the job and the ranges of its clones, from its options.
-    pub(super) fn region(&mut self, threads: u64, blocks: &[Vec<(u64, f64)>; 3]) -> Region {
+    pub(super) fn region(&mut self, threads: u64, blocks: &Blocks) -> Region {
         let names = self.section.value("filename").map(layout::file_names);
         let listed = names.as_ref().map_or(1, Vec::len) as u64;
         let nrfiles = match names {
@@ -128,7 +144,7 @@ impl<'a> Reading<'a> {
             (Some(Extent::Bytes(bytes)), [reads, writes, trims])
                 if nrfiles > 1 && drawn.is_empty() && reads == writes && reads == trims =>
             {
-                let of_all = reads[0].0.saturating_mul(nrfiles);
+                let of_all = reads[0].bytes.saturating_mul(nrfiles);
                 let is_held = reads.len() == 1 && (1..=bytes).contains(&of_all);
                 Some(Extent::Bytes(if is_held { bytes - bytes % of_all } else { bytes }))
             }
@@ -136,7 +152,7 @@ impl<'a> Reading<'a> {
         };
         let size = match size {
             Some(Extent::Bytes(bytes)) if self.begins_another_block() => {
-                let block = blocks[0][0].0.max(1);
+                let block = blocks[0][0].bytes.max(1);
                 Some(Extent::Bytes(bytes.checked_next_multiple_of(block).unwrap_or(bytes)))
             }
             size => size,
@@ -168,7 +184,7 @@ impl<'a> Reading<'a> {
     /// Whether the last block of a walk may extend beyond `size`. fio issues each block that begins before `size`, if
     /// the device or file continues there. A file of exactly `size` ends with its last whole block.
     pub(super) fn begins_another_block(&self) -> bool {
-        self.goes_on_behind_size()
+        self.is_longer_than_size()
             && self.section.value("filename").is_none_or(|name| !name.contains(':'))
             && matches!(self.section.value("rw"), None | Some("read" | "write"))
             && !["bssplit", "bsrange", "ba", "filesize"].iter().any(|name| self.opt(name).is_some())
@@ -176,7 +192,7 @@ impl<'a> Reading<'a> {
     }
 
     /// Whether the job's file is known to be longer than `size`: a device, or a longer file of an earlier job.
-    pub(super) fn goes_on_behind_size(&self) -> bool {
+    pub(super) fn is_longer_than_size(&self) -> bool {
         let size = self.section.value("size").and_then(|size| count(size, self.kb_base).ok());
         let offset = self.section.value("offset").map_or(Ok(0), |text| count(text, self.kb_base));
         let end = size.zip(offset.ok()).map(|(size, offset)| size.saturating_add(offset));
@@ -195,96 +211,126 @@ impl<'a> Reading<'a> {
         Some(each.saturating_add(offset).saturating_add(more.saturating_mul(threads - 1)))
     }
 
-    /// Workload keys of the active range, the step between workers and the alignments.
+    /// Sets the active range, the step between workers and the alignments.
     pub(super) fn extent(
         &mut self,
-        region: &Region,
+        plan: &Plan,
         part: &Part,
         is_alone: bool,
-        blocks: &[Vec<(u64, f64)>; 3],
-        mix: &[(&str, f64)],
-        walk: &Walk,
-    ) -> String {
-        let Region { size, each_bytes, threads, step, .. } = *region;
-        let offset = self.offset();
-        let size = self.with_last_hole(size, walk);
-        // Number of adjacent parts, and the distance between workers if each has a part of its own.
-        let (mut parts, mut worker_step) = (1, None);
-        if threads > 1 {
-            let is_side_by_side = !region.is_shared || step > 0 && each_bytes == Some(step);
-            match each_bytes.filter(|_| is_side_by_side) {
-                Some(bytes) if is_alone => worker_step = Some(bytes),
-                Some(_) => parts = threads,
-                None if region.is_shared && step > 0 => {
-                    worker_step = Some(step);
-                    if each_bytes.is_none()
-                        && let Some(opt) = self.opt("offset_increment")
-                    {
-                        self.note(opt, "the parts of all clones are as long as that of the last one, which ends at the end of the target");
-                    }
-                }
-                None if region.is_shared => {
-                    let is_walk = !walk.is_random() && !matches!(walk, Walk::Zones(..))
-                        || self.flag("percentage_random");
-                    worker_step = (is_walk || is_alone && region.files > 1).then_some(0);
-                }
-                None if is_alone => {
-                    let place = self.opt("numjobs").map_or(&self.section.place, |opt| &opt.place);
-                    let words = "each clone would have a file of its own, whose size is not known";
-                    let help = "give size in bytes, or a filename that the clones share";
-                    self.refused.push(Refusal::new(place.clone(), words, help));
-                }
-                None => {}
+        workload: &mut Draft,
+    ) {
+        let size = self.with_last_hole(plan.region.size, &plan.walk);
+        let clones = self.parts_of_clones(plan, is_alone);
+        self.trap_of_size(&plan.region, &clones);
+        let active = match part {
+            Part::Share(number, count) => self.share_of_target(*number, *count, size),
+            Part::Whole => Some(self.active(0, clones.parts, size)),
+            Part::From(bytes) => Some(self.active(*bytes, clones.parts, size)),
+        };
+        let Some(active) = active else { return };
+        if let (Extent::Percent(1..), Some(opt)) = (self.offset(), self.opt("offset")) {
+            if self.flag("offset_align") {
+                let help = "give offset in bytes, or remove offset_align";
+                let words = "a percentage of a target of unknown size can only be rounded up to a whole block";
+                self.refuse(opt, words, help);
             }
+            self.note(opt, "a percentage of the target; fio takes it of the file as it is before the job, so it is 0 if the file does not exist yet");
         }
-        if let (Some(each), Some(opt)) = (each_bytes, self.opt("size").or(self.opt("filesize")))
-            && (parts > 1 || worker_step == each_bytes)
-        {
+        workload.active(active);
+        workload.worker_step(clones.worker_step);
+        let mut steps = vec![clones.worker_step.unwrap_or(0)];
+        match plan.walk {
+            Walk::Skips(_, skip) | Walk::Holes(_, skip) => steps.push(skip),
+            Walk::Backward(stride, start) => steps.extend([stride, start]),
+            _ => {}
+        }
+        if let Edge::Bytes(start) = active.start {
+            steps.push(start);
+        }
+        self.aligns(plan, &steps, workload);
+    }
+
+    fn parts_of_clones(&mut self, plan: &Plan, is_alone: bool) -> Clones {
+        let Plan { walk, region, .. } = plan;
+        let Region { is_shared, each_bytes, threads, step, .. } = *region;
+        let (mut parts, mut worker_step) = (1, None);
+        if threads == 1 {
+            return Clones { parts, worker_step };
+        }
+        let is_side_by_side = !is_shared || step > 0 && each_bytes == Some(step);
+        match each_bytes.filter(|_| is_side_by_side) {
+            Some(bytes) if is_alone => worker_step = Some(bytes),
+            Some(_) => parts = threads,
+            None if is_shared && step > 0 => {
+                worker_step = Some(step);
+                if each_bytes.is_none()
+                    && let Some(opt) = self.opt("offset_increment")
+                {
+                    self.note(opt, "the parts of all clones are as long as that of the last one, which ends at the end of the target");
+                }
+            }
+            None if is_shared => {
+                let is_walk = !walk.is_random() && !matches!(walk, Walk::Zones(..))
+                    || self.flag("percentage_random");
+                worker_step = (is_walk || is_alone && region.files > 1).then_some(0);
+            }
+            None if is_alone => {
+                let place = self.opt("numjobs").map_or(&self.section.place, |opt| &opt.place);
+                let words = "each clone would have a file of its own, whose size is not known";
+                let help = "give size in bytes, or a filename that the clones share";
+                self.refused.push(Refusal::new(place.clone(), words, help));
+            }
+            None => {}
+        }
+        Clones { parts, worker_step }
+    }
+
+    /// Adds a trap for a size that is that of each clone.
+    fn trap_of_size(&mut self, region: &Region, clones: &Clones) {
+        let opt = self.opt("size").or(self.opt("filesize"));
+        let (Some(each), Some(opt)) = (region.each_bytes, opt) else { return };
+        if clones.parts > 1 || clones.worker_step == Some(each) {
             let words = format!(
-                "size is per clone: {} in all for numjobs={threads}",
-                size_text(each.saturating_mul(threads))
+                "size is that of each clone: {} in all for numjobs={}",
+                size_text(each.saturating_mul(region.threads)),
+                region.threads
             );
             self.trap(&opt.place, words);
         }
-        let mut steps = vec![worker_step.unwrap_or(0)];
-        match walk {
-            Walk::Skips(_, skip) | Walk::Holes(_, skip) => steps.push(*skip),
-            Walk::Backward(stride, start) => steps.extend([*stride, *start]),
-            _ => {}
-        }
-        let active = match (part, offset, size) {
-            (Part::Share(number, count), offset, size) => {
-                let percent = |of: f64| {
-                    let text =
-                        format!("{:.7}", (*number as f64 + of / 100.0) * 100.0 / *count as f64);
-                    format!("{}%", text.trim_end_matches('0').trim_end_matches('.'))
-                };
-                let (
-                    Extent::Percent(start) | Extent::Bytes(start @ 0),
-                    Some(Extent::Percent(_)) | None,
-                ) = (offset, size)
-                else {
-                    if let Some(opt) = self.opt("offset").or(self.opt("size")) {
-                        let words = "jobs run at the same time on files of unknown size, so an offset or size in bytes can't be honoured";
-                        self.refuse(opt, words, "give size in bytes to all jobs of the group");
-                    }
-                    return String::new();
-                };
-                let size = if let Some(Extent::Percent(size)) = size { size } else { 100 };
-                let place = self.opt("filename").map_or(&self.section.place, |opt| &opt.place);
-                let at = place.at(self.files);
-                let words = format!(
-                    "the job's file is part {} of {count} equal parts of the target",
-                    number + 1
-                );
-                self.notes.push(Note::new(at, words));
-                (percent(start as f64), percent((start + size).min(100) as f64))
+    }
+
+    /// Range of a job whose file is one of `count` equal parts of the target. None if it is refused.
+    fn share_of_target(
+        &mut self,
+        number: u64,
+        count: u64,
+        size: Option<Extent>,
+    ) -> Option<ActiveRange> {
+        let (start, size) = match (self.offset(), size) {
+            (Extent::Percent(start) | Extent::Bytes(start @ 0), None) => (start, 100),
+            (Extent::Percent(start) | Extent::Bytes(start @ 0), Some(Extent::Percent(size))) => {
+                (start, size)
             }
-            (part, Extent::Bytes(offset), Some(Extent::Bytes(size))) => {
-                let from = match part {
-                    Part::From(bytes) => *bytes,
-                    _ => 0,
-                };
+            _ => {
+                if let Some(opt) = self.opt("offset").or(self.opt("size")) {
+                    let words = "jobs run at the same time on files of unknown size, so an offset or size in bytes can't be honoured";
+                    self.refuse(opt, words, "give size in bytes to all jobs of the group");
+                }
+                return None;
+            }
+        };
+        let place = self.opt("filename").map_or(&self.section.place, |opt| &opt.place);
+        let words =
+            format!("the job's file is part {} of {count} equal parts of the target", number + 1);
+        self.notes.push(Note::new(place.at(self.files), words));
+        let at = |percent: u64| share((number as f64 + percent as f64 / 100.0) / count as f64);
+        Some(ActiveRange::between(at(start), at((start + size).min(100))))
+    }
+
+    /// Range of a job whose file begins at a byte of the target, and has a number of adjacent parts.
+    fn active(&mut self, from: u64, parts: u64, size: Option<Extent>) -> ActiveRange {
+        match (self.offset(), size) {
+            (Extent::Bytes(offset), Some(Extent::Bytes(size))) => {
                 if from > 0 {
                     let at = self.section.place.at(self.files);
                     let words = format!(
@@ -294,46 +340,24 @@ impl<'a> Reading<'a> {
                     self.notes.push(Note::new(at, words));
                 }
                 let start = offset.saturating_add(from);
-                steps.push(start);
                 let end = start.saturating_add(size.saturating_mul(parts));
-                (size_text(start), size_text(end))
+                ActiveRange::between(Edge::Bytes(start), Edge::Bytes(end))
             }
-            (_, Extent::Percent(start), Some(Extent::Percent(size))) => {
-                (format!("{start}%"), format!("{}%", (start + size).min(100)))
-            }
-            (_, Extent::Bytes(0), Some(Extent::Percent(size))) => {
-                ("0%".to_owned(), format!("{size}%"))
-            }
-            (_, Extent::Bytes(start), None) => {
-                steps.push(start);
-                (size_text(start), "100%".to_owned())
+            (Extent::Percent(start) | Extent::Bytes(start @ 0), Some(Extent::Percent(size))) => {
+                let end = Extent::Percent((start + size).min(100));
+                ActiveRange::between(Extent::Percent(start).edge(), end.edge())
             }
             // The target is the file itself: several jobs on files without sizes were refused above.
-            (_, Extent::Percent(start), Some(Extent::Bytes(size))) => {
-                (format!("{start}%"), format!("+{}", size_text(size.saturating_mul(parts))))
+            (offset @ Extent::Percent(_), Some(Extent::Bytes(size))) => {
+                let end = Edge::Bytes(size.saturating_mul(parts));
+                ActiveRange { start: offset.edge(), end, is_length: true }
             }
-            (_, Extent::Bytes(start), Some(Extent::Percent(size))) => {
-                steps.push(start);
-                // fio stops at the end of the file if the size reaches beyond it.
-                let end = if size >= 100 { "100%".to_owned() } else { format!("+{size}%") };
-                (size_text(start), end)
+            // fio stops at the end of the file if the size reaches beyond it.
+            (offset, Some(size @ Extent::Percent(..100))) => {
+                ActiveRange { start: offset.edge(), end: size.edge(), is_length: true }
             }
-            (_, Extent::Percent(start), None) => (format!("{start}%"), "100%".to_owned()),
-        };
-        if let (Extent::Percent(1..), Some(opt)) = (offset, self.opt("offset")) {
-            if self.flag("offset_align") {
-                let help = "give offset in bytes, or remove offset_align";
-                let words = "a percentage of a target of unknown size can only be rounded up to a whole block";
-                self.refuse(opt, words, help);
-            }
-            self.note(opt, "a percentage of the target; fio takes it of the file as it is before the job, so it is 0 if the file does not exist yet");
+            (offset, _) => ActiveRange::between(offset.edge(), share(1.0)),
         }
-        let mut text = format!("active = \"{}..{}\"\n", active.0, active.1);
-        if let Some(step) = worker_step {
-            let _ = writeln!(text, "worker_step = \"{}\"", size_text(step));
-        }
-        self.aligns(blocks, mix, &steps, &mut text);
-        text
     }
 
     /// Extends the range of a walk with holes whose last block begins before `size` and ends after it.
@@ -342,7 +366,7 @@ impl<'a> Reading<'a> {
             return size;
         };
         let step = block.saturating_add(*hole);
-        if !self.goes_on_behind_size() || step == 0 {
+        if !self.is_longer_than_size() || step == 0 {
             return size;
         }
         let last = bytes.saturating_sub(1) / step * step;
@@ -351,9 +375,9 @@ impl<'a> Reading<'a> {
 
     /// Bytes that a walk with holes moves in one pass over `size` bytes. As in fio, the walk ends at the end of the
     /// file, or begins again if only a hole reaches beyond it.
-    pub(super) fn pass_of_holes(&mut self, size: u64, (block, hole): (u64, u64)) -> u64 {
+    pub(super) fn pass_of_holes(&mut self, size: u64, block: u64, hole: u64) -> u64 {
         let Extent::Bytes(offset) = self.offset() else { return size };
-        let real = if self.goes_on_behind_size() {
+        let real = if self.is_longer_than_size() {
             self.file_bytes.unwrap_or(u64::MAX)
         } else {
             offset.saturating_add(size)
@@ -371,25 +395,19 @@ impl<'a> Reading<'a> {
         if begins_again { whole } else { blocks.saturating_mul(block) }
     }
 
-    /// Appends alignment keys if the alignment of the block sizes does not suffice.
-    fn aligns(
-        &mut self,
-        blocks: &[Vec<(u64, f64)>; 3],
-        mix: &[(&str, f64)],
-        steps: &[u64],
-        text: &mut String,
-    ) {
-        let natural = Self::natural_align(blocks, mix);
+    /// Sets the alignments if that of the block sizes does not suffice.
+    fn aligns(&mut self, plan: &Plan, steps: &[u64], workload: &mut Draft) {
+        let natural = plan.mix.natural_align();
         let mut align = steps.iter().fold(natural, |align, step| match step {
             0 => align,
             step => align.min(1 << step.trailing_zeros().min(30)),
         });
-        if let Some((own, opt)) = self.own_align(mix) {
+        if let Some((own, opt)) = self.own_align(plan) {
             if !own.is_power_of_two() {
                 let words = "an alignment must be a power of two";
                 self.refuse(opt, words, "give blockalign a power of two");
             } else if own > natural {
-                let _ = writeln!(text, "address_align = \"{}\"", size_text(own));
+                workload.address_align(Some(own));
             } else {
                 align = align.min(own);
             }
@@ -411,25 +429,18 @@ impl<'a> Reading<'a> {
                 self.notes.push(Note::new(place.at(self.files), words));
             }
         }
-        if align < natural.max(512) {
-            let _ = writeln!(text, "align = \"{}\"", size_text(align));
-        }
+        workload.align(Some(align).filter(|align| *align < natural.max(512)));
     }
 
     /// `blockalign` of the issued kinds, with its option. None if it is missing, 0, or refused because kinds differ.
-    fn own_align(&mut self, mix: &[(&str, f64)]) -> Option<(u64, &'a Opt)> {
+    fn own_align(&mut self, plan: &Plan) -> Option<(u64, &'a Opt)> {
         let opt = self.opt("ba")?;
         let (mut all, kb_base) = ([0; 3], self.kb_base);
         self.all_by_kind("ba", &mut all, |text| count(text, kb_base));
-        let mut own =
-            KINDS.iter().zip(all).filter(|(kind, _)| mix.iter().any(|(issued, _)| issued == *kind));
-        let (_, first) = own.next()?;
-        if own.any(|(_, align)| align != first) {
-            self.refuse(
-                opt,
-                "alignments that differ by kind can't be honoured",
-                "give one for all kinds",
-            );
+        let mut own = plan.mix.0.iter().map(|issued| all[issued.at()]);
+        let first = own.next()?;
+        if own.any(|align| align != first) {
+            self.refuse(opt, "alignments that differ by kind can't be honoured", "give one");
             return None;
         }
         (first > 0).then_some((first, opt))

@@ -3,8 +3,10 @@
 
 use super::extent::Region;
 use super::lines::Opt;
+use super::mix::{Blocks, Walk, smallest};
 use super::number::count;
-use super::reading::{Reading, Walk};
+use super::reading::Reading;
+use iodyno_workload::{Pattern, Percent, Spot};
 
 /// Maximum number of files with sizes of their own.
 const MAX_DRAWN: u64 = 1 << 20;
@@ -108,11 +110,11 @@ impl<'a> Reading<'a> {
         [least, most]: [u64; 2],
         opt: &Opt,
         files: u64,
-        blocks: &[Vec<(u64, f64)>; 3],
+        blocks: &Blocks,
     ) -> Vec<u64> {
-        let block = blocks.iter().flatten().map(|(bytes, _)| *bytes).min().unwrap_or(1).max(1);
+        let block = smallest(blocks);
         let is_percent = |name: &str| self.section.value(name).is_some_and(|v| v.ends_with('%'));
-        let is_one = blocks.iter().flatten().all(|(bytes, _)| *bytes == block);
+        let is_one = blocks.iter().flatten().all(|size| size.bytes == block);
         let has_offset = self.section.value("offset").is_some_and(|value| value != "0");
         let (words, help) = if files > MAX_DRAWN {
             ("at most 1048576 files can have different sizes", "give one size, or fewer files")
@@ -170,7 +172,7 @@ impl<'a> Reading<'a> {
         percent: u64,
         block: Option<u64>,
         is_distributed: bool,
-    ) -> Option<String> {
+    ) -> Option<Pattern> {
         if region.drawn.is_empty() {
             return None;
         }
@@ -216,10 +218,10 @@ impl<'a> Reading<'a> {
         self.flag("norandommap") || self.flag("time_based")
     }
 
-    fn spots(&mut self, region: &Region, opt: &Opt) -> Option<String> {
+    fn spots(&mut self, region: &Region, opt: &Opt) -> Option<Pattern> {
         if region.drawn.len() > MAX_SPOTS {
             let words = format!(
-                "small files get as many operations as large ones in this job, which iodyno supports for at most {MAX_SPOTS} files"
+                "each file gets the same number of operations here, which works for at most {MAX_SPOTS} files"
             );
             let help = "remove time_based and norandommap, or give one size, or fewer files";
             self.refuse(opt, words, help);
@@ -228,17 +230,16 @@ impl<'a> Reading<'a> {
         self.note(opt, "each file gets the same share of the operations, as in fio; addresses within a file are independent draws");
         let whole: u64 = region.drawn.iter().sum();
         let (mut sum, mut before) = (0, 0);
-        let spots: Vec<String> = (region.drawn.iter())
+        let spots = (region.drawn.iter())
             .map(|bytes| {
                 sum += bytes;
                 // Rounded up, so that the end of a file is a whole block.
                 let parts = (u128::from(sum) * 1_000_000_000).div_ceil(u128::from(whole)) as u64;
                 let own = parts - before;
                 before = parts;
-                let (percent, rest) = (own / 10_000_000, own % 10_000_000);
-                format!("{{ share = 1, range = \"{percent}.{rest:07}%\" }}")
+                Spot { share: 1.0, range: Percent::from_fraction(own as f64 / 1e9) }
             })
             .collect();
-        Some(format!("{{ pattern = \"hot-spots\", spots = [{}] }}", spots.join(", ")))
+        Some(Pattern::HotSpots { spots, scatter: false })
     }
 }

@@ -1,15 +1,16 @@
-//! Converts the options of a section, with fio's meaning, to a workload file.
+//! Converts the options of a section, with fio's meaning, to a workload.
 
-use super::blocks::sizes;
 use super::duration::Queue;
-use super::extent::{Extent, Region};
+use super::extent::Extent;
 use super::layout::{self, Surround, is_device};
 use super::lines::{Opt, Section};
-use super::reading::{KINDS, Reading, Walk};
+use super::mix::{Mix, Plan, Walk};
+use super::reading::Reading;
 use super::{Job, Note, Refusal, Surroundings};
+use crate::found::{DURABLE, name};
 use iodyno_catalog::File;
-use iodyno_workload::{DropCache, Spec};
-use std::fmt::Write as _;
+use iodyno_units::OpKind;
+use iodyno_workload::{Content, Draft, DropCache, NewFile, Pattern, Percent, Spec};
 use std::sync::Arc;
 
 /// Converts a section to a job. The error lists the refused options.
@@ -112,144 +113,106 @@ impl Reading<'_> {
     }
 
     fn job(&mut self, place: &Surround<'_>) -> Option<Job> {
+        let name = name(self.section.job_name());
+        let mut workload = Draft::new(self.about());
         self.sift();
         let blocks = self.blocks();
-        let (mix, walk) = self.kinds(&blocks)?;
+        let (mut mix, walk) = self.kinds(&blocks)?;
         let threads = self.clones();
         let (engine, queues) = self.engine();
         let queue = self.depth(queues);
-        let depth = queue.depth;
         let direct = self.direct();
-        let (mut mix, arrivals) = self.arrivals(mix, &blocks, threads, queue);
-        mix.retain(|(_, share)| *share > 0.0);
+        self.arrivals(&mut mix, threads, queue, &mut workload);
+        mix.0.retain(|issued| issued.share > 0.0);
         let region = self.region(threads, &blocks);
-        let (addresses, is_alone) = self.addresses(&walk, &mix, &blocks, &region);
-        let active = self.extent(&region, place.part, is_alone, &blocks, &mix, &walk);
-        let limits = self.limits(&region, place, &mix, &blocks, &walk);
-        let durable = self.durable(&mix, region.files);
-        let content = self.content(&mix);
-        if !direct && self.invalidates() && mix.iter().any(|(kind, _)| *kind == "read") {
-            let place = self.opt("invalidate").map_or(&self.section.place, |opt| &opt.place);
-            if self.flag("time_based") || self.count("loops").unwrap_or(1) > 1 {
-                let words = "fio drops the files from the page cache at each pass over them, but iodyno only at the beginning: later passes are read from memory";
-                self.trap(place, words);
-            } else {
-                let words = "clean pages of its files are dropped from the page cache before the job, as in fio";
-                self.notes.push(Note::new(place.at(self.files), words));
-            }
+        let plan = Plan { mix, walk, region };
+        let (addresses, is_alone) = self.addresses(&plan);
+        self.extent(&plan, place.part, is_alone, &mut workload);
+        workload.limits(self.limits(&plan, place));
+        self.durable(&plan, &mut workload);
+        if let Some(content) = self.content(&plan.mix) {
+            workload.content(content);
         }
-        self.traps(&mix, direct, threads);
-        self.skew(&walk, &mix, &blocks, &region);
-        let (name, about) = self.name();
-
-        let mut toml = String::from("schema = 1\n");
-        let _ = writeln!(toml, "about = {}", quoted(&about));
-        let _ = writeln!(toml, "threads = {threads}\ndepth = {depth}");
+        if !direct {
+            self.remark_on_dropped_cache(&plan.mix);
+        }
+        self.traps(&plan.mix, direct, threads);
+        self.skew(&plan);
+        workload.threads(threads);
+        workload.depth(queue.depth);
         if let Some(batch) = self.count("iodepth_batch").filter(|_| queues) {
-            let all = if batch == 0 { depth } else { batch.min(depth) };
-            let _ = writeln!(toml, "submit_batch = {all}");
+            let most = queue.depth;
+            workload.submit_batch(Some(if batch == 0 { most } else { batch.min(most) }));
         }
-        let issued: Vec<&str> = mix.iter().map(|(kind, _)| *kind).collect();
-        let number_of = |kind: &str| KINDS.iter().position(|k| *k == kind).unwrap_or(0);
-        let of = |kind: &str| &blocks[number_of(kind)];
-        let same = issued.iter().all(|kind| of(kind) == of(issued[0]));
-        if let (true, Some(kind)) = (same, issued.first()) {
-            let _ = writeln!(toml, "block = {}", sizes(of(kind)));
-        }
-        toml.push_str(&active);
-        let shares: Vec<String> =
-            mix.iter().map(|(kind, share)| format!("{kind} = {share}")).collect();
-        if let Some(new_file) = self.new_file(&mix) {
-            let _ = writeln!(toml, "new_file = \"{new_file}\"");
-        }
-        let _ = writeln!(toml, "mix = {{ {} }}", shares.join(", "));
-        // In fio, a sequential operation follows the last one of its kind.
-        let goes_on = match walk {
-            Walk::Sequential | Walk::Runs(_) | Walk::Backward(..) | Walk::Holes(..) => true,
-            Walk::Random => addresses.iter().any(|of_kind| of_kind.contains("\"sequential\"")),
-            Walk::Skips(..) | Walk::Zones(..) => false,
-        };
-        let by_kind = goes_on && issued.len() > 1;
-        if !by_kind {
-            let of_first = &addresses[number_of(issued[0])];
-            let _ = writeln!(toml, "\n[all]\naddresses = {of_first}");
-        }
-        for kind in &issued {
-            let mut table = String::new();
-            if !same {
-                let _ = writeln!(table, "block = {}", sizes(of(kind)));
-            }
-            if by_kind {
-                let _ = writeln!(table, "addresses = {}", addresses[number_of(kind)]);
-            }
-            if *kind == "write" {
-                table.push_str(&durable);
-            }
-            if !table.is_empty() {
-                let _ = write!(toml, "\n[{kind}]\n{table}");
-            }
-        }
-        let flushes = self.flushes_of_passes(&mix, &region, &blocks, &walk);
-        let _ = write!(toml, "{flushes}{arrivals}{content}\n[limits]\n{limits}");
-        if !self.refused.is_empty() {
-            return None;
-        }
-        let spec = match Spec::from_toml(&toml) {
-            Ok(spec) => spec,
-            Err(errors) => {
-                for error in errors {
-                    let place = self.origin_of(&toml, error.span.start);
-                    let help = error.help.unwrap_or_default();
-                    let words = format!("`{name}` is not a valid workload: {}", error.message);
-                    self.refused.push(Refusal::new(place, words, help));
-                }
-                return None;
-            }
-        };
-        let filename = self.opt("filename").and_then(|opt| opt.value.clone());
-        let notes = std::mem::take(&mut self.notes);
-        let traps = std::mem::take(&mut self.traps);
-        let uncached = !direct && self.flag("uncached");
+        workload.new_file(self.new_file(&plan.mix));
+        set_kinds(&plan, addresses, &mut workload);
+        self.flushes_of_passes(&plan, &mut workload);
+        let spec = self.checked(&name, workload)?;
         Some(Job {
             name,
-            toml,
+            toml: spec.to_short_toml(),
             spec,
             engine,
             direct,
-            uncached,
+            uncached: !direct && self.flag("uncached"),
             drop_cache: (!direct && self.invalidates()).then_some(DropCache::Clean),
-            filename,
+            filename: self.opt("filename").and_then(|opt| opt.value.clone()),
             file: layout::file_of(self.section),
-            notes,
-            traps,
+            notes: std::mem::take(&mut self.notes),
+            traps: std::mem::take(&mut self.traps),
             check: None,
         })
     }
 
-    /// State of the new file that fio makes for a job that only writes: `allocated` (space reserved where the file
-    /// system can, unwritten) or `empty`. None for other jobs.
-    fn new_file(&mut self, mix: &[(&'static str, f64)]) -> Option<&'static str> {
-        let is_device = is_device(self.section);
-        let fallocate = self.text("fallocate").map(|(value, _)| value.to_owned());
-        let writes_only = mix.iter().all(|(kind, _)| *kind == "write");
-        if !writes_only || is_device || self.flag("overwrite") || self.verifies() {
+    /// Applies the rules of workloads. None if one is broken, or if anything was refused before.
+    fn checked(&mut self, name: &str, workload: Draft) -> Option<Spec> {
+        if !self.refused.is_empty() {
             return None;
         }
-        let is_reserved = !matches!(fallocate.as_deref(), Some("none" | "keep" | "truncate"));
-        Some(if is_reserved { "allocated" } else { "empty" })
+        let faults = match workload.check() {
+            Ok(spec) => return Some(spec),
+            Err(faults) => faults,
+        };
+        for fault in faults {
+            let words = format!("`{name}` is not a valid workload: {}", fault.message);
+            let help = fault.help.unwrap_or_default();
+            self.refused.push(Refusal::new(self.place_of(&fault.path), words, help));
+        }
+        None
     }
 
-    /// Name of the job, and its `about` line.
-    fn name(&mut self) -> (String, String) {
-        let name = self.section.job_name();
+    /// Notes that clean pages leave the page cache, or adds a trap where fio drops them more often.
+    fn remark_on_dropped_cache(&mut self, mix: &Mix) {
+        if !self.invalidates() || !mix.has(OpKind::Read) {
+            return;
+        }
+        let place = self.opt("invalidate").map_or(&self.section.place, |opt| &opt.place);
+        if self.flag("time_based") || self.loops() > 1 {
+            let words = "fio drops the files from the page cache at each pass over them, but iodyno only at the beginning: later passes are read from memory";
+            self.trap(place, words);
+        } else {
+            let words = "clean pages of its files are dropped from the page cache before the job, as in fio";
+            self.notes.push(Note::new(place.at(self.files), words));
+        }
+    }
+
+    /// State of the new file that fio makes for a job that only writes: allocated (space reserved where the file system
+    /// can, unwritten) or empty.
+    fn new_file(&mut self, mix: &Mix) -> NewFile {
+        let is_device = is_device(self.section);
+        let fallocate = self.text("fallocate").map(|(value, _)| value);
+        let writes_only = mix.is_only(OpKind::Write);
+        if !writes_only || is_device || self.flag("overwrite") || self.verifies() {
+            return NewFile::Written;
+        }
+        let is_reserved = !matches!(fallocate, Some("none" | "keep" | "truncate"));
+        if is_reserved { NewFile::Allocated } else { NewFile::Empty }
+    }
+
+    /// Description of the workload.
+    fn about(&self) -> String {
         let origin = self.files.get(self.section.place.file).map_or("", |file| &file.origin);
-        let visible = |text: &str| -> String {
-            text.chars()
-                .map(|c| if c.is_control() || c == ',' { '_' } else { c })
-                .take(100)
-                .collect()
-        };
-        (visible(name), visible(&format!("{name} of fio's {origin}")))
+        name(&format!("{} of fio's {origin}", self.section.job_name()))
     }
 
     /// The engine's name on iodyno's command line, and whether it queues.
@@ -347,22 +310,21 @@ impl Reading<'_> {
     }
 
     /// Mean flushes per operation of the mix.
-    pub(super) fn flushes_per_op(&mut self, mix: &[(&str, f64)]) -> f64 {
+    pub(super) fn flushes_per_op(&mut self, mix: &Mix) -> f64 {
         let every = self.count("fsync").max(self.count("fdatasync")).unwrap_or(0);
-        let all: f64 = mix.iter().map(|(_, share)| share).sum();
-        let writes: f64 =
-            mix.iter().filter(|(kind, _)| *kind == "write").map(|(_, share)| share).sum();
+        let all = mix.whole();
+        let writes = mix.0.iter().filter(|issued| issued.kind == OpKind::Write);
+        let writes: f64 = writes.map(|issued| issued.share).sum();
         // fio repeats a due flush after each read until the next write: in a mix, all operations count.
         let times = if writes > 0.0 && writes < all { 1.0 } else { writes / all };
         if every == 0 { 0.0 } else { times / every as f64 }
     }
 
-    /// Workload keys of `[write]` for durability and for reading back.
-    fn durable(&mut self, mix: &[(&str, f64)], files: u64) -> String {
-        let writes = mix.iter().any(|(kind, _)| *kind == "write");
+    /// Sets the keys of `[write]` for durability and for reading back.
+    fn durable(&mut self, plan: &Plan, workload: &mut Draft) {
+        let writes = plan.mix.has(OpKind::Write);
         let (fsync, fdatasync) = (self.count("fsync"), self.count("fdatasync"));
         let (fsync, fdatasync) = (fsync.unwrap_or(0), fdatasync.unwrap_or(0));
-        let mut out = String::new();
         if let (Some(opt), true) = (self.opt("fsync"), fsync > 0) {
             self.note(opt, "issued as fdatasync");
             if fdatasync > 0 {
@@ -370,10 +332,11 @@ impl Reading<'_> {
             }
         }
         if fsync.max(fdatasync) > 0 && writes {
-            let _ = writeln!(out, "flush_every = {}", fsync.max(fdatasync));
-            if let (Some(opt), true) = (self.opt("fsync").or(self.opt("fdatasync")), mix.len() > 1)
+            workload.flush_every(fsync.max(fdatasync));
+            if let Some(opt) = self.opt("fsync").or(self.opt("fdatasync"))
+                && plan.mix.0.len() > 1
             {
-                out.push_str("flush_again = true\n");
+                workload.flush_again(true);
                 self.note(
                     opt,
                     "issued again after each read until the next write, as fio 3.33 does",
@@ -382,61 +345,51 @@ impl Reading<'_> {
         }
         let at_end = ["end_fsync", "fsync_on_close"].into_iter().find(|name| self.flag(name));
         if let (Some(opt), true) = (at_end.and_then(|name| self.opt(name)), writes) {
-            let _ = writeln!(out, "flush_at_end = {files}");
+            workload.flush_at_end(plan.region.files);
             self.note(opt, "each file is flushed after the last operation, within the measured time, as in fio");
         }
         let backlog = self.count("verify_backlog").unwrap_or(0);
         if backlog > 0 && writes && self.verifies() && self.section.value("do_verify") != Some("0")
         {
-            let _ = writeln!(out, "read_back = {backlog}");
+            workload.read_back(backlog);
         }
         match self.text("sync") {
             None | Some(("0" | "none", _)) => {}
             Some(("1" | "sync" | "dsync", opt)) => {
-                self.note(
-                    opt,
-                    "each write is durable when it completes (RWF_DSYNC, FUA), as with O_DSYNC",
-                );
+                self.note(opt, DURABLE);
                 if writes {
-                    out.push_str("fua = \"100%\"\n");
+                    workload.fua(Percent::ALL);
                 }
             }
             Some((value, opt)) => {
                 self.refuse(opt, format!("`sync={value}` is not known"), "use sync or dsync");
             }
         }
-        out
     }
 
-    /// `[flush]`: fio flushes each file at the end of every pass over it, not only of the last, and twice if it also
-    /// closes the file.
-    fn flushes_of_passes(
-        &mut self,
-        mix: &[(&str, f64)],
-        region: &Region,
-        blocks: &[Vec<(u64, f64)>; 3],
-        walk: &Walk,
-    ) -> String {
+    /// Sets `[flush]`: fio flushes each file at the end of every pass over it, not only of the last, and twice if it
+    /// also closes the file.
+    fn flushes_of_passes(&mut self, plan: &Plan, workload: &mut Draft) {
+        let Plan { mix, walk, region } = plan;
         let names = ["end_fsync", "fsync_on_close"];
         let Some(opt) = names.iter().find(|name| self.flag(name)).and_then(|name| self.opt(name))
         else {
-            return String::new();
+            return;
         };
         let is_by_time = self.flag("time_based") && self.flag("runtime");
-        let writes = mix.iter().any(|(kind, _)| *kind == "write");
-        let loops = self.count("loops").unwrap_or(1).max(1);
+        let loops = self.loops();
         let size = region.each_bytes;
         let is_repeated = match (self.extent_of("io_size"), size) {
             (Some(Extent::Bytes(moved)), Some(size)) => moved.saturating_mul(loops) > size,
             _ => loops > 1,
         };
-        if !writes || is_by_time || !is_repeated {
-            return String::new();
+        if !mix.has(OpKind::Write) || is_by_time || !is_repeated {
+            return;
         }
         let is_plain = self.flushes_per_op(mix) == 0.0
             && !["rate", "rate_iops"].iter().any(|name| self.flag(name))
             && !matches!(walk, Walk::Holes(..));
-        let each = Self::one_of(mix, blocks).zip(size).map(|(block, size)| size / block.max(1));
+        let each = mix.one_size().zip(size).map(|(block, size)| size / block.max(1));
         let closes = if self.flag("fsync_on_close") { 2 } else { 1 };
         let burst = region.files.saturating_mul(region.threads).saturating_mul(closes);
         let every = each.unwrap_or(0).saturating_mul(region.threads);
@@ -445,10 +398,10 @@ impl Reading<'_> {
                 opt,
                 "flushes after the last pass only; fio also flushes each file after each earlier pass",
             );
-            return String::new();
+            return;
         }
         self.note(opt, "also flushes after each earlier pass, as in fio");
-        format!("\n[flush]\nevery = {every}\nburst = {burst}\n")
+        workload.flush_bursts(every, burst);
     }
 
     /// Whether the content is to be verified.
@@ -459,9 +412,8 @@ impl Reading<'_> {
         }
     }
 
-    /// Text of the `[content]` table; empty for random content.
-    fn content(&mut self, mix: &[(&str, f64)]) -> String {
-        let kind = |kind: &str| format!("\n[content]\nkind = \"{kind}\"\n");
+    /// Content of the writes; None: the default.
+    fn content(&mut self, mix: &Mix) -> Option<Content> {
         if let Some((value, opt)) =
             self.text("verify").or(self.text("verify_pattern")).filter(|_| self.verifies())
         {
@@ -475,30 +427,55 @@ impl Reading<'_> {
                 "`iodyno run --verify-only` checks everything"
             };
             self.note(opt, format_args!("each unit of at most 4 KiB carries its address, writer, generation and a CRC; reads check these, and {all}"));
-            return kind("verifiable");
+            return Some(Content::Verifiable);
         }
-        if !mix.iter().any(|(kind, _)| *kind == "write") {
-            return String::new();
+        if !mix.has(OpKind::Write) {
+            return None;
         }
         if self.flag("zero_buffers") {
-            return kind("zeroes");
+            return Some(Content::Zeroes);
         }
-        let compress = self.count("buffer_compress_percentage").unwrap_or(0);
-        let dedupe = self.count("dedupe_percentage").unwrap_or(0);
-        if compress == 0 && dedupe == 0 {
-            return String::new();
+        let compressible = self.share("buffer_compress_percentage");
+        let dedupable = self.share("dedupe_percentage");
+        let is_any = compressible.max(dedupable) > Percent::ZERO;
+        is_any.then_some(Content::Compressible { compressible, dedupable })
+    }
+
+    /// An option in percent, of at most 100, as a share; 0 if it is missing.
+    fn share(&mut self, name: &str) -> Percent {
+        let percent = self.count(name).unwrap_or(0);
+        if let (Some(opt), 101..) = (self.opt(name), percent) {
+            self.refuse(opt, format!("`{name}` must be a percentage from 0 to 100"), "");
         }
-        let mut out = kind("compressible");
-        for (key, share) in [("compressible", compress), ("dedupable", dedupe)] {
-            if share > 0 {
-                let _ = writeln!(out, "{key} = \"{share}%\"");
-            }
-        }
-        out
+        Percent::from_fraction(percent as f64 / 100.0)
     }
 }
 
-/// Quotes a text without control characters as a TOML string.
-fn quoted(text: &str) -> String {
-    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+/// Sets the mix, and the blocks and addresses of all kinds together or of each.
+fn set_kinds(plan: &Plan, addresses: Vec<Pattern>, workload: &mut Draft) {
+    let issued = &plan.mix.0;
+    let Some(first) = issued.first() else { return };
+    if issued.iter().all(|other| other.sizes == first.sizes) {
+        workload.blocks(first.blocks());
+    } else {
+        for issued in issued {
+            workload.blocks_of(issued.kind, issued.blocks());
+        }
+    }
+    // In fio, a sequential operation follows the last one of its kind.
+    let goes_on = match plan.walk {
+        Walk::Sequential | Walk::Runs(_) | Walk::Backward(..) | Walk::Holes(..) => true,
+        Walk::Random => addresses
+            .iter()
+            .any(|of_kind| matches!(of_kind, Pattern::Sequential { .. } | Pattern::Jumps { .. })),
+        Walk::Skips(..) | Walk::Zones(..) => false,
+    };
+    for (at, (issued, pattern)) in issued.iter().zip(addresses).enumerate() {
+        workload.mix(issued.kind, issued.share);
+        if goes_on && plan.mix.0.len() > 1 {
+            workload.addresses_of(issued.kind, pattern);
+        } else if at == 0 {
+            workload.addresses(pattern);
+        }
+    }
 }

@@ -1,55 +1,56 @@
 //! Kinds of operation that a job issues, and the order of its addresses: `rw`, `rwmixread`, zones and holes.
 
 use super::lines::Opt;
+use super::mix::{Blocks, Issued, KINDS, Mix, Walk};
 use super::number::count;
-use super::reading::{KINDS, Reading, Walk};
+use super::reading::Reading;
+use iodyno_units::OpKind;
 
 impl Reading<'_> {
     /// Kinds of operation with their shares, and the order of addresses. None if an option was refused.
-    pub(super) fn kinds(
-        &mut self,
-        blocks: &[Vec<(u64, f64)>; 3],
-    ) -> Option<(Vec<(&'static str, f64)>, Walk)> {
+    pub(super) fn kinds(&mut self, blocks: &Blocks) -> Option<(Mix, Walk)> {
         let (value, opt) = match self.opt("rw") {
             None => ("read", None),
             Some(_) => self.text("rw").map(|(value, opt)| (value, Some(opt)))?,
         };
         let (word, run) = value.split_once(':').map_or((value, None), |(w, run)| (w, Some(run)));
         let is_random = word.starts_with("rand");
-        let mix = match word {
-            "read" | "randread" => vec![("read", 1.0)],
-            "write" | "randwrite" => vec![("write", 1.0)],
-            "trim" | "randtrim" => vec![("trim", 1.0)],
+        let shares = match word {
+            "read" | "randread" => vec![(OpKind::Read, 1.0)],
+            "write" | "randwrite" => vec![(OpKind::Write, 1.0)],
+            "trim" | "randtrim" => vec![(OpKind::Trim, 1.0)],
             "rw" | "readwrite" | "randrw" => {
                 let reads = self.read_share();
-                vec![("read", reads), ("write", 100.0 - reads)]
-            }
-            "trimwrite" | "randtrimwrite" => {
-                let words = format!(
-                    "`rw={value}` can't be honoured: in fio each block is trimmed, and then written, but in iodyno trims and writes have separate addresses"
-                );
-                let trim = if is_random { "randtrim" } else { "trim" };
-                let write = if is_random { "randwrite" } else { "write" };
-                let help = format!(
-                    "use a job with rw={trim}, and one with rw={write} and stonewall after it"
-                );
-                if let Some(opt) = opt {
-                    self.refuse(opt, words, help);
-                }
-                return None;
+                vec![(OpKind::Read, reads), (OpKind::Write, 100.0 - reads)]
             }
             _ => {
-                let words = format!("`rw={value}` is not supported");
-                let help = "use read, write, randread, randwrite, rw, randrw, trim or randtrim";
-                if let Some(opt) = opt {
-                    self.refuse(opt, words, help);
-                }
+                let (words, help) = if matches!(word, "trimwrite" | "randtrimwrite") {
+                    let random = if is_random { "rand" } else { "" };
+                    (
+                        ": each block is trimmed, and then written; here kinds of operation have addresses of their own",
+                        format!(
+                            "use a job with rw={random}trim, and one with rw={random}write and stonewall after it"
+                        ),
+                    )
+                } else {
+                    (
+                        "",
+                        "use read, write, randread, randwrite, rw, randrw, trim or randtrim"
+                            .to_owned(),
+                    )
+                };
+                self.refuse(opt?, format!("`rw={value}` is not issued{words}"), help);
                 return None;
             }
         };
+        let issued = |(kind, share)| {
+            let sizes = KINDS.into_iter().zip(blocks).find(|(of, _)| *of == kind);
+            Issued { kind, share, sizes: sizes.map_or_else(Vec::new, |(_, sizes)| sizes.clone()) }
+        };
+        let mix = Mix(shares.into_iter().map(issued).collect());
         if let Some(("zbd", opt)) = self.text("zonemode") {
-            let is_walk = !is_random && run.is_none();
-            return self.open_zones(mix, (is_random && run.is_none(), is_walk), blocks, opt);
+            let walk = self.open_zones(&mix, is_random, run.is_none(), opt)?;
+            return Some((mix, walk));
         }
         if let (Some(opt), true) = (
             self.opt("zonesize"),
@@ -60,7 +61,7 @@ impl Reading<'_> {
         }
         let walk = match (is_random, run, opt) {
             (true, None, _) => Walk::Random,
-            (false, None, _) => self.zones(&mix, blocks)?,
+            (false, None, _) => self.zones(&mix)?,
             (true, Some(run), Some(opt)) => match run.parse::<u64>() {
                 Ok(0 | 1) => Walk::Random,
                 Ok(run) => Walk::Runs(run),
@@ -69,7 +70,7 @@ impl Reading<'_> {
                     return None;
                 }
             },
-            (false, Some(hole), Some(opt)) => self.holes(hole, &mix, blocks, opt)?,
+            (false, Some(hole), Some(opt)) => self.holes(hole, &mix, opt)?,
             (_, Some(_), None) => return None,
         };
         if let (Some(("identical", opt)), true) = (self.text("rw_sequencer"), run.is_some()) {
@@ -82,22 +83,23 @@ impl Reading<'_> {
         Some((mix, walk))
     }
 
-    /// `zonemode=zbd`: zones that are written from their start, which fio emulates on a device without zones.
+    /// `zonemode=zbd`: zones that are written from their start, which fio emulates on a device without zones. `is_plain`:
+    /// `rw` has no number after a colon.
     fn open_zones(
         &mut self,
-        mix: Vec<(&'static str, f64)>,
-        (is_random, is_walk): (bool, bool),
-        blocks: &[Vec<(u64, f64)>; 3],
+        mix: &Mix,
+        is_random: bool,
+        is_plain: bool,
         opt: &Opt,
-    ) -> Option<(Vec<(&'static str, f64)>, Walk)> {
-        let is_write = matches!(mix.as_slice(), [("write", _)]);
+    ) -> Option<Walk> {
+        let is_write = mix.is_only(OpKind::Write);
         let zone = self.count("zonesize").unwrap_or(0);
-        let fits = blocks[1].iter().all(|(bytes, _)| zone.is_multiple_of((*bytes).max(1)));
-        if is_walk && is_write && fits && self.count("numjobs").unwrap_or(1) <= 1 {
+        let fits = mix.sizes().all(|bytes| zone.is_multiple_of(bytes.max(1)));
+        if !is_random && is_plain && is_write && fits && self.count("numjobs").unwrap_or(1) <= 1 {
             self.note(opt, "sequential writes pass through the emulated zones in order, as through any range; a full zone is written again without a reset");
-            return Some((mix, Walk::Sequential));
+            return Some(Walk::Sequential);
         }
-        if !is_random || !is_write {
+        if !(is_random && is_plain && is_write) {
             let words = "`zonemode=zbd` can't be honoured here: iodyno has no zoned devices, and emulates zones for writes only";
             self.refuse(opt, words, "remove the line, and use a device without zones");
             return None;
@@ -110,40 +112,26 @@ impl Reading<'_> {
             return None;
         };
         self.note(opt, "zones are emulated, as in fio on a device without zones: a full zone is written again without a reset; the clones divide the zones among themselves");
-        Some((mix, Walk::Zones(zone, open)))
+        Some(Walk::Zones(zone, open))
     }
 
     /// The common block size of all issued kinds. Several sizes, and 0, are refused.
-    fn one_size(
-        &mut self,
-        mix: &[(&str, f64)],
-        blocks: &[Vec<(u64, f64)>; 3],
-        opt: &Opt,
-    ) -> Option<u64> {
-        let issued = mix.iter().filter_map(|(kind, _)| KINDS.iter().position(|k| k == kind));
-        let mut sizes = issued.flat_map(|at| &blocks[at]).map(|(bytes, _)| *bytes);
-        let first = sizes.next().unwrap_or(4096);
-        if first == 0 {
+    fn one_size(&mut self, mix: &Mix, opt: &Opt) -> Option<u64> {
+        if mix.sizes().next() == Some(0) {
             self.refuse(opt, "addresses at a fixed distance need a block size above 0", "");
             return None;
         }
-        if sizes.any(|bytes| bytes != first) {
+        let one = mix.one_size();
+        if one.is_none() {
             let words = "addresses at a fixed distance need a single block size";
             self.refuse(opt, words, "give one size in bs");
-            return None;
         }
-        Some(first)
+        one
     }
 
     /// Walk of `rw=write:8k`: with a hole after each block, or, if negative, backward from the end.
-    fn holes(
-        &mut self,
-        hole: &str,
-        mix: &[(&str, f64)],
-        blocks: &[Vec<(u64, f64)>; 3],
-        opt: &Opt,
-    ) -> Option<Walk> {
-        let block = self.one_size(mix, blocks, opt)?;
+    fn holes(&mut self, hole: &str, mix: &Mix, opt: &Opt) -> Option<Walk> {
+        let block = self.one_size(mix, opt)?;
         let (is_negative, digits) =
             hole.strip_prefix('-').map_or((false, hole), |rest| (true, rest));
         let bytes = match count(digits, self.kb_base) {
@@ -174,12 +162,12 @@ impl Reading<'_> {
     }
 
     /// Walk of sequential I/O, with the zones of `zonemode=strided`.
-    fn zones(&mut self, mix: &[(&str, f64)], blocks: &[Vec<(u64, f64)>; 3]) -> Option<Walk> {
+    fn zones(&mut self, mix: &Mix) -> Option<Walk> {
         let Some(opt) = self.opt("zonesize") else { return Some(Walk::Sequential) };
         let is_strided = matches!(self.section.value("zonemode"), None | Some("strided"));
         let size = self.count("zonesize").filter(|size| *size > 0 && is_strided);
         let Some(size) = size else { return Some(Walk::Sequential) };
-        let block = self.one_size(mix, blocks, opt)?;
+        let block = self.one_size(mix, opt)?;
         let range = self.count("zonerange").filter(|range| *range > 0).unwrap_or(size);
         let skip = self.count("zoneskip").unwrap_or(0).saturating_add(range.saturating_sub(size));
         if size % block != 0 || range < size {

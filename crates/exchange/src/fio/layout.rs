@@ -290,7 +290,7 @@ fn place(
             if let Some(job) = file.jobs.iter().find(|job| at_once(job)) {
                 let section = &sections[*job];
                 let words = format!(
-                    "the file of `{}` can't be placed beside those of simultaneous jobs: it has no size in bytes",
+                    "the file of `{}` has no size in bytes, so its place among the files of concurrent jobs is unknown",
                     section.name
                 );
                 let help = "give size in bytes to all jobs of the group, or to none";

@@ -89,6 +89,8 @@ impl Section {
 /// Reader of a job file and its included files.
 pub(super) struct Lines<'a> {
     around: &'a dyn Surroundings,
+    /// Variables that a command line sets, before those of the environment: name and value.
+    pub(super) variables: Vec<(String, String)>,
     pub(super) files: Vec<File>,
     pub(super) refused: Vec<Refusal>,
     global: Vec<Arc<Opt>>,
@@ -106,8 +108,15 @@ enum Within {
 
 impl<'a> Lines<'a> {
     pub(super) fn new(around: &'a dyn Surroundings) -> Self {
-        let (files, refused, global, jobs) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { around, files, refused, global, jobs, within: Within::Nothing }
+        Self {
+            around,
+            variables: Vec::new(),
+            files: Vec::new(),
+            refused: Vec::new(),
+            global: Vec::new(),
+            jobs: Vec::new(),
+            within: Within::Nothing,
+        }
     }
 
     /// Adds a file to which a `Place` can refer, and returns its index.
@@ -183,17 +192,17 @@ impl<'a> Lines<'a> {
     }
 
     fn include(&mut self, path: &str, origin: &str, place: Place, depth: usize) {
-        let beside = Path::new(origin).parent().unwrap_or(Path::new("")).join(path);
+        let target = Path::new(origin).parent().unwrap_or(Path::new("")).join(path);
         if depth >= MAX_INCLUDES || self.files.len() >= MAX_INCLUDES {
             let words = format!("more than {MAX_INCLUDES} files are included");
             self.refused.push(Refusal::new(place, words, "write their lines into one file"));
             return;
         }
-        match self.around.included(&beside) {
-            Ok(text) => self.file(&beside.to_string_lossy(), &text, depth + 1),
+        match self.around.included(&target) {
+            Ok(text) => self.file(&target.to_string_lossy(), &text, depth + 1),
             Err(why) => {
                 let words = format!("`{path}` can't be included: {why}");
-                let help = "an included path is relative to the file that names it";
+                let help = "write its path relative to the folder of this file";
                 self.refused.push(Refusal::new(place, words, help));
             }
         }
@@ -253,7 +262,9 @@ impl<'a> Lines<'a> {
             out.push_str(&rest[..at]);
             rest = &rest[at + 1..];
             if let Some((name, after)) = rest.strip_prefix('{').and_then(|r| r.split_once('}')) {
-                let found = self.around.variable(name);
+                let set = self.variables.iter().rev().find(|(set, _)| set == name);
+                let set = set.map(|(_, value)| value.clone());
+                let found = set.or_else(|| self.around.variable(name));
                 out.push_str(
                     &found.ok_or_else(|| format!("the environment has no variable `{name}`"))?,
                 );

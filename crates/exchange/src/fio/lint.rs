@@ -1,13 +1,14 @@
 //! Warnings about traps: settings whose result the writer of a job may not expect. `--lint` prints them.
 
-use super::extent::Region;
 use super::layout::{self, Group, file_names};
 use super::lines::Section;
-use super::number::time_text;
-use super::reading::{Reading, Walk};
+use super::mix::{Mix, Plan, Walk};
+use super::reading::Reading;
 use super::{Note, Surroundings};
+use crate::found::{SECOND_NS, UNWRITTEN};
 use iodyno_catalog::File;
-use iodyno_units::human;
+use iodyno_units::{OpKind, human};
+use iodyno_workload::time_text;
 use std::collections::BTreeSet;
 
 /// A rate below this, in bytes per second, probably lacks a suffix.
@@ -24,14 +25,13 @@ const EXACT_RANKS: u64 = 1000;
 
 impl Reading<'_> {
     /// Adds warnings about the job's options.
-    pub(super) fn traps(&mut self, mix: &[(&str, f64)], direct: bool, threads: u64) {
+    pub(super) fn traps(&mut self, mix: &Mix, direct: bool, threads: u64) {
         let place = self
             .opt("direct")
             .or(self.opt("buffered"))
             .map_or(&self.section.place, |opt| &opt.place);
-        let has = |kind: &str| mix.iter().any(|(k, _)| *k == kind);
         let durable = ["fsync", "fdatasync", "sync"].iter().any(|name| self.flag(name));
-        if !direct && has("write") && !durable {
+        if !direct && mix.has(OpKind::Write) && !durable {
             let words = "buffered writes without fsync measure the page cache, not the device: use direct=1";
             self.judged_trap(place, words);
         } else if !direct {
@@ -40,9 +40,8 @@ impl Reading<'_> {
                 "buffered I/O is fio's default, and measures the page cache: use direct=1",
             );
         }
-        if has("read") && !self.flag("verify") {
-            let words = "reads of blocks that were never written may not touch the medium: write the target first, or give --fill";
-            self.judged_trap(&self.section.place, words);
+        if mix.has(OpKind::Read) && !self.flag("verify") {
+            self.judged_trap(&self.section.place, UNWRITTEN);
         }
         if let (Some(opt), false, true) = (
             self.opt("iodepth").filter(|opt| opt.value.as_deref() != Some("1")),
@@ -63,7 +62,7 @@ impl Reading<'_> {
         }
         self.long_ramp();
         self.names_like_devices();
-        if let (Some(opt), true) = (self.opt("zero_buffers"), has("write")) {
+        if let (Some(opt), true) = (self.opt("zero_buffers"), mix.has(OpKind::Write)) {
             self.trap(&opt.place, "zeroes compress, and some devices do not store them");
         }
         if let (Some(opt), true) =
@@ -75,9 +74,8 @@ impl Reading<'_> {
 
     /// Warns if the ramp is longer than the measured time.
     fn long_ramp(&mut self) {
-        let second = 1_000_000_000;
-        let ramp_ns = self.time("ramp_time", second).unwrap_or(0);
-        let Some(runtime_ns) = self.time("runtime", second).filter(|ns| *ns > 0) else { return };
+        let ramp_ns = self.time("ramp_time", SECOND_NS).unwrap_or(0);
+        let Some(runtime_ns) = self.time("runtime", SECOND_NS).filter(|ns| *ns > 0) else { return };
         if ramp_ns > runtime_ns
             && let Some(opt) = self.opt("ramp_time")
         {
@@ -113,20 +111,15 @@ impl Reading<'_> {
     }
 
     /// Warns about a distribution that concentrates on few blocks.
-    pub(super) fn skew(
-        &mut self,
-        walk: &Walk,
-        mix: &[(&str, f64)],
-        blocks: &[Vec<(u64, f64)>; 3],
-        region: &Region,
-    ) {
-        let (Walk::Random, Some((value, opt))) = (walk, self.text("random_distribution")) else {
+    pub(super) fn skew(&mut self, plan: &Plan) {
+        let (Walk::Random, Some((value, opt))) = (&plan.walk, self.text("random_distribution"))
+        else {
             return;
         };
         let (name, rest) = value.split_once(':').unwrap_or((value, ""));
         let number = rest.split(':').next().and_then(|text| text.parse::<f64>().ok());
-        let block = Self::one_of(mix, blocks).unwrap_or(4096).max(1);
-        let bytes = region.each_bytes.unwrap_or(USUAL_BYTES);
+        let block = plan.mix.one_size().unwrap_or(4096).max(1);
+        let bytes = plan.region.each_bytes.unwrap_or(USUAL_BYTES);
         let all = (bytes / block).max(1);
         let hottest: &dyn Fn(f64) -> u64 = match (name, number) {
             ("zipf", theta) => &move |share| zipf_ranks(all, theta.unwrap_or(1.1), share),
@@ -140,7 +133,7 @@ impl Reading<'_> {
         if half as f64 > all as f64 * FEW {
             return;
         }
-        let of_whole = if region.each_bytes.is_some() { "" } else { " if the file has 1 TiB" };
+        let of_whole = if plan.region.each_bytes.is_some() { "" } else { " if the file has 1 TiB" };
         let words = format!(
             "half of the operations go to {half} of {all} blocks ({}), 9 of 10 to {most} ({}){of_whole}: a cache can serve them",
             human::size(half.saturating_mul(block)),

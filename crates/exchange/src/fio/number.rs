@@ -76,13 +76,3 @@ pub(super) fn time_ns(text: &str, unit_ns: u64) -> Result<u64, String> {
     };
     number.checked_mul(unit).ok_or_else(|| format!("`{text}` is too long"))
 }
-
-/// Formats a time exactly, in the syntax of workload files.
-pub(super) fn time_text(ns: u64) -> String {
-    for (unit_ns, unit) in [(1_000_000_000, "s"), (1_000_000, "ms"), (1000, "us")] {
-        if ns.is_multiple_of(unit_ns) {
-            return format!("{}{unit}", ns / unit_ns);
-        }
-    }
-    format!("{ns}ns")
-}

@@ -109,7 +109,7 @@ const NOTED: &[(&str, &str)] = &[
     ("write_iolog", "give --record-trace FILE to record a trace; `iodyno replay` replays it"),
     (
         "do_verify",
-        "a job that writes each block is read back when it ends; for others use `iodyno run --verify-only`",
+        "after a job that writes every block, iodyno reads all of it back; for others use `iodyno run --verify-only`",
     ),
     ("serialize_overlap", "with verifiable content, operations never overlap"),
     ("rate_cycle", "the rate is exact over any period"),

@@ -2,11 +2,13 @@
 
 use super::layout::Before;
 use super::lines::{Opt, Place, Section};
-use super::number::{count, time_ns, time_text};
+use super::number::{count, time_ns};
 use super::options::{Fate, fate, known};
 use super::{Note, Refusal, Surroundings, command_line};
+use crate::found::of_key;
 use iodyno_catalog::File;
 use iodyno_units::nearest;
+use iodyno_workload::time_text;
 use std::path::Path;
 
 /// Maximum length of an unknown option name for which a similar one is suggested, bytes.
@@ -14,31 +16,37 @@ const MAX_NAME: usize = 40;
 /// Maximum number of unknown options of a section for which a similar name is suggested.
 const MAX_NEAR: u32 = 3;
 
-/// Kinds of operation that a job can issue, in the order of fio's comma-separated values.
-pub(super) const KINDS: [&str; 3] = ["read", "write", "trim"];
-
-/// Order of the addresses of a job.
-pub(super) enum Walk {
-    Random,
-    /// Runs of this many adjacent blocks, then a jump.
-    Runs(u64),
-    Sequential,
-    /// Runs of adjacent blocks, then a skip: number of blocks, bytes to skip.
-    Skips(u64, u64),
-    /// A block, then a hole: bytes of each. The walk ends with the file.
-    Holes(u64, u64),
-    /// Each operation goes to the next block of one of the open zones: bytes of a zone, number of open zones.
-    Zones(u64, u64),
-    /// Backward from the end of the range: the stride, and the distance of the first block before the last block of the
-    /// range, bytes.
-    Backward(u64, u64),
-}
-
-impl Walk {
-    pub(super) fn is_random(&self) -> bool {
-        matches!(self, Self::Random | Self::Runs(_))
-    }
-}
+/// Options that set a key of a workload, the most specific first.
+const OPTIONS_OF: &[(&str, &[&str])] = &[
+    ("block", &["bssplit", "bsrange", "bs"]),
+    ("threads", &["numjobs"]),
+    ("depth", &["iodepth"]),
+    ("submit_batch", &["iodepth_batch"]),
+    ("address_align", &["ba"]),
+    ("align", &["ba"]),
+    ("worker_step", &["offset_increment", "numjobs"]),
+    ("active", &["size", "filesize", "offset"]),
+    ("addresses", &["random_distribution"]),
+    ("write.read_back", &["verify_backlog"]),
+    ("write.flush_every", &["fsync", "fdatasync"]),
+    ("arrivals.rate", &["rate_iops", "rate"]),
+    ("arrivals.think_time", &["thinktime"]),
+    ("arrivals.think_after", &["thinktime_blocks"]),
+    ("arrivals.think_after_time", &["thinktime_iotime"]),
+    ("arrivals.think_shifts", &["rate_ignore_thinktime"]),
+    ("arrivals.refill_at", &["iodepth_low", "iodepth_batch_complete_min"]),
+    ("arrivals.flow", &["flow"]),
+    ("content.kind", &["verify"]),
+    ("content.compressible", &["buffer_compress_percentage"]),
+    ("content.dedupable", &["dedupe_percentage"]),
+    ("limits.start_after", &["startdelay"]),
+    ("limits.ramp", &["ramp_time"]),
+    ("limits.time", &["runtime"]),
+    ("limits.ops", &["number_ios"]),
+    ("limits.bytes", &["io_size", "size"]),
+    ("limits.passes", &["loops"]),
+    ("limits.steady", &["ss", "ss_dur", "ss_ramp"]),
+];
 
 /// A section, with the refusals, notes and traps found in it.
 pub(super) struct Reading<'a> {
@@ -295,40 +303,9 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Place of the option from which the workload's line at byte `at` was made; that of the section if there is none.
-    pub(super) fn origin_of(&self, toml: &str, at: usize) -> Place {
-        let start = toml[..at.min(toml.len())].rfind('\n').map_or(0, |newline| newline + 1);
-        let key = toml[start..].split(['=', ' ']).next().unwrap_or_default();
-        let names: &[&str] = match key {
-            "block" => &["bssplit", "bsrange", "bs"],
-            "threads" => &["numjobs"],
-            "depth" => &["iodepth"],
-            "submit_batch" => &["iodepth_batch"],
-            "address_align" | "align" => &["ba"],
-            "worker_step" => &["offset_increment", "numjobs"],
-            "refill_at" => &["iodepth_low", "iodepth_batch_complete_min"],
-            "think_after" => &["thinktime_blocks"],
-            "think_after_time" => &["thinktime_iotime"],
-            "think_shifts" => &["rate_ignore_thinktime"],
-            "flow" => &["flow"],
-            "read_back" => &["verify_backlog"],
-            "passes" => &["loops"],
-            "start_after" => &["startdelay"],
-            "within" | "window" | "after" => &["ss", "ss_dur", "ss_ramp"],
-            "active" => &["size", "filesize", "offset"],
-            "addresses" => &["random_distribution"],
-            "rate" => &["rate_iops", "rate"],
-            "think_time" => &["thinktime"],
-            "kind" => &["verify"],
-            "compressible" => &["buffer_compress_percentage"],
-            "dedupable" => &["dedupe_percentage"],
-            "flush_every" => &["fsync", "fdatasync"],
-            "time" => &["runtime"],
-            "ramp" => &["ramp_time"],
-            "bytes" => &["io_size", "size"],
-            "ops" => &["number_ios"],
-            _ => &[],
-        };
+    /// Place of the option that sets a key of the workload; the section if there is none.
+    pub(super) fn place_of(&self, path: &str) -> Place {
+        let names = of_key(OPTIONS_OF, path).copied().unwrap_or_default();
         let opt = names.iter().find_map(|name| self.opt(name));
         opt.map_or_else(|| self.section.place.clone(), |opt| opt.place.clone())
     }

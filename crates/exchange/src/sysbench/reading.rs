@@ -3,30 +3,18 @@
 use super::options::{ALIASES, HONOURED, NOTED};
 use crate::command_line::Word;
 use crate::found::{Found, size};
+use crate::option_line::{Opt, OptionLine};
 use iodyno_units::nearest;
 use std::ops::Range;
 
-/// An option with its position.
-pub(super) struct Opt {
-    name: &'static str,
-    value: Option<String>,
-    span: Range<usize>,
-}
-
 /// A command line, with the refusals, notes and traps found in it.
-pub(super) struct Reading<'a, 'f> {
-    pub(super) found: &'a mut Found<'f>,
-    options: Vec<Opt>,
-    /// The whole command line.
-    pub(super) all: Range<usize>,
-    pub(super) is_fileio: bool,
-}
+pub(super) type Reading<'a, 'f> = OptionLine<'a, 'f, &'static str>;
 
 impl<'a, 'f> Reading<'a, 'f> {
-    /// Sorts the words into test, command and options, and notes or refuses options that have no effect.
-    pub(super) fn new(words: Vec<Word>, found: &'a mut Found<'f>) -> Self {
-        let all = 0..found.file.text.len();
-        let mut reading = Self { found, options: Vec::new(), all, is_fileio: false };
+    /// Sorts the words into test, command and options, and notes or refuses options that have no effect. None: the
+    /// options of another test are not interpreted.
+    pub(super) fn new(words: Vec<Word>, found: &'a mut Found<'f>) -> Option<Self> {
+        let mut reading = Self { found, options: Vec::new(), more: () };
         let (mut test, mut command) = (None, None);
         for word in words {
             if let Some(option) = word.text.strip_prefix("--") {
@@ -48,8 +36,7 @@ impl<'a, 'f> Reading<'a, 'f> {
                 reading.found.refuse(&word.span, format!("`{}` is not an option", word.text), help);
             }
         }
-        reading.check(test, command);
-        reading
+        reading.check(test, command).then_some(reading)
     }
 
     fn option(&mut self, given: &str, value: Option<String>, span: Range<usize>) {
@@ -78,15 +65,16 @@ impl<'a, 'f> Reading<'a, 'f> {
         }
     }
 
-    /// Refuses all tests but `fileio`, and all commands but `run`.
+    /// Refuses all tests but `fileio`, and all commands but `run`. Returns whether the test is `fileio`.
     fn check(
         &mut self,
         test: Option<(String, Range<usize>)>,
         command: Option<(String, Range<usize>)>,
-    ) {
-        let all = self.all.clone();
+    ) -> bool {
+        let all = self.found.all();
+        let is_fileio = test.as_ref().is_some_and(|(test, _)| test == "fileio");
         match test {
-            Some((test, _)) if test == "fileio" => self.is_fileio = true,
+            _ if is_fileio => {}
             Some((test, span)) => {
                 let words = format!("`{test}` is not a test of storage");
                 self.found.refuse(&span, words, "iodyno runs only sysbench's `fileio` test");
@@ -109,53 +97,28 @@ impl<'a, 'f> Reading<'a, 'f> {
             }
             None => self.found.refuse(&all, "no command is given", "write `run` at the end"),
         }
-    }
-
-    /// Position of an option; the whole line if the option is not given.
-    pub(super) fn span(&self, name: &str) -> Range<usize> {
-        let given = self.options.iter().rev().find(|opt| opt.name == name);
-        given.map_or_else(|| self.all.clone(), |opt| opt.span.clone())
-    }
-
-    pub(super) fn is_given(&self, name: &str) -> bool {
-        self.options.iter().any(|opt| opt.name == name)
+        is_fileio
     }
 
     /// Value of an option: the last one given, or the default.
-    pub(super) fn text(&self, name: &str) -> String {
+    pub(super) fn text(&self, name: &'static str) -> String {
         let default = HONOURED.iter().find(|(n, _)| *n == name).map_or("", |(_, default)| default);
-        let given = self.options.iter().rev().find(|opt| opt.name == name);
-        given.and_then(|opt| opt.value.clone()).unwrap_or_else(|| match given {
+        match self.find(name).map(|opt| opt.value.clone()) {
+            Some(Some(value)) => value,
             // A flag may stand alone.
-            Some(_) if matches!(default, "on" | "off") => "on".to_owned(),
-            Some(_) => String::new(),
+            Some(None) if matches!(default, "on" | "off") => "on".to_owned(),
+            Some(None) => String::new(),
             None => default.to_owned(),
-        })
+        }
     }
 
-    pub(super) fn refuse(&mut self, name: &str, words: impl Into<String>, help: &str) {
-        let span = self.span(name);
-        self.found.refuse(&span, words, help);
-    }
-
-    pub(super) fn note(&mut self, name: &str, words: &str) {
-        let span = self.span(name);
-        self.found.note(&span, format!("`--{name}`: {words}"));
-    }
-
-    pub(super) fn trap(&mut self, name: &str, words: impl Into<String>) {
-        let span = self.span(name);
-        self.found.trap(&span, words);
-    }
-
-    /// Adds a warning about something on which a run also gives a verdict.
-    pub(super) fn judged_trap(&mut self, name: &str, words: impl Into<String>) {
-        let span = self.span(name);
-        self.found.judged_trap(&span, words);
+    /// Notes an option's effect.
+    pub(super) fn remark(&mut self, name: &'static str, words: &str) {
+        self.note(name, format!("`--{name}`: {words}"));
     }
 
     /// Value of an option as a whole number of at least `least`. Returns `least` if the value is refused.
-    pub(super) fn count(&mut self, name: &str, least: u64) -> u64 {
+    pub(super) fn count(&mut self, name: &'static str, least: u64) -> u64 {
         let text = self.text(name);
         match text.parse::<u64>() {
             Ok(number) if number >= least && u32::try_from(number).is_ok() => number,
@@ -167,7 +130,7 @@ impl<'a, 'f> Reading<'a, 'f> {
         }
     }
 
-    pub(super) fn size(&mut self, name: &str) -> u64 {
+    pub(super) fn size(&mut self, name: &'static str) -> u64 {
         let text = self.text(name);
         match size(&text) {
             Ok(bytes) if bytes > 0 => bytes,
@@ -182,7 +145,7 @@ impl<'a, 'f> Reading<'a, 'f> {
         }
     }
 
-    pub(super) fn flag(&mut self, name: &str) -> bool {
+    pub(super) fn flag(&mut self, name: &'static str) -> bool {
         match self.text(name).as_str() {
             "on" | "true" | "1" => true,
             "off" | "false" | "0" => false,

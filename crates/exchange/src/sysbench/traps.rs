@@ -2,6 +2,7 @@
 
 use super::Reading;
 use super::options::Mode;
+use crate::found::UNWRITTEN;
 
 impl Reading<'_, '_> {
     /// Adds warnings about the options of the test.
@@ -20,7 +21,7 @@ impl Reading<'_, '_> {
                 self.trap("file-io-mode", words);
             }
             if mode.writes {
-                let words = "sysbench calls fsync itself, while its requests are in flight, and submits nothing until fsync returns; iodyno queues flushes like other requests";
+                let words = "sysbench calls fsync itself while its requests are in flight, and submits nothing until it returns: iodyno's flushes are requests among the others";
                 self.trap("file-fsync-freq", words);
             }
         }
@@ -43,8 +44,7 @@ impl Reading<'_, '_> {
             self.trap("validate", words);
         }
         if mode.reads {
-            let words = "reads of blocks that were never written may not touch the medium: write the target first, or give --fill";
-            self.judged_trap("file-test-mode", words);
+            self.judged_trap("file-test-mode", UNWRITTEN);
         }
         if mode.name == "seqwr" {
             let words = "seqwr writes newly created files: if blocks of the target were written before, iodyno overwrites them, as seqrewr does; a new `--on scratch:` has no such blocks";

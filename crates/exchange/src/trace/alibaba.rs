@@ -3,8 +3,8 @@
 //! Source: README.md of github.com/alibaba/block-traces, "Schema", `io_traces.csv`.
 
 use super::fields::{self, Clock, Fields, is_whole};
+use super::sink::Traced;
 use super::{Lines, Sink};
-use iodyno_units::OpKind;
 
 pub(super) fn is_head(line: &str) -> bool {
     // The description misspells the last column as `timestmap`.
@@ -31,15 +31,8 @@ impl Lines for Alibaba {
         let len = fields.whole("length")?;
         let ns = fields.multiple("time", 1000)?;
         fields.end()?;
-        let kind = match opcode {
-            "R" => OpKind::Read,
-            "W" => OpKind::Write,
-            _ => {
-                to.leave_out(&format!("rows of the unknown operation `{opcode}`"));
-                return Ok(());
-            }
-        };
+        let Some(kind) = to.kind(opcode, "R", "W") else { return Ok(()) };
         let at_ns = self.clock.at(ns, to)?;
-        to.push_named(&["device.", &device], at_ns, kind, (offset, len), None)
+        to.push_named(&["device.", &device], Traced::new(at_ns, kind, offset, len))
     }
 }

@@ -15,6 +15,7 @@
 
 use super::fields::{self, Clock, Fields, is_whole};
 use super::rwbs::SECTOR_BYTES;
+use super::sink::Traced;
 use super::{Lines, Sink};
 use iodyno_units::OpKind;
 
@@ -99,7 +100,8 @@ pub(super) struct CloudPhysics {
 struct Request {
     ns: u64,
     code: u64,
-    place: (u64, u64),
+    offset_bytes: u64,
+    len_bytes: u64,
     response_ns: Option<u64>,
 }
 
@@ -121,20 +123,27 @@ impl CloudPhysics {
         let us = |at| {
             number(record, at, 8).checked_mul(1000).ok_or_else(|| "a time is too large".to_owned())
         };
-        let offset = number(record, 16, 8).checked_mul(SECTOR_BYTES);
-        let place = (offset.ok_or("the address is too large")?, number(record, len, 4));
-        let response_ns = if version == Version::Two { Some(us(32)?) } else { None };
-        let request = Request { ns: us(24)?, code: number(record, code, 2), place, response_ns };
+        let offset_bytes = number(record, 16, 8).checked_mul(SECTOR_BYTES);
+        let request = Request {
+            ns: us(24)?,
+            code: number(record, code, 2),
+            offset_bytes: offset_bytes.ok_or("the address is too large")?,
+            len_bytes: number(record, len, 4),
+            response_ns: if version == Version::Two { Some(us(32)?) } else { None },
+        };
         self.request(&request, to)
     }
 
     fn request(&mut self, request: &Request, to: &mut Sink<'_>) -> Result<(), String> {
-        let Request { ns, code, place, response_ns } = *request;
+        let Request { ns, code, offset_bytes, len_bytes, response_ns } = *request;
         let at_ns = self.clock.at(ns, to)?;
         match Command::of(code) {
-            Command::Data(kind) => to.push_named(&[DISK], at_ns, kind, place, response_ns),
+            Command::Data(kind) => {
+                let op = Traced::new(at_ns, kind, offset_bytes, len_bytes);
+                to.push_named(&[DISK], Traced { response_ns, ..op })
+            }
             Command::Flush => {
-                to.push(DISK, at_ns, (OpKind::Flush, false), (0, 0), response_ns).map(drop)
+                to.push(DISK, Traced { response_ns, ..Traced::flush(at_ns) }).map(drop)
             }
             Command::Other => {
                 to.leave_out(&format!("SCSI commands {code:02x}h, which are not reads or writes"));
@@ -152,11 +161,11 @@ impl Lines for CloudPhysics {
         let ns = fields.multiple("time", 1_000_000_000)?;
         let code = u16::from_str_radix(fields.next("operation")?, 16);
         let code = code.map_err(|_| "column 3: the operation must be a SCSI code such as 2a")?;
-        let size = fields.whole("size")?;
-        let offset = fields.multiple("address", SECTOR_BYTES)?;
+        let len_bytes = fields.whole("size")?;
+        let offset_bytes = fields.multiple("address", SECTOR_BYTES)?;
         fields.end()?;
-        let place = (offset, size);
-        self.request(&Request { ns, code: code.into(), place, response_ns: None }, to)
+        let code = code.into();
+        self.request(&Request { ns, code, offset_bytes, len_bytes, response_ns: None }, to)
     }
 
     fn end(&mut self, to: &mut Sink<'_>) -> Result<(), String> {

@@ -3,6 +3,7 @@
 //! A `wait` of version 2 is in milliseconds from the start, as fio executes it, although its manual says microseconds
 //! since the previous wait. The lines after it are due at that time.
 
+use super::sink::Traced;
 use super::{Lines, Sink, number};
 use iodyno_units::OpKind;
 
@@ -84,7 +85,7 @@ impl Lines for Iolog {
             to.leave_out(&format!("{} of no bytes", kind.name()));
             return Ok(());
         }
-        to.push(file, at_ns, (kind, false), (offset, len), None).map(drop)
+        to.push(file, Traced::new(at_ns, kind, offset, len)).map(drop)
     }
 
     fn end(&mut self, to: &mut Sink<'_>) -> Result<(), String> {

@@ -4,6 +4,7 @@
 //! Source: README.txt of trace set 387 of SNIA's IOTTA repository.
 
 use super::fields::{Clock, Fields};
+use super::sink::Traced;
 use super::{Lines, Sink};
 use iodyno_units::OpKind;
 
@@ -67,10 +68,7 @@ impl Lines for Msr {
             return Ok(());
         };
         let at_ns = self.clock.at(ns, to)?;
-        if size == 0 {
-            to.leave_out(&format!("{} of no bytes", kind.name()));
-            return Ok(());
-        }
-        to.push_named(&[host, ".", &disk.to_string()], at_ns, kind, (offset, size), response_ns)
+        let op = Traced { response_ns, ..Traced::new(at_ns, kind, offset, size) };
+        to.push_named(&[host, ".", &disk.to_string()], op)
     }
 }

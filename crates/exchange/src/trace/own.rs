@@ -9,6 +9,7 @@
 //! end 1                        operations
 //! ```
 
+use super::sink::Traced;
 use super::{Lines, Sink, number};
 use iodyno_units::{Op, OpKind};
 use std::collections::{BTreeMap, HashMap};
@@ -126,7 +127,8 @@ impl Lines for Own {
                     let len = number(next("length")?, "length")?;
                     let fua = number(next("forced")?, "forced")? == 1;
                     self.ops += 1;
-                    if let Some(index) = to.push(name, at_ns, (kind, fua), (offset, len), None)?
+                    let op = Traced { fua, ..Traced::new(at_ns, kind, offset, len) };
+                    if let Some(index) = to.push(name, op)?
                         && self.in_flight.len() < IN_FLIGHT_MAX
                     {
                         self.in_flight.insert(id, index);

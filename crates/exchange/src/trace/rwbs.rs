@@ -3,6 +3,7 @@
 
 use super::Sink;
 use super::in_flight::{InFlight, Place};
+use super::sink::Traced;
 use iodyno_units::OpKind;
 
 pub(super) const SECTOR_BYTES: u64 = 512;
@@ -68,7 +69,7 @@ impl Event<'_> {
         let Self { device, at_ns, rwbs, .. } = *self;
         let flags = Rwbs::read(rwbs);
         if flags.flushes_before || flags.kind == Some(OpKind::Flush) {
-            to.push(device, at_ns, (OpKind::Flush, false), (0, 0), None)?;
+            to.push(device, Traced::flush(at_ns))?;
         }
         let (sector, sectors) = self.place.unwrap_or_default();
         match flags.kind {
@@ -87,7 +88,9 @@ impl Event<'_> {
                 let offset = sector.checked_mul(SECTOR_BYTES).ok_or(too_large)?;
                 let len = sectors.checked_mul(SECTOR_BYTES).ok_or(too_large)?;
                 let fua = flags.fua && kind == OpKind::Write;
-                let index = to.push(device, at_ns, (kind, fua), (offset, len), self.response_ns)?;
+                let response_ns = self.response_ns;
+                let op = Traced { fua, response_ns, ..Traced::new(at_ns, kind, offset, len) };
+                let index = to.push(device, op)?;
                 if let (Some(index), Some(in_flight), Some(range)) =
                     (index, in_flight, self.range())
                 {

@@ -1,6 +1,7 @@
 //! Records of `iodyno serve --record` as traces: the requests of clients, with their times. Faults are left out. Crate
 //! `live` writes records, and replays them on the machine itself.
 
+use super::sink::Traced;
 use super::{Lines, Sink, number, own};
 use std::collections::HashMap;
 
@@ -51,7 +52,7 @@ impl Lines for Served {
             return Err("the record has too many volumes".to_owned());
         }
         let name = self.names.entry(volume).or_insert_with(|| format!("volume {volume}"));
-        to.push(name, at_ns, (kind, fua), (offset, len), None).map(drop)
+        to.push(name, Traced { fua, ..Traced::new(at_ns, kind, offset, len) }).map(drop)
     }
 
     fn end(&mut self, to: &mut Sink<'_>) -> Result<(), String> {

@@ -10,6 +10,29 @@ const NAMES_MAX: usize = 32;
 /// Maximum number of files or devices outside the selection that an error lists.
 const OTHERS_MAX: usize = 8;
 
+/// An operation of a trace.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Traced {
+    pub(super) at_ns: u64,
+    pub(super) kind: OpKind,
+    pub(super) fua: bool,
+    pub(super) offset_bytes: u64,
+    pub(super) len_bytes: u64,
+    pub(super) response_ns: Option<u64>,
+}
+
+impl Traced {
+    /// An operation without force unit access and without a response time.
+    pub(super) const fn new(at_ns: u64, kind: OpKind, offset_bytes: u64, len_bytes: u64) -> Self {
+        Self { at_ns, kind, fua: false, offset_bytes, len_bytes, response_ns: None }
+    }
+
+    /// A flush.
+    pub(super) const fn flush(at_ns: u64) -> Self {
+        Self::new(at_ns, OpKind::Flush, 0, 0)
+    }
+}
+
 /// Collector of the operations of one file.
 pub(super) struct Sink<'a> {
     pub(super) chosen: &'a Selection,
@@ -53,15 +76,10 @@ impl<'a> Sink<'a> {
         self.others.1
     }
 
-    /// Adds an operation, and returns its number; None if it is not selected. `place`: offset and length, bytes.
-    pub(super) fn push(
-        &mut self,
-        part: &str,
-        at_ns: u64,
-        kind: (OpKind, bool),
-        place: (u64, u64),
-        response_ns: Option<u64>,
-    ) -> Result<Option<usize>, String> {
+    /// Adds an operation on a file or device, and returns its number; None if it is not selected.
+    pub(super) fn push(&mut self, part: &str, op: Traced) -> Result<Option<usize>, String> {
+        let Traced { at_ns, kind, fua, offset_bytes, len_bytes, response_ns } = op;
+        let place = (offset_bytes, len_bytes);
         if !self.chosen.only.is_empty() && !self.chosen.only.iter().any(|name| name == part) {
             self.others.0 = true;
             if self.other_names.len() < OTHERS_MAX
@@ -87,35 +105,38 @@ impl<'a> Sink<'a> {
             || self.chosen.to_ns.as_ref().is_some_and(is_at)
         {
             // The place of a file must not depend on the selected time.
-            if kind.0 != OpKind::Flush {
+            if kind != OpKind::Flush {
                 self.builder.reach(number, place);
             }
             self.leave_out("operations at other times");
             return Ok(None);
         }
-        self.builder.push(number, at_ns, kind, place, response_ns).map(Some)
+        self.builder.push(number, at_ns, (kind, fua), place, response_ns).map(Some)
     }
 
     /// Adds a read or write on the file or device whose name is the concatenation of `name`. Operations of no bytes are
     /// left out.
-    pub(super) fn push_named(
-        &mut self,
-        name: &[&str],
-        at_ns: u64,
-        kind: OpKind,
-        place: (u64, u64),
-        response_ns: Option<u64>,
-    ) -> Result<(), String> {
-        if place.1 == 0 {
-            self.leave_out(&format!("{} of no bytes", kind.name()));
+    pub(super) fn push_named(&mut self, name: &[&str], op: Traced) -> Result<(), String> {
+        if op.len_bytes == 0 {
+            self.leave_out(&format!("{} of no bytes", op.kind.name()));
             return Ok(());
         }
         let mut whole = std::mem::take(&mut self.name);
         whole.clear();
         whole.extend(name.iter().copied());
-        let pushed = self.push(&whole, at_ns, (kind, false), place, response_ns);
+        let pushed = self.push(&whole, op);
         self.name = whole;
         pushed.map(drop)
+    }
+
+    /// Kind of a row from its word; None for another word, whose row is left out.
+    pub(super) fn kind(&mut self, word: &str, read: &str, write: &str) -> Option<OpKind> {
+        let kinds = [(read, OpKind::Read), (write, OpKind::Write)];
+        let kind = kinds.into_iter().find(|(known, _)| *known == word).map(|(_, kind)| kind);
+        if kind.is_none() {
+            self.leave_out(&format!("rows of the unknown type `{word}`"));
+        }
+        kind
     }
 
     /// Counts a line that is left out, by its description.

@@ -6,6 +6,7 @@
 
 use super::fields::{Fields, is_seconds, is_whole};
 use super::rwbs::SECTOR_BYTES;
+use super::sink::Traced;
 use super::{Lines, Sink};
 use iodyno_units::OpKind;
 
@@ -36,7 +37,7 @@ impl Lines for Spc {
         let what = fields.next("operation")?;
         let kind = kind(what).ok_or("column 4: the operation must be R or W")?;
         let at_ns = fields.seconds("time")?;
-        to.push_named(&["asu.", &unit], at_ns, kind, (offset, size), None)
+        to.push_named(&["asu.", &unit], Traced::new(at_ns, kind, offset, size))
     }
 
     fn end(&mut self, to: &mut Sink<'_>) -> Result<(), String> {

@@ -4,8 +4,8 @@
 //! Source: README.txt of trace set 4928 of SNIA's IOTTA repository, "I/O trace file format".
 
 use super::fields::{self, Clock, Fields, is_seconds, is_whole};
+use super::sink::Traced;
 use super::{Lines, Sink};
-use iodyno_units::OpKind;
 
 pub(super) fn is_head(line: &str) -> bool {
     fields::is_head(line, "timestamp,response,iotype,lun,offset,size")
@@ -39,19 +39,13 @@ impl Lines for Systor {
         let offset = fields.whole("offset")?;
         let size = fields.whole("size")?;
         fields.end()?;
-        let kind = match what {
-            "R" => OpKind::Read,
-            "W" => OpKind::Write,
-            "" => {
-                to.leave_out("rows without a type, to which there was no response");
-                return Ok(());
-            }
-            _ => {
-                to.leave_out(&format!("rows of the unknown type `{what}`"));
-                return Ok(());
-            }
-        };
+        if what.is_empty() {
+            to.leave_out("rows without a type, to which there was no response");
+            return Ok(());
+        }
+        let Some(kind) = to.kind(what, "R", "W") else { return Ok(()) };
         let at_ns = self.clock.at(ns, to)?;
-        to.push_named(&["lun.", &lun], at_ns, kind, (offset, size), response_ns)
+        let op = Traced { response_ns, ..Traced::new(at_ns, kind, offset, size) };
+        to.push_named(&["lun.", &lun], op)
     }
 }

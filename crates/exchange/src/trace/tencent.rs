@@ -5,8 +5,8 @@
 
 use super::fields::{self, Clock, Fields, is_whole};
 use super::rwbs::SECTOR_BYTES;
+use super::sink::Traced;
 use super::{Lines, Sink};
-use iodyno_units::OpKind;
 
 /// Earliest time of a row that is recognised, seconds since 1970: the year 2001.
 const SECONDS_MIN: u64 = 1_000_000_000;
@@ -35,16 +35,9 @@ impl Lines for Tencent {
         let what = fields.next("type")?;
         let volume = fields.whole("volume")?.to_string();
         fields.end()?;
-        let kind = match what {
-            "0" => OpKind::Read,
-            "1" => OpKind::Write,
-            _ => {
-                to.leave_out(&format!("rows of the unknown type `{what}`"));
-                return Ok(());
-            }
-        };
+        let Some(kind) = to.kind(what, "0", "1") else { return Ok(()) };
         let at_ns = self.clock.at(ns, to)?;
-        to.push_named(&["volume.", &volume], at_ns, kind, (offset, size), None)
+        to.push_named(&["volume.", &volume], Traced::new(at_ns, kind, offset, size))
     }
 
     fn end(&mut self, to: &mut Sink<'_>) -> Result<(), String> {

@@ -4,16 +4,46 @@ use super::parameters::{Definition, Value};
 use super::points::Point;
 use super::run::{Limits, Reading, find, first};
 use crate::fio::Job;
-use crate::found::{name, quoted};
-use crate::size_text::size_text;
-use std::fmt::Write as _;
+use crate::found::{DURABLE, Made, SECOND_NS, about, name, read_write_mix};
+use iodyno_workload::{
+    ActiveRange, ArrivalKind, Block, Content, Draft, Edge, Pattern, Percent, Process,
+};
 use std::ops::Range;
 
 /// Maximum number of block sizes to which a range expands.
 const MAX_SIZES: usize = 64;
 
-/// Block sizes in bytes, with their shares.
-type Sizes = Vec<(u64, f64)>;
+/// A workload at one combination of its run's lists.
+pub(super) struct Case<'c> {
+    pub(super) workload: &'c Definition,
+    /// Whether the run has no other workload.
+    pub(super) is_alone: bool,
+    pub(super) storage: &'c [&'c Definition],
+    pub(super) point: &'c Point,
+    /// Share of the run's rate.
+    pub(super) share: f64,
+    pub(super) limits: Limits,
+}
+
+impl Case<'_> {
+    /// Value of a parameter in the combination; None if its list is not of this parameter.
+    fn at(&self, key: &str) -> Option<Value> {
+        self.point.at.iter().find(|(k, _)| *k == key).map(|(_, value)| value.clone())
+    }
+
+    /// Name of the job: the run, the values of the combination and, of several, the workload.
+    fn name(&self, run: &Definition) -> String {
+        let mut parts = vec![run.name.as_str()];
+        let values = self.point.at.iter().map(|(_, value)| value).chain(&self.point.rate);
+        parts.extend(values.map(|value| value.text.as_str()));
+        parts.extend((!self.is_alone).then_some(self.workload.name.as_str()));
+        name(&parts.join("-"))
+    }
+}
+
+fn value_of(definition: &Definition, key: &str) -> Option<Value> {
+    find(definition, key).and_then(|parameter| parameter.values.first().cloned())
+}
 
 /// Order of addresses.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -22,166 +52,141 @@ enum Walk {
     Sequential,
     /// Sequential, once to the end.
     ToEnd,
-    /// Percentage of the operations that jump to a random address; the others are sequential.
-    Jumps(f64),
+    /// Share of the operations that jump to a random address; the others are sequential.
+    Jumps(Percent),
 }
 
 impl Reading<'_, '_> {
-    pub(super) fn job(
-        &mut self,
-        workload: &Definition,
-        alone: bool,
-        storage: &[&Definition],
-        point: &Point,
-        share: f64,
-        limits: Limits,
-    ) -> Option<Job> {
-        let one = *storage.first()?;
-        let run = self.run;
-        let of_point = |key: &str| point.at.iter().find(|(k, _)| *k == key).map(|(_, v)| v.clone());
-        let value_of = |definition: &Definition, key: &str| {
-            find(definition, key).and_then(|parameter| parameter.values.first().cloned())
-        };
-
-        let threads = of_point("threads").or_else(|| value_of(one, "threads"));
-        let threads = match &threads {
-            Some(value) => self.whole(value)?,
+    pub(super) fn job(&mut self, case: &Case<'_>) -> Option<Job> {
+        let one = *case.storage.first()?;
+        let threads = match case.at("threads").or_else(|| value_of(one, "threads")) {
+            Some(value) => self.whole(&value)?,
             None => 8,
         };
-        let sizes = match of_point("xfersize") {
-            Some(value) => vec![(self.whole(&value)?, 1.0)],
-            None => self.sizes(workload)?,
+        let sizes = match case.at("xfersize") {
+            Some(value) => vec![Block::new(self.whole(&value)?, 1.0)],
+            None => self.sizes(case.workload)?,
         };
-        let reads = self.read_percent(workload, of_point("rdpct"))?;
-        let walk = self.walk(workload, of_point("seekpct"))?;
-        let (direct, is_durable) = self.open_flags([run, workload, one]);
-        let compression = match of_point("compratio") {
-            Some(value) => self.number(&value)?,
-            None => self.general.compression,
-        };
+        let reads = self.read_percent(case.workload, case.at("rdpct"))?;
+        let walk = self.walk(case.workload, case.at("seekpct"))?;
+        let (direct, is_durable) = self.open_flags([self.run, case.workload, one]);
+        let content = self.content(case)?;
         let lun = find(one, "lun").map(|parameter| first(parameter).to_owned());
-        let largest = sizes.iter().map(|(bytes, _)| *bytes).max().unwrap_or(4096);
         let is_raw = lun.as_ref().is_some_and(|lun| lun.starts_with("/dev/"));
-        let (start, end, bytes) = self.extent(workload, one, if is_raw { largest } else { 0 })?;
-        let rate = match &point.rate {
+        let largest = sizes.iter().map(|block| block.bytes).max().unwrap_or(4096);
+        let skipped_bytes = if is_raw { largest.into() } else { 0 };
+        let (active, active_bytes) = self.extent(case.workload, one, skipped_bytes)?;
+        let rate_iops = match &case.point.rate {
             None => None,
-            Some(value) => Some(self.number(value)? * share / storage.len() as f64),
+            Some(value) => Some(self.number(value)? * case.share / case.storage.len() as f64),
         };
-        let process = self.process(rate.is_some());
-        self.traps(one, direct, reads, is_raw, storage.len(), rate.is_some());
+        let process = self.process(rate_iops.is_some());
+        self.traps(one, direct, reads, is_raw, case.storage.len(), rate_iops.is_some());
 
-        let points =
-            point.at.iter().map(|(_, value)| &value.text).chain(point.rate.iter().map(|v| &v.text));
-        let mut title = run.name.clone();
-        for part in points.chain((!alone).then_some(&workload.name)) {
-            let _ = write!(title, "-{part}");
-        }
-        let title = name(&title);
-        let mut toml = String::from("schema = 1\n");
-        let about = format!("{title} of vdbench's {}", self.found.file.origin);
-        let _ = writeln!(toml, "about = {}", quoted(&about));
+        let name = case.name(self.run);
+        let mut workload =
+            Draft::new(about(&format!("{name} of vdbench's {}", self.found.file.origin)));
         // Sequential operations continue from the previous one of any thread: one worker, with the threads as depth.
         let is_one = matches!(walk, Walk::Jumps(_)) && threads > 1;
         let (workers, depth) = if is_one { (1, threads) } else { (threads, 1) };
-        let _ = writeln!(toml, "threads = {workers}\ndepth = {depth}");
-        let _ = writeln!(toml, "block = {}", list(&sizes));
+        workload.threads(workers);
+        workload.depth(depth);
+        workload.blocks(sizes);
         if let Some(value) = value_of(one, "align") {
-            let align = self.whole(&value)?;
-            let _ = writeln!(toml, "align = \"{}\"", size_text(align));
+            workload.align(Some(self.whole(&value)?));
         }
-        let _ = writeln!(toml, "active = \"{start}..{end}\"");
-        let shares = [("read", reads), ("write", 100.0 - reads)];
-        let shares = shares.iter().filter(|(_, share)| *share > 0.0);
-        let shares: Vec<_> = shares.map(|(kind, share)| format!("{kind} = {share}")).collect();
-        let _ = writeln!(toml, "mix = {{ {} }}", shares.join(", "));
-        let addresses = match walk {
-            Walk::Random => "\"uniform\"".to_owned(),
-            Walk::Sequential | Walk::ToEnd => {
-                "{ pattern = \"sequential\", shared = true }".to_owned()
-            }
-            Walk::Jumps(percent) => {
-                format!("{{ pattern = \"sequential\", jump = \"{percent:.4}%\" }}")
-            }
-        };
-        let _ = write!(toml, "\n[all]\naddresses = {addresses}\n");
+        workload.active(active);
+        read_write_mix(&mut workload, reads);
+        workload.addresses(match walk {
+            Walk::Random => Pattern::Uniform { once_per_pass: false },
+            Walk::Sequential | Walk::ToEnd => Pattern::Sequential { shared: true, run: None },
+            Walk::Jumps(share) => Pattern::Jumps { share },
+        });
         if is_durable && reads < 100.0 {
-            toml.push_str("\n[write]\nfua = \"100%\"\n");
+            workload.fua(Percent::ALL);
         }
-        if let Some(rate) = rate {
-            let _ = write!(
-                toml,
-                "\n[arrivals]\nkind = \"open\"\nrate = {rate}\nprocess = \"{process}\"\n"
-            );
+        if let Some(rate_iops) = rate_iops {
+            workload.arrivals(ArrivalKind::Open { rate_iops, process });
         }
-        if self.general.validate {
-            toml.push_str("\n[content]\nkind = \"verifiable\"\n");
-        } else if compression > 1.0 {
-            let percent = (100.0 - 100.0 / compression).clamp(0.0, 100.0);
-            let _ = write!(
-                toml,
-                "\n[content]\nkind = \"compressible\"\ncompressible = \"{percent:.4}%\"\n"
-            );
-        }
-        let Limits { ramp_s, time_s, bytes: most } = limits;
-        let _ = write!(toml, "\n[limits]\nramp = \"{ramp_s}s\"\ntime = \"{time_s}s\"\n");
-        let to_end = bytes.filter(|_| walk == Walk::ToEnd);
-        if walk == Walk::ToEnd && to_end.is_none() {
-            let words =
-                format!("the size of `{}` is not known, but `seekpct=eof` needs it", one.name);
-            let help = "give the storage its size, such as `size=10g`";
-            self.found.refuse(&one.span, words, help);
-        }
-        if let Some(bytes) = [most, to_end].into_iter().flatten().min() {
-            let _ = writeln!(toml, "bytes = \"{}\"", size_text(bytes));
-        }
+        workload.content(content);
+        workload.limits(self.end(case, one, active_bytes, walk));
+        let engine = (!is_one).then_some("psync");
+        let made = Made { name, workload, engine, direct, filename: lun };
+        let options = self.options(case, one);
+        self.found.job(made, &options, &self.run.span)
+    }
 
-        let place = |definition: &Definition, key: &str| -> Range<usize> {
-            find(definition, key).map_or_else(|| definition.span.clone(), |p| p.span.clone())
-        };
-        let (of_run, of_workload) = (place(run, "xfersize"), place(workload, "xfersize"));
-        let sizes_at = if of_point("xfersize").is_some() { of_run } else { of_workload };
-        let threads_at = if of_point("threads").is_some() { run } else { one };
-        let place_of = |key: &str| match key {
-            "block" => sizes_at.clone(),
-            "threads" => place(threads_at, "threads"),
-            "align" => place(one, "align"),
-            "active" => place(one, "size"),
-            "mix" => place(workload, "rdpct"),
-            "addresses" => place(workload, "seekpct"),
-            "rate" => place(run, "iorate"),
-            "time" => place(run, "elapsed"),
-            "ramp" => place(run, "warmup"),
-            "bytes" => place(run, "maxdata"),
-            _ => run.span.clone(),
-        };
-        let spec = self.found.spec(&toml, place_of)?;
-        let notes = self.found.notes.clone();
-        let traps = self.found.traps.clone();
-        Some(Job {
-            name: title,
-            toml,
-            spec,
-            engine: (!is_one).then_some("psync"),
-            direct,
-            uncached: false,
-            drop_cache: None,
-            filename: lun,
-            file: None,
-            notes,
-            traps,
-            check: None,
+    /// Places of the parameters that set the workload's keys.
+    fn options(&self, case: &Case<'_>, storage: &Definition) -> [(&'static str, Range<usize>); 10] {
+        let of_list = |key: &str, other| if case.at(key).is_some() { self.run } else { other };
+        [
+            ("block", of_list("xfersize", case.workload), "xfersize"),
+            ("threads", of_list("threads", storage), "threads"),
+            ("align", storage, "align"),
+            ("active", storage, "size"),
+            ("mix", case.workload, "rdpct"),
+            ("addresses", case.workload, "seekpct"),
+            ("arrivals.rate", self.run, "iorate"),
+            ("limits.time", self.run, "elapsed"),
+            ("limits.ramp", self.run, "warmup"),
+            ("limits.bytes", self.run, "maxdata"),
+        ]
+        .map(|(key, definition, parameter)| {
+            let span = find(definition, parameter).map_or(&definition.span, |p| &p.span);
+            (key, span.clone())
         })
     }
 
+    fn content(&mut self, case: &Case<'_>) -> Option<Content> {
+        let ratio = match case.at("compratio") {
+            Some(value) => self.number(&value)?,
+            None => self.general.compression,
+        };
+        Some(if self.general.validate {
+            Content::Verifiable
+        } else if ratio > 1.0 {
+            let compressible = Percent::from_fraction(1.0 - 1.0 / ratio);
+            Content::Compressible { compressible, dedupable: Percent::ZERO }
+        } else {
+            Content::Incompressible
+        })
+    }
+
+    /// The limits of the run. A walk to the end of its range ends there: after `active_bytes`.
+    fn end(
+        &mut self,
+        case: &Case<'_>,
+        storage: &Definition,
+        active_bytes: Option<u64>,
+        walk: Walk,
+    ) -> iodyno_workload::Limits {
+        let to_end = active_bytes.filter(|_| walk == Walk::ToEnd);
+        if walk == Walk::ToEnd && to_end.is_none() {
+            let words =
+                format!("the size of `{}` is not known, but `seekpct=eof` needs it", storage.name);
+            let help = "give the storage its size, such as `size=10g`";
+            self.found.refuse(&storage.span, words, help);
+        }
+        let Limits { ramp_s, time_s, bytes } = case.limits;
+        iodyno_workload::Limits {
+            ramp_ns: ramp_s.saturating_mul(SECOND_NS),
+            time_ns: Some(time_s.saturating_mul(SECOND_NS)),
+            bytes: [bytes, to_end].into_iter().flatten().min(),
+            ..iodyno_workload::Limits::UNLIMITED
+        }
+    }
+
     /// `xfersize`: one size, sizes with their shares, or a range of sizes with a step.
-    fn sizes(&mut self, workload: &Definition) -> Option<Sizes> {
-        let Some(parameter) = find(workload, "xfersize") else { return Some(vec![(4096, 1.0)]) };
+    fn sizes(&mut self, workload: &Definition) -> Option<Vec<Block>> {
+        let Some(parameter) = find(workload, "xfersize") else {
+            return Some(vec![Block::new(4096, 1.0)]);
+        };
         let mut numbers = Vec::new();
         for value in &parameter.values {
             numbers.push(self.whole(value)?);
         }
         match numbers.as_slice() {
-            [bytes] => Some(vec![(*bytes, 1.0)]),
+            [bytes] => Some(vec![Block::new(*bytes, 1.0)]),
             [least, most, step] => {
                 let count = most.saturating_sub(*least) / (*step).max(1) + 1;
                 if *step == 0 || least > most || count > MAX_SIZES as u64 {
@@ -191,17 +196,17 @@ impl Reading<'_, '_> {
                     self.found.refuse(&parameter.span, words, "write sizes with their shares");
                     return None;
                 }
-                Some((0..count).map(|i| (least + i * step, 1.0)).collect())
+                Some((0..count).map(|i| Block::new(least + i * step, 1.0)).collect())
             }
             pairs if pairs.len() % 2 == 0 => {
-                let all: Sizes = pairs.chunks(2).map(|pair| (pair[0], pair[1] as f64)).collect();
-                let sum: f64 = all.iter().map(|(_, share)| share).sum();
+                let all = pairs.chunks(2).map(|pair| Block::new(pair[0], pair[1] as f64));
+                let sum: f64 = all.clone().map(|block| block.share).sum();
                 if (sum - 100.0).abs() > 0.001 {
                     let words = format!("the shares of the sizes add up to {sum} %, not to 100 %");
                     self.found.refuse(&parameter.span, words, "");
                     return None;
                 }
-                Some(all.into_iter().filter(|(_, share)| *share > 0.0).collect())
+                Some(all.filter(|block| block.share > 0.0).collect())
             }
             _ => {
                 let words = "this is not a list of sizes with their shares";
@@ -238,11 +243,10 @@ impl Reading<'_, '_> {
             text => match text.parse::<f64>() {
                 Ok(0.0) => Some(Walk::Sequential),
                 Ok(100.0) => Some(Walk::Random),
-                // A workload keeps four decimals.
-                Ok(percent) if (0.0001..100.0).contains(&percent) => {
-                    let words = "the threads become one worker with as many I/Os in flight: a sequential I/O follows the previous one, whichever thread issued it";
+                Ok(percent) if percent > 0.0 && percent < 100.0 => {
+                    let words = "the threads become one worker with the same number of I/Os in flight: a sequential I/O follows the previous one, whichever thread issued that";
                     self.found.note(&value.span, words);
-                    Some(Walk::Jumps(percent))
+                    Some(Walk::Jumps(Percent::from_fraction(percent / 100.0)))
                 }
                 _ => {
                     let words = format!("`seekpct={}` can't be honoured", value.text);
@@ -266,9 +270,7 @@ impl Reading<'_, '_> {
                 "o_direct" | "directio" => direct = true,
                 "o_sync" | "o_dsync" | "o_rsync" => {
                     durable = true;
-                    let words =
-                        "each write is durable when it completes (RWF_DSYNC, FUA), as with O_DSYNC";
-                    self.found.note(&value.span, words);
+                    self.found.note(&value.span, DURABLE);
                 }
                 "fsync" => {
                     self.found.note(&value.span, "iodyno does not flush a file when it is closed");
@@ -285,25 +287,30 @@ impl Reading<'_, '_> {
         (direct, durable)
     }
 
-    /// Start and end of the active range in the syntax of workload files, and its length in bytes; None if unknown. The
-    /// range begins after `skipped_bytes` of the storage.
+    /// The active range, and its length in bytes; None if unknown. It begins after `skipped_bytes` of the storage.
     fn extent(
         &mut self,
         workload: &Definition,
         storage: &Definition,
         skipped_bytes: u64,
-    ) -> Option<(String, String, Option<u64>)> {
-        let size = match find(storage, "size").and_then(|p| p.values.first()) {
-            Some(value) => Some(self.whole(value)?),
+    ) -> Option<(ActiveRange, Option<u64>)> {
+        let size = match value_of(storage, "size") {
+            Some(value) => Some(self.whole(&value)?),
             None => None,
         };
-        let whole = |size: Option<u64>| {
-            let end = size.map_or_else(|| "100%".to_owned(), size_text);
-            let length = size.map(|size| size.saturating_sub(skipped_bytes));
-            (size_text(skipped_bytes), end, length)
+        let in_bytes = |start: u64, end: u64| {
+            let start = start.max(skipped_bytes);
+            let active = ActiveRange::between(Edge::Bytes(start), Edge::Bytes(end));
+            Some((active, Some(end.saturating_sub(start))))
         };
+        let share = |percent: f64| Edge::Share(Percent::from_fraction(percent / 100.0));
         let Some(parameter) = find(workload, "range").or_else(|| find(storage, "range")) else {
-            return Some(whole(size));
+            return match size {
+                Some(bytes) => in_bytes(0, bytes),
+                None => {
+                    Some((ActiveRange::between(Edge::Bytes(skipped_bytes), share(100.0)), None))
+                }
+            };
         };
         let [from, to] = parameter.values.as_slice() else {
             self.found.refuse(&parameter.span, "a range needs a start and an end", "");
@@ -311,42 +318,36 @@ impl Reading<'_, '_> {
         };
         let (from, to) = (self.number(from)?, self.number(to)?);
         if from > 200.0 || to > 200.0 {
-            let (start, end) = (from.max(0.0) as u64, to.max(0.0) as u64);
-            let length = end.saturating_sub(start.max(skipped_bytes));
-            return Some((size_text(start.max(skipped_bytes)), size_text(end), Some(length)));
+            return in_bytes(from.max(0.0) as u64, to.max(0.0) as u64);
         }
         if !(0.0..=100.0).contains(&from) || !(0.0..=100.0).contains(&to) {
             let words = "a range that crosses the end of the storage can't be honoured";
             self.found.refuse(&parameter.span, words, "give percentages from 0 to 100, or bytes");
             return None;
         }
-        match size {
-            Some(size) => {
-                let at = |percent: f64| (size as f64 * percent / 100.0) as u64;
-                let (start, end) = (at(from).max(skipped_bytes), at(to));
-                Some((size_text(start), size_text(end), Some(end.saturating_sub(start))))
-            }
-            None if from == 0.0 && skipped_bytes > 0 => {
-                Some((size_text(skipped_bytes), format!("{to}%"), None))
-            }
-            None => Some((format!("{from}%"), format!("{to}%"), None)),
+        if let Some(size) = size {
+            let at = |percent: f64| (size as f64 * percent / 100.0) as u64;
+            return in_bytes(at(from), at(to));
         }
+        let skips = from == 0.0 && skipped_bytes > 0;
+        let start = if skips { Edge::Bytes(skipped_bytes) } else { share(from) };
+        Some((ActiveRange::between(start, share(to)), None))
     }
 
-    fn process(&mut self, is_open: bool) -> &'static str {
+    fn process(&mut self, is_open: bool) -> Process {
         let Some(value) = find(self.run, "distribution").and_then(|p| p.values.first()) else {
-            return "poisson";
+            return Process::Poisson;
         };
         let is = |word: &str| !value.text.is_empty() && word.starts_with(value.text.as_str());
         if is("exponential") || is("deterministic") {
             if !is_open {
                 self.found.note(&value.span, "no effect without a rate");
             }
-            return if is("deterministic") { "constant" } else { "poisson" };
+            return if is("deterministic") { Process::Constant } else { Process::Poisson };
         }
         let words = format!("the distribution `{}` can't be honoured", value.text);
         self.found.refuse(&value.span, words, "give exponential or deterministic");
-        "poisson"
+        Process::Poisson
     }
 
     /// Adds notes and warnings about the run.
@@ -388,15 +389,4 @@ impl Reading<'_, '_> {
             self.found.trap(&run.span, words);
         }
     }
-}
-
-/// Formats sizes in the syntax of workload files.
-fn list(sizes: &[(u64, f64)]) -> String {
-    if let [(bytes, _)] = sizes {
-        return format!("\"{}\"", size_text(*bytes));
-    }
-    let all = sizes
-        .iter()
-        .map(|(bytes, share)| format!("{{ size = \"{}\", share = {share} }}", size_text(*bytes)));
-    format!("[{}]", all.collect::<Vec<_>>().join(", "))
 }

@@ -30,7 +30,7 @@ impl Reading<'_, '_> {
             let (Some(from), Some(to)) = (self.number(&end(from)), self.number(&end(to))) else {
                 return Vec::new();
             };
-            let Some(numbers) = self.range(value, (from, to), values.next()) else {
+            let Some(numbers) = self.range(value, from, to, values.next()) else {
                 return Vec::new();
             };
             all.extend(numbers.into_iter().map(|number| end(&number.to_string())));
@@ -38,11 +38,12 @@ impl Reading<'_, '_> {
         all
     }
 
-    /// Numbers of a range, at most one more than the groups that a file may have.
+    /// Numbers of the range `value`, at most one more than the groups that a file may have.
     fn range(
         &mut self,
         value: &Value,
-        (from, to): (f64, f64),
+        from: f64,
+        to: f64,
         step: Option<&Value>,
     ) -> Option<Vec<f64>> {
         let by = match step.map(|step| step.text.as_str()) {

@@ -1,94 +1,23 @@
 //! A run definition of vdbench, with the workloads and the storage that it names: a group of jobs for each combination of
 //! its `for…` lists and I/O rates.
 
+use super::job::Case;
 use super::parameters::{Definition, Kind, Parameter, Value};
 use super::{General, MAX_GROUPS, Overrides};
 use crate::fio::Job;
 use crate::found::Found;
 
 /// Parameters of storage, in the order in which vdbench resolves abbreviations.
-const OF_STORAGE: &[&str] = &[
-    "host",
-    "hd",
-    "lun",
-    "count",
-    "size",
-    "threads",
-    "hitarea",
-    "offset",
-    "align",
-    "kstat",
-    "instance",
-    "replay",
-    "journal",
-    "resetlun",
-    "resetbus",
-    "openflags",
-    "range",
-    "streams",
-];
+const OF_STORAGE: &str = "host hd lun count size threads hitarea offset align kstat instance replay journal \
+    resetlun resetbus openflags range streams";
 /// Parameters of a workload.
-const OF_WORKLOADS: &[&str] = &[
-    "sd",
-    "skew",
-    "xfersize",
-    "readpct",
-    "rdpct",
-    "writepct",
-    "wrpct",
-    "range",
-    "hotband",
-    "seekpct",
-    "stride",
-    "priority",
-    "iorate",
-    "rhpct",
-    "whpct",
-    "hd",
-    "host",
-    "user",
-    "openflags",
-    "threads",
-    "streams",
-];
+const OF_WORKLOADS: &str = "sd skew xfersize readpct rdpct writepct wrpct range hotband seekpct stride priority \
+    iorate rhpct whpct hd host user openflags threads streams";
 /// Parameters of a run.
-const OF_RUNS: &[&str] = &[
-    "sd",
-    "wd",
-    "forxfersize",
-    "forthreads",
-    "forrdpct",
-    "forrhpct",
-    "forwhpct",
-    "forseekpct",
-    "forhitarea",
-    "forcompratio",
-    "xfersize",
-    "threads",
-    "rdpct",
-    "rhpct",
-    "whpct",
-    "seekpct",
-    "hitarea",
-    "compratio",
-    "iorate",
-    "maxdata",
-    "skew",
-    "curve",
-    "stopcurve",
-    "elapsed",
-    "interval",
-    "warmup",
-    "pause",
-    "distribution",
-    "startcmd",
-    "start_cmd",
-    "endcmd",
-    "end_cmd",
-    "replay",
-    "openflags",
-    "mount",
-];
+const OF_RUNS: &str = "sd wd forxfersize forthreads forrdpct forrhpct forwhpct forseekpct forhitarea \
+    forcompratio xfersize threads rdpct rhpct whpct seekpct hitarea compratio iorate maxdata \
+    skew curve stopcurve elapsed interval warmup pause distribution startcmd start_cmd \
+    endcmd end_cmd replay openflags mount";
 
 /// Full name of a keyword, which may be abbreviated to two letters; None if it is unknown.
 pub(super) fn canonical(kind: Kind, key: &str) -> Option<&'static str> {
@@ -97,21 +26,11 @@ pub(super) fn canonical(kind: Kind, key: &str) -> Option<&'static str> {
         Kind::Workload => OF_WORKLOADS,
         _ => OF_RUNS,
     };
-    let exact = list.iter().find(|full| **full == key);
-    let near = || list.iter().find(|full| key.len() >= 2 && full.starts_with(key));
-    let full = exact.or_else(near).copied()?;
-    // A run's lists have two names.
-    Some(match (kind, full) {
-        (Kind::Run, "forxfersize") => "xfersize",
-        (Kind::Run, "forthreads") => "threads",
-        (Kind::Run, "forrdpct") => "rdpct",
-        (Kind::Run, "forseekpct") => "seekpct",
-        (Kind::Run, "forcompratio") => "compratio",
-        (Kind::Run, "forrhpct") => "rhpct",
-        (Kind::Run, "forwhpct") => "whpct",
-        (Kind::Run, "forhitarea") => "hitarea",
-        _ => full,
-    })
+    let mut names = list.split(' ');
+    let exact = names.clone().find(|full| *full == key);
+    let full = exact.or_else(|| names.find(|full| key.len() >= 2 && full.starts_with(key)))?;
+    // A run's lists have two names, such as `xfersize` and `forxfersize`.
+    Some(if kind == Kind::Run { full.strip_prefix("for").unwrap_or(full) } else { full })
 }
 
 pub(super) fn find<'d>(definition: &'d Definition, full: &str) -> Option<&'d Parameter> {
@@ -173,8 +92,10 @@ pub(super) fn groups(
         }
         let mut group = Vec::new();
         for (workload, share) in workloads.iter().zip(&shares) {
-            let alone = workloads.len() == 1;
-            group.extend(reading.job(workload, alone, &storage, &point, *share, limits));
+            let is_alone = workloads.len() == 1;
+            let (storage, point, share) = (storage.as_slice(), &point, *share);
+            let case = Case { workload, is_alone, storage, point, share, limits };
+            group.extend(reading.job(&case));
             reading.found.notes.truncate(common.0);
             reading.found.traps.truncate(common.1);
         }
@@ -330,7 +251,7 @@ impl Reading<'_, '_> {
             let own = self.named(parameter, all, Kind::Storage);
             match &chosen {
                 Some(before) if *before != own => {
-                    let words = "simultaneous workloads on different storage can't be honoured: the workloads of a run share their targets";
+                    let words = "workloads at the same time on different storage can't be honoured: all workloads of a run share its targets";
                     self.found.refuse(&parameter.span, words, "write a run for each");
                 }
                 _ => chosen = Some(own),

@@ -1,5 +1,7 @@
 //! Keys of block sizes and of address patterns: schema, reader and writer.
 
+use super::Form;
+use super::field::Value;
 use crate::range::size_text;
 use crate::spec::{Address, Block, Pattern, Percent, Spot, saturated};
 use iodyno_catalog::{COUNT, Entry, Key, NUMBER, Reader, Record, ValueType};
@@ -152,36 +154,55 @@ fn pattern(address: &Record) -> Pattern {
     }
 }
 
-/// Block sizes as TOML; None if there are none.
-pub(super) fn blocks_text(blocks: &[Block]) -> Option<String> {
+/// Block sizes to write; None if there are none.
+pub(super) fn blocks_value(blocks: &[Block]) -> Option<Value> {
     let size = |block: &Block| size_text(block.bytes.into());
     let one = |b: &Block| format!("{{ size = \"{}\", share = {} }}", size(b), b.share);
     match blocks {
         [] => None,
-        [block] => Some(format!("\"{}\"", size(block))),
-        blocks => Some(format!("[{}]", blocks.iter().map(one).collect::<Vec<_>>().join(", "))),
+        [block] => Some(Value::quoted(size(block))),
+        blocks => {
+            let all = blocks.iter().map(one).collect::<Vec<_>>();
+            Some(Value::Text(format!("[{}]", all.join(", "))))
+        }
     }
 }
 
-/// Address patterns as TOML; None if there are none.
-pub(super) fn addresses_text(addresses: &[Address]) -> Option<String> {
+/// Address patterns to write; None if there are none.
+pub(super) fn addresses_value(addresses: &[Address]) -> Option<Value> {
+    (!addresses.is_empty()).then(|| Value::Addresses(addresses.to_vec()))
+}
+
+/// Address patterns as TOML. In the short form, one pattern is not a list, and without keys its name.
+pub(super) fn addresses_text(addresses: &[Address], form: Form) -> String {
+    if let (Form::Short, [Address { pattern, .. }]) = (form, addresses) {
+        let (name, keys) = pattern_text(pattern, form);
+        let is_plain = keys.is_empty();
+        return if is_plain {
+            format!("\"{name}\"")
+        } else {
+            format!("{{ pattern = \"{name}\"{keys} }}")
+        };
+    }
     let one = |Address { pattern, share }: &Address| {
-        let (name, keys) = pattern_text(pattern);
+        let (name, keys) = pattern_text(pattern, form);
         format!("{{ pattern = \"{name}\", share = {share}{keys} }}")
     };
-    let all: Vec<String> = addresses.iter().map(one).collect();
-    (!all.is_empty()).then(|| format!("[{}]", all.join(", ")))
+    format!("[{}]", addresses.iter().map(one).collect::<Vec<_>>().join(", "))
 }
 
 /// Name of a pattern, and its keys, each after a comma.
-fn pattern_text(pattern: &Pattern) -> (&'static str, String) {
+fn pattern_text(pattern: &Pattern, form: Form) -> (&'static str, String) {
+    // The short form lacks flags that are off.
+    let flag = |key: &str, is_on: bool| match form {
+        Form::Short if !is_on => String::new(),
+        _ => format!(", {key} = {is_on}"),
+    };
     match pattern {
-        Pattern::Uniform { once_per_pass } => {
-            ("uniform", format!(", once_per_pass = {once_per_pass}"))
-        }
+        Pattern::Uniform { once_per_pass } => ("uniform", flag("once_per_pass", *once_per_pass)),
         Pattern::Sequential { shared, run } => {
             let run = run.map(|run| format!(", run = {run}")).unwrap_or_default();
-            ("sequential", format!(", shared = {shared}{run}"))
+            ("sequential", flag("shared", *shared) + &run)
         }
         Pattern::ToEnd => ("sequential", ", to_end = true".to_owned()),
         Pattern::Skips { run, skip_bytes } => {
@@ -200,7 +221,7 @@ fn pattern_text(pattern: &Pattern) -> (&'static str, String) {
                 .iter()
                 .map(|s| format!("{{ share = {}, range = \"{}\" }}", s.share, s.range))
                 .collect();
-            ("hot-spots", format!(", scatter = {scatter}, spots = [{}]", spots.join(", ")))
+            ("hot-spots", flag("scatter", *scatter) + &format!(", spots = [{}]", spots.join(", ")))
         }
         Pattern::RecentlyRead { window } => ("recently-read", format!(", window = {window}")),
         Pattern::RecentlyWritten { window } => ("recently-written", format!(", window = {window}")),

@@ -1,20 +1,49 @@
-//! Values of keys: how a field of a specification is read from a file and written to the stored form.
+//! Values of keys: how a field of a specification is read from a file and written to one.
 
+use super::Form;
+use super::addresses::addresses_text;
 use crate::file_set::FileSet;
 use crate::log_load::{LogDurability, LogLoad, WhenFull};
-use crate::range::size_text;
+use crate::range::{size_text, time_text};
 use crate::spec::{
-    Edge, FlushBursts, MixOrder, NewFile, Percent, Process, Steady, SteadyFigure, saturated,
+    Address, Edge, FlushBursts, MixOrder, NewFile, Percent, Process, Steady, SteadyFigure,
+    saturated,
 };
 use iodyno_catalog::{Record, ValueType};
+
+/// A value to write. Variants are those whose text depends on the form.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Value {
+    Text(String),
+    /// A time, ns.
+    Time(u64),
+    Addresses(Vec<Address>),
+}
+
+impl Value {
+    /// A text without characters to escape, as a TOML string.
+    pub(super) fn quoted(text: impl std::fmt::Display) -> Self {
+        Self::Text(format!("\"{text}\""))
+    }
+
+    /// The value as TOML, with the fewest digits that read back exactly.
+    pub(super) fn text(&self, form: Form) -> String {
+        match (self, form) {
+            (Self::Text(text), _) => text.clone(),
+            (Self::Time(ns), Form::Stored) => format!("\"{ns}ns\""),
+            (Self::Time(ns), Form::Short) => format!("\"{}\"", time_text(*ns)),
+            (Self::Addresses(addresses), form) => addresses_text(addresses, form),
+        }
+    }
+}
 
 /// A type of field that a key can set.
 pub(crate) trait Field: Sized {
     /// The value at a path; None if it is missing or unreadable.
     fn read(record: &Record, path: &str) -> Option<Self>;
 
-    /// The value as TOML, with the fewest digits that read back exactly; None: nothing to write.
-    fn text(&self, form: ValueType) -> Option<String>;
+    /// The value to write; None: nothing.
+    fn value(&self, form: ValueType) -> Option<Value>;
 }
 
 impl Field for u64 {
@@ -22,11 +51,11 @@ impl Field for u64 {
         record.whole(path)
     }
 
-    fn text(&self, form: ValueType) -> Option<String> {
+    fn value(&self, form: ValueType) -> Option<Value> {
         Some(match form {
-            ValueType::Bytes => format!("\"{}\"", size_text(*self)),
-            ValueType::Time(..) => format!("\"{self}ns\""),
-            _ => self.to_string(),
+            ValueType::Bytes => Value::quoted(size_text(*self)),
+            ValueType::Time(..) => Value::Time(*self),
+            _ => Value::Text(self.to_string()),
         })
     }
 }
@@ -37,8 +66,8 @@ impl Field for u32 {
         record.whole(path).map(saturated)
     }
 
-    fn text(&self, form: ValueType) -> Option<String> {
-        u64::from(*self).text(form)
+    fn value(&self, form: ValueType) -> Option<Value> {
+        u64::from(*self).value(form)
     }
 }
 
@@ -47,9 +76,13 @@ impl Field for f64 {
         record.real(path)
     }
 
-    fn text(&self, form: ValueType) -> Option<String> {
+    fn value(&self, form: ValueType) -> Option<Value> {
         let is_rate = matches!(form, ValueType::Rate);
-        Some(if is_rate { format!("\"{self}/s\"") } else { self.to_string() })
+        Some(if is_rate {
+            Value::quoted(format_args!("{self}/s"))
+        } else {
+            Value::Text(self.to_string())
+        })
     }
 }
 
@@ -58,8 +91,8 @@ impl Field for Percent {
         record.real(path).map(Self::from_fraction)
     }
 
-    fn text(&self, _form: ValueType) -> Option<String> {
-        Some(format!("\"{self}\""))
+    fn value(&self, _form: ValueType) -> Option<Value> {
+        Some(Value::quoted(self))
     }
 }
 
@@ -68,8 +101,8 @@ impl Field for bool {
         record.flag(path)
     }
 
-    fn text(&self, _form: ValueType) -> Option<String> {
-        Some(self.to_string())
+    fn value(&self, _form: ValueType) -> Option<Value> {
+        Some(Value::Text(self.to_string()))
     }
 }
 
@@ -78,8 +111,8 @@ impl Field for String {
         record.text(path).map(str::to_owned)
     }
 
-    fn text(&self, _form: ValueType) -> Option<String> {
-        Some(toml::Value::String(self.clone()).to_string())
+    fn value(&self, _form: ValueType) -> Option<Value> {
+        Some(Value::Text(toml::Value::String(self.clone()).to_string()))
     }
 }
 
@@ -88,8 +121,8 @@ impl<T: Field> Field for Option<T> {
         T::read(record, path).map(Some)
     }
 
-    fn text(&self, form: ValueType) -> Option<String> {
-        self.as_ref().and_then(|value| value.text(form))
+    fn value(&self, form: ValueType) -> Option<Value> {
+        self.as_ref().and_then(|value| value.value(form))
     }
 }
 
@@ -114,8 +147,8 @@ macro_rules! words {
                 }
             }
 
-            fn text(&self, _form: ValueType) -> Option<String> {
-                Some(format!("\"{}\"", self.word()))
+            fn value(&self, _form: ValueType) -> Option<Value> {
+                Some(Value::quoted(self.word()))
             }
         }
     )*};

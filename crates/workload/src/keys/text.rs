@@ -1,0 +1,78 @@
+//! The writer of workload files, in two forms.
+
+use super::field::Value;
+use super::{LOG, ROWS, Row, Written};
+use crate::log_load::LogLoad;
+use crate::spec::Spec;
+use std::fmt::{self, Write as _};
+
+/// A form in which a specification is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// That of stored runs: every key, except sparse ones with their default.
+    Stored,
+    /// That of a file written by hand: no key with its default, except a few that are always of interest.
+    Short,
+}
+
+/// Writes a specification as a workload file.
+pub(crate) fn text(spec: &Spec, form: Form) -> String {
+    Writer { spec, blank: Spec::blank(), form }.rows(&ROWS)
+}
+
+/// Writes the table `[log]` of a workload file, with every key.
+impl fmt::Display for LogLoad {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let spec = Spec { log: Some(*self), ..Spec::blank() };
+        let writer = Writer { spec: &spec, blank: Spec::blank(), form: Form::Stored };
+        write!(f, "[log]\n{}", writer.rows(&LOG))
+    }
+}
+
+struct Writer<'a> {
+    spec: &'a Spec,
+    /// Has the defaults.
+    blank: Spec,
+    form: Form,
+}
+
+impl Writer<'_> {
+    /// Whether a key, or one of its table, has a value other than the default.
+    fn is_told(&self, row: &Row) -> bool {
+        let value = (row.get)(self.spec);
+        let is_told =
+            || value != (row.get)(&self.blank) || row.rows.iter().any(|r| self.is_told(r));
+        value.is_some() && (row.written == Written::Always || is_told())
+    }
+
+    /// The value, if the form has the key.
+    fn value(&self, row: &Row) -> Option<Value> {
+        let is_whole = self.form == Form::Stored && row.written != Written::Sparse;
+        (row.get)(self.spec).filter(|_| is_whole || row.key.required || self.is_told(row))
+    }
+
+    /// A key with its value, or a table on one line; None if the form lacks it.
+    fn line(&self, row: &Row) -> Option<String> {
+        let mut value = self.value(row)?.text(self.form);
+        if !row.rows.is_empty() {
+            let keys = row.rows.iter().filter_map(|row| self.line(row));
+            value = format!("{{ {} }}", keys.collect::<Vec<_>>().join(", "));
+        }
+        Some(format!("{} = {value}", row.key.name()))
+    }
+
+    /// The keys of a table, each on a line, and the tables in it.
+    fn rows(&self, rows: &[Row]) -> String {
+        // The short form has the mix on one line.
+        let on_one_line = |row: &Row| self.form == Form::Short && row.key.path == "mix";
+        let is_table = |row: &&Row| !(row.rows.is_empty() || on_one_line(row));
+        let (tables, keys): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(is_table);
+        let lines = keys.into_iter().filter_map(|row| Some(self.line(row)? + "\n"));
+        let mut text: String = lines.collect();
+        for row in tables.into_iter().filter(|row| self.value(row).is_some()) {
+            // Writing to a text does not fail.
+            let _ = write!(text, "\n[{}]\n{}", row.key.path, self.rows(row.rows));
+        }
+        text
+    }
+}
