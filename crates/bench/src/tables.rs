@@ -2,7 +2,7 @@
 
 use crate::rival::Figures;
 
-/// Median, minimum, maximum.
+/// Median, minimum and maximum; `None` without values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spread {
     pub(crate) median: f64,

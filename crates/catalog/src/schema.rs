@@ -27,7 +27,7 @@ pub enum ValueType {
     Percent,
     /// A number, whole or not, within limits.
     Number(f64, f64),
-    /// `true` or `false`.
+    /// The value at a path if it is `true` or `false`.
     Flag,
     /// One of these words.
     Word(&'static [&'static str]),

@@ -58,7 +58,7 @@ impl Region {
         self.start.as_ptr()
     }
 
-    /// Length, bytes.
+    /// Number of bytes.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -124,7 +124,7 @@ impl Buffers {
         &self.region
     }
 
-    /// Number of slots.
+    /// Number of slots for segments on the target.
     pub fn slots(&self) -> u32 {
         self.slots
     }

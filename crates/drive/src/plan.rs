@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// A target of a cell, with its engine, and the workload that runs on it.
 #[derive(Clone, Debug)]
 pub struct TargetPlan {
-    /// Canonical name.
+    /// Name of the target, in canonical form.
     pub name: String,
     /// The open target, with its engine.
     pub medium: Medium,
@@ -145,7 +145,7 @@ pub enum DriveError {
     /// The workload does not fit the target.
     #[error("{target}: {why}")]
     DoesNotFit {
-        /// Target name.
+        /// Name or path of the target.
         target: String,
         /// The reason and the remedy.
         why: String,
@@ -153,7 +153,7 @@ pub enum DriveError {
     /// An engine could not be set up.
     #[error("{target}: the {engine} engine can't be set up: {source}{hint}")]
     SetUp {
-        /// Target name.
+        /// Name or path of the target.
         target: String,
         /// Engine name.
         engine: &'static str,
@@ -165,7 +165,7 @@ pub enum DriveError {
     /// An engine failed while it ran.
     #[error("{target}: the {engine} engine failed: {source}")]
     Engine {
-        /// Target name.
+        /// Name or path of the target.
         target: String,
         /// Engine name.
         engine: &'static str,

@@ -104,7 +104,7 @@ pub enum ContentEvent {
     Taken {
         /// Token of the host's write.
         token: u64,
-        /// The unit of the array.
+        /// The unit of the array that the host writes.
         unit: u64,
         /// Name of the bytes that the write does not cover; 0: it covers the whole unit.
         onto: u64,
@@ -115,7 +115,7 @@ pub enum ContentEvent {
     Returned {
         /// Token of the read.
         token: u64,
-        /// The unit of the array.
+        /// The unit of the array that the host writes.
         unit: u64,
         /// Name of the bytes; 0: zeroes.
         name: u64,
@@ -152,7 +152,7 @@ pub enum ContentEvent {
     Cleared {
         /// The receiving part.
         part: PartId,
-        /// First byte.
+        /// Offset of the first byte to write.
         offset_bytes: u64,
         /// Length in bytes.
         len_bytes: u32,

@@ -86,7 +86,7 @@ pub enum Fault {
     Latent {
         /// The affected device.
         part: PartId,
-        /// First byte.
+        /// Offset of the first byte to write.
         offset_bytes: u64,
         /// Length in bytes.
         len_bytes: u64,

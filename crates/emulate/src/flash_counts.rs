@@ -19,7 +19,7 @@ pub struct Counts {
     pub copy_senses: u64,
     /// Erase blocks erased.
     pub erases: u64,
-    /// Page reads that were rebuilt from their parity stripe.
+    /// Page reads whose data was rebuilt from the parity stripe.
     pub recovered: u64,
     /// Page reads that failed because they could not be rebuilt.
     pub unrecovered: u64,

@@ -96,7 +96,7 @@ pub(crate) struct Request {
     pub die: u16,
     /// The effect of the pending event.
     pub state: State,
-    /// The kind of operation.
+    /// Index of the kind of operation in [`every_column`].
     pub kind: OpKind,
     /// Force unit access: the write must be durable when acknowledged.
     pub fua: bool,

@@ -1,7 +1,9 @@
 //! `run --with`: simultaneous workloads on the same targets. Each is measured alone, then all of them together.
 
 use crate::failure::Failure;
-use iodyno_run::{ListedCell, find_work};
+use crate::named_work::NamedWork;
+use iodyno_exchange::fio::Process;
+use iodyno_run::ListedCell;
 use iodyno_workload::{Block, OfferedRate, Percent, Spec};
 use std::str::FromStr;
 
@@ -55,15 +57,20 @@ impl FromStr for Neighbour {
     }
 }
 
+/// The workload of a neighbour, with its changes.
+#[derive(Debug)]
+pub(crate) struct Changed {
+    name: String,
+    spec: Spec,
+    /// The name and the changes.
+    words: String,
+}
+
 impl Neighbour {
-    /// The neighbour's workload, with the ramp and time of `other`; and its name with the changes.
-    fn beside(&self, other: &Spec) -> Result<(ListedCell, String), Failure> {
-        let (name, mut members) = find_work::members(&self.workload)?;
-        let (1, Some((_, mut spec))) = (members.len(), members.pop()) else {
-            return Err(Failure::input(format!(
-                "--with {name}: it is a group of workloads: name one of them"
-            )));
-        };
+    /// Reads the neighbour's workload and changes it.
+    pub(crate) fn changed(&self) -> Result<Changed, Failure> {
+        let named = NamedWork::read(&self.workload, &[], &Process)?;
+        let (name, mut spec) = named.into_workload()?;
         let (named, mut rate) = (spec.clone(), None);
         for change in &self.changes {
             spec = match change {
@@ -79,13 +86,21 @@ impl Neighbour {
             .map_err(|why| Failure::input(format!("--with {name}: {why}")))?;
         }
         let words = [vec![name.clone()], spec.changes_from(&named, rate, true)].concat();
+        Ok(Changed { name, spec, words: words.join(", ") })
+    }
+}
+
+impl Changed {
+    /// The workload with the ramp and time of `other`.
+    fn beside(&self, other: &Spec) -> Result<ListedCell, Failure> {
         let limits = other.limits();
-        let timed = spec.with_ramp(limits.ramp_ns).and_then(|spec| match limits.time_ns {
+        let ramped = self.spec.clone().with_ramp(limits.ramp_ns);
+        let timed = ramped.and_then(|spec| match limits.time_ns {
             Some(time_ns) => spec.with_time(time_ns),
             None => Err("the other workload has no time limit: give --time".to_owned()),
         });
-        let spec = timed.map_err(|why| Failure::input(format!("--with {name}: {why}")))?;
-        Ok((ListedCell::new(name, spec), words.join(", ")))
+        let spec = timed.map_err(|why| Failure::input(format!("--with {}: {why}", self.name)))?;
+        Ok(ListedCell::new(self.name.clone(), spec))
     }
 }
 
@@ -93,14 +108,12 @@ impl Neighbour {
 /// with all neighbours; and a description of the neighbours.
 pub(crate) fn with_neighbours(
     members: Vec<ListedCell>,
-    neighbours: &[Neighbour],
+    neighbours: &[Changed],
 ) -> Result<(Vec<ListedCell>, Vec<String>), Failure> {
-    let (mut all, mut words) = (members.clone(), Vec::new());
+    let mut all = members.clone();
     for (number, member) in members.into_iter().enumerate() {
-        let beside = neighbours.iter().map(|n| n.beside(&member.spec));
-        let (mut beside, named): (Vec<ListedCell>, Vec<String>) =
-            beside.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
-        words = named.into_iter().map(|neighbour| format!("with {neighbour}")).collect();
+        let beside = neighbours.iter().map(|neighbour| neighbour.beside(&member.spec));
+        let mut beside: Vec<ListedCell> = beside.collect::<Result<_, _>>()?;
         // Number duplicate names.
         for at in 0..beside.len() {
             let name = beside[at].name.clone();
@@ -126,5 +139,6 @@ pub(crate) fn with_neighbours(
         let workload = Some(member.name.clone());
         all.push(ListedCell { name: with_others(0), workload, beside, ..member });
     }
-    Ok((all, words))
+    let words = neighbours.iter().map(|neighbour| format!("with {}", neighbour.words));
+    Ok((all, words.collect()))
 }

@@ -6,10 +6,12 @@ mod render;
 use crate::args::Explain;
 use crate::console::{print, print_json};
 use crate::failure::Failure;
+use crate::named_work::{NamedWork, Workloads};
 use crate::overrides::with_shape;
+use iodyno_exchange::fio::Process;
 use iodyno_page::terminal::Style;
 use iodyno_run::explain::{Described, ExplainedCell, predictions, simulate};
-use iodyno_run::{Emulated, Files, described, emulated, find_work};
+use iodyno_run::{Emulated, Files, described, emulated};
 use iodyno_targets::TargetName;
 use iodyno_workload::Spec;
 use serde_json::json;
@@ -24,22 +26,23 @@ pub(crate) fn command(flags: &Explain, style: Style) -> Result<ExitCode, Failure
         return Err(Failure::input(format!("`{}` is not emulated", flags.device)));
     };
     if let Some(workload) = &flags.workload {
-        return with_workload(flags, workload, &emulated, style);
+        let workloads = NamedWork::read(workload, &[], &Process)?.into_workloads()?;
+        return with_workloads(flags, workloads, &emulated, style);
     }
     let devices: Vec<_> = described(name)?.into_iter().map(Described::new).collect();
     alone(flags, &devices, &emulated, style)
 }
 
 /// Explains the device under workloads.
-fn with_workload(
+fn with_workloads(
     flags: &Explain,
-    workload: &str,
+    workloads: Workloads,
     emulated: &Emulated,
     style: Style,
 ) -> Result<ExitCode, Failure> {
     let mut cells = Vec::new();
     let (threads, depth, block) = (flags.threads, flags.depth, flags.block.as_deref());
-    for (name, spec) in find_work::members(workload)?.1 {
+    for (name, spec) in workloads.members {
         let spec = with_shape(spec, threads, depth, block)
             .and_then(|spec| with_addresses(spec, flags))
             .map_err(|why| Failure::input(format!("{name}: {why}")))?;

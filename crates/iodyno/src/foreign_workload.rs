@@ -5,7 +5,7 @@ use crate::args::{Convert, Run};
 use crate::console::{print, remark};
 use crate::failure::Failure;
 use crate::job_surroundings::{OfConvert, target_of};
-use crate::named_work::Workloads;
+use crate::named_work::{Jobs, Workloads};
 use crate::overrides::override_all;
 use iodyno_exchange::fio::{Job, JobFile, Note};
 use iodyno_run::{ListedCell, RunRequest, Work};
@@ -19,10 +19,10 @@ use std::process::ExitCode;
 
 /// Index of the target of each job, by the job's name; empty if no job names a target. If one does,
 /// all must: otherwise a job without a target would run on those of other jobs.
-fn own_targets(file: &JobFile, flags: &Run) -> Result<BTreeMap<String, usize>, Failure> {
+fn own_targets(jobs: &Jobs, flags: &Run) -> Result<BTreeMap<String, usize>, Failure> {
     let mut all = BTreeMap::new();
     let (mut first, mut other) = (None, None);
-    for job in file.jobs() {
+    for job in jobs.file.jobs() {
         match job.file.as_deref().and_then(|file| target_of(&flags.on, file)) {
             Some(target) => {
                 all.insert(job.name.clone(), target);
@@ -39,7 +39,7 @@ fn own_targets(file: &JobFile, flags: &Run) -> Result<BTreeMap<String, usize>, F
     };
     Err(Failure::input(format!(
         "`{}`: `{}` runs on the target that it names, but `{}` names no target of --on: {remedy}; or use a single --on, which all jobs share",
-        flags.workload, first.name, other.name
+        jobs.given, first.name, other.name
     )))
 }
 
@@ -140,34 +140,27 @@ fn each_once<'a>(jobs: &[&'a Job], of: impl Fn(&'a Job) -> &'a Vec<Note>) -> Vec
 }
 
 /// Prints where the jobs may behave differently from their author's expectation, unless the run's verdicts cover it.
-fn show_traps(jobs: &[&Job]) {
-    for trap in each_once(jobs, |job| &job.traps).into_iter().filter(|trap| !trap.is_judged) {
+fn show_traps(file: &JobFile) {
+    let jobs: Vec<&Job> = file.jobs().collect();
+    for trap in each_once(&jobs, |job| &job.traps).into_iter().filter(|trap| !trap.is_judged) {
         remark("note", &format!("{}: {}", trap.at, trap.words));
     }
 }
 
 /// The workloads of jobs, for a sweep; they must run one after the other.
-pub(crate) fn one_by_one(file: &JobFile, flags: &Run) -> Result<Workloads, Failure> {
-    if let Some(group) = file.groups.iter().find(|group| group.len() > 1) {
-        let names: Vec<&str> = group.iter().map(|job| job.name.as_str()).collect();
-        return Err(Failure::input(format!(
-            "`{}`: {} run at the same time, and a sweep varies one job at a time: give --section {}, or separate them by stonewall",
-            flags.workload,
-            names.join(" and "),
-            names[0]
-        )));
-    }
-    let targets: BTreeSet<usize> = own_targets(file, flags)?.into_values().collect();
+pub(crate) fn one_by_one(jobs: &Jobs, flags: &Run) -> Result<Workloads, Failure> {
+    let workloads = jobs.one_by_one(|first| {
+        format!("give --section {first} to vary one job, or separate them by stonewall")
+    })?;
+    let targets: BTreeSet<usize> = own_targets(jobs, flags)?.into_values().collect();
     if targets.len() > 1 {
         return Err(Failure::input(format!(
             "`{}` has jobs for several targets, but a sweep runs each job on all targets of --on: give --section NAME and only its target",
-            flags.workload
+            jobs.given
         )));
     }
-    let jobs: Vec<&Job> = file.jobs().collect();
-    show_traps(&jobs);
-    let members = jobs.iter().map(|job| (job.name.clone(), job.spec.clone()));
-    Ok(Workloads { name: file.name.clone(), members: members.collect() })
+    show_traps(&jobs.file);
+    Ok(workloads)
 }
 
 /// The cells of a list, and the changes that flags made to them, in words.
@@ -178,16 +171,16 @@ pub(crate) struct Cells {
 }
 
 /// The cells of jobs: one per group of simultaneous jobs, and one per job that reads back what another wrote.
-pub(crate) fn cells(file: &JobFile, flags: &Run) -> Result<Cells, Failure> {
-    let own_targets = own_targets(file, flags)?;
-    let jobs: Vec<&Job> = file.jobs().collect();
-    show_traps(&jobs);
+pub(crate) fn cells(jobs: &Jobs, flags: &Run) -> Result<Cells, Failure> {
+    let own_targets = own_targets(jobs, flags)?;
+    let Jobs { given, file } = jobs;
+    show_traps(file);
     let is_alone = file.groups.iter().all(|group| group.len() == 1);
     let takes_others = is_alone && own_targets.is_empty();
     if !flags.with.is_empty() && !takes_others {
         let how =
             if is_alone { "each run on a target of their own" } else { "run at the same time" };
-        let words = format!("`{}` has jobs that {how}: --with can't add another", flags.workload);
+        let words = format!("`{given}` has jobs that {how}: --with can't add another");
         return Err(Failure::input(words));
     }
     let at_once = |jobs| at_once(jobs, &own_targets);
@@ -292,10 +285,11 @@ fn keep_written(file: &JobFile, request: &mut RunRequest) -> Result<(), Failure>
 /// Applies the jobs' engine and page cache to targets that support them, and sets the size of scratch files without
 /// one.
 pub(crate) fn on_targets(
-    file: &JobFile,
+    jobs: &Jobs,
     flags: &Run,
     request: &mut RunRequest,
 ) -> Result<(), Failure> {
+    let Jobs { given, file } = jobs;
     let is_real =
         |t: &TargetName| matches!(t, TargetName::Path { .. } | TargetName::Scratch { .. });
     if !request.targets.iter().any(is_real) {
@@ -312,8 +306,7 @@ pub(crate) fn on_targets(
     keep_written(file, request)?;
     let differ = |what: &str, remedy: &str| {
         Failure::input(format!(
-            "the jobs of `{}` have different {what}, but a run can have only one: {remedy}, or `iodyno convert --section NAME` for one of them",
-            flags.workload
+            "the jobs of `{given}` have different {what}, and a run has one: {remedy}, or `iodyno convert --section NAME` for one of them"
         ))
     };
     let engines: BTreeSet<_> = file.jobs().map(|job| job.engine).collect();

@@ -158,7 +158,7 @@ pub(crate) fn check_workload(name: &str) -> Result<(), Failure> {
     }
     if is_target(name) {
         return Err(Failure::input(format!(
-            "`{name}` is a target, and a workload or a method must be named first: `iodyno run four-corners --on {name}`; `iodyno catalog` lists them"
+            "`{name}` is a target, and a workload or a method is needed here: `iodyno run four-corners --on {name}`; `iodyno catalog` lists them"
         )));
     }
     let is_path = name.contains('/') || Path::new(name).extension().is_some_and(|e| e == "toml");

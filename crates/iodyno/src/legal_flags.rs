@@ -78,23 +78,23 @@ fn works_of(flag: &str) -> &'static str {
     FLAGS.iter().find(|(known, _)| *known == flag).map_or("WJSMV", |(_, works)| works)
 }
 
-/// Refuses flags that have no effect on this work.
+/// Refuses flags that have no effect on this work; `None`: a verification pass.
 ///
 /// # Errors
 /// The first such flag.
-pub(crate) fn check(flags: &Run, work: &NamedWork) -> Result<(), Failure> {
+pub(crate) fn check(flags: &Run, work: Option<&NamedWork>) -> Result<(), Failure> {
     let is_sweep = is_sweep(flags);
     let letters: &[char] = match work {
-        NamedWork::Verification => &['V'],
-        NamedWork::Method(_) => &['M'],
-        NamedWork::Jobs(_) if is_sweep => &['S', 'J'],
-        NamedWork::Jobs(_) => &['J'],
-        NamedWork::Workloads(_) if is_sweep => &['S'],
-        NamedWork::Workloads(_) => &['W'],
+        None => &['V'],
+        Some(NamedWork::Method(_)) => &['M'],
+        Some(NamedWork::Jobs(_)) if is_sweep => &['S', 'J'],
+        Some(NamedWork::Jobs(_)) => &['J'],
+        Some(NamedWork::Workloads(_)) if is_sweep => &['S'],
+        Some(NamedWork::Workloads(_)) => &['W'],
     };
     match flags.given.all().find(|flag| !works_of(flag).contains(letters)) {
         None => Ok(()),
-        Some(flag) => Err(Failure::input(refusal(flag, flags, work, is_sweep))),
+        Some(flag) => Err(Failure::input(refusal(flag, work, is_sweep))),
     }
 }
 
@@ -103,12 +103,14 @@ pub(crate) fn is_sweep(flags: &Run) -> bool {
     !flags.vary.is_empty() || flags.find_rate.is_some()
 }
 
-fn refusal(flag: &str, flags: &Run, work: &NamedWork, is_sweep: bool) -> String {
-    let name = &flags.workload;
-    match (work, flag) {
-        (NamedWork::Verification, _) => format!(
+fn refusal(flag: &str, work: Option<&NamedWork>, is_sweep: bool) -> String {
+    let Some(work) = work else {
+        return format!(
             "--{flag} has no effect with --verify-only, which reads all of each target and writes nothing: leave one of them out"
-        ),
+        );
+    };
+    let name = work.shown();
+    match (work, flag) {
         (NamedWork::Method(_), "vary" | "find-rate") => format!(
             "`{name}` is a method whose file defines the variations: take --{flag} out, or name a workload"
         ),
@@ -146,7 +148,7 @@ pub(crate) fn no_effect(flag: &str, method: &str, how: &str, or: &str) -> String
 mod tests {
     use super::*;
     use crate::args::{Cli, Command};
-    use crate::run::request_for;
+    use crate::run::{named_work, request_for};
     use clap::CommandFactory as _;
     use iodyno_run::RunRequest;
     use std::collections::{BTreeMap, BTreeSet};
@@ -179,14 +181,14 @@ mod tests {
             Ok(flags) => flags,
             Err(text) => return Some(text),
         };
-        let work = NamedWork::read(&flags).unwrap();
-        check(&flags, &work).err().map(|failure| failure.render(false))
+        let work = named_work(&flags).unwrap();
+        check(&flags, work.as_ref()).err().map(|failure| failure.render(false))
     }
 
     /// The request, whether or not the flags are legal; None if they make none.
     fn requested(work: &str, flag: &str) -> Option<RunRequest> {
         let flags = parsed(work, flag).ok()?;
-        request_for(NamedWork::read(&flags).ok()?, &flags).ok()
+        request_for(named_work(&flags).ok()?, &flags).ok()
     }
 
     /// The mistake of a row: a flag has to change the request of exactly the works that its row names.

@@ -4,7 +4,7 @@ use crate::args::Run;
 use crate::failure::Failure;
 use crate::fill_first;
 use crate::legal_flags::no_effect;
-use crate::named_work::Workloads;
+use crate::named_work::{Workloads, shown_method};
 use crate::overrides::override_all;
 use iodyno_catalog::{File, Kind, find};
 use iodyno_method::{Axis, AxisKind, Choice, Method, MethodSource, Sweep, Value};
@@ -28,17 +28,18 @@ pub(crate) fn of_file(file: File, flags: &Run) -> Result<MethodSource, Failure> 
         active: flags.active.map(|active| active.to_string()),
         scale: flags.scale,
     };
+    let shown = shown_method(&file).to_owned();
     let source = find_work::method_source(file, choice)?;
-    refuse_closed_choices(&source, flags)?;
+    refuse_closed_choices(&source, &shown, flags)?;
     Ok(source)
 }
 
 /// Refuses choices that the method's file does not leave open: the method is the same without them, and with any
-/// other value.
+/// other value. `shown` is the method in messages.
 ///
 /// # Errors
 /// The first such flag.
-fn refuse_closed_choices(source: &MethodSource, flags: &Run) -> Result<(), Failure> {
+fn refuse_closed_choices(source: &MethodSource, shown: &str, flags: &Run) -> Result<(), Failure> {
     let stages = |choice: Choice| {
         Method::new(MethodSource { choice, ..source.clone() }).ok().map(|m| (m.stages, m.setting))
     };
@@ -60,7 +61,7 @@ fn refuse_closed_choices(source: &MethodSource, flags: &Run) -> Result<(), Failu
     for (flag, other) in others {
         if with.is_some() && with == stages(other) {
             let how = "itself in each of its stages";
-            return Err(Failure::input(no_effect(flag, &flags.workload, how, "")));
+            return Err(Failure::input(no_effect(flag, shown, how, "")));
         }
     }
     let real = |target: &TargetName| !matches!(target, TargetName::Model(_));
@@ -70,8 +71,7 @@ fn refuse_closed_choices(source: &MethodSource, flags: &Run) -> Result<(), Failu
         });
         if !prepares {
             return Err(Failure::input(format!(
-                "--reuse has no effect on `{}`, which neither purges nor fills: take it out",
-                flags.workload
+                "--reuse has no effect on `{shown}`, which neither purges nor fills: take it out"
             )));
         }
         if !flags.on.iter().any(real) {
@@ -160,6 +160,7 @@ mod tests {
     use super::*;
     use crate::args::{Cli, Command};
     use crate::named_work::NamedWork;
+    use crate::run::named_work;
 
     /// A choice is refused if the file makes it, and accepted if the file leaves it open.
     #[test]
@@ -178,7 +179,7 @@ mod tests {
             let words: Vec<std::ffi::OsString> = words.split(' ').map(Into::into).collect();
             let cli = Cli::of_words(&words).unwrap();
             let Command::Run(flags) = &cli.command else { unreachable!() };
-            let Ok(NamedWork::Method(file)) = NamedWork::read(flags) else { panic!("{method}") };
+            let Ok(Some(NamedWork::Method(file))) = named_work(flags) else { panic!("{method}") };
             let said = of_file(file, flags).err().map(|failure| failure.render(false));
             assert_eq!(said.is_some(), refused, "{method} {flag}: {said:?}");
         }

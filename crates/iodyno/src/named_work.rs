@@ -1,54 +1,133 @@
-//! Resolves `<workload>` of `run`, once, before anything else depends on it.
+//! Resolves what `<workload>` names, once, before anything else depends on it. `run`, its `--with`, `explain` and `size` read it
+//! here.
 
-use crate::args::Run;
 use crate::failure::Failure;
 use crate::hints;
-use crate::job_surroundings::OfRun;
 use iodyno_catalog::File;
-use iodyno_exchange::fio::JobFile;
-use iodyno_run::find_work;
+use iodyno_exchange::fio::{JobFile, Surroundings};
+use iodyno_run::find_work::{self, Found};
+use iodyno_units::text::for_shell;
 use iodyno_workload::Spec;
+
+pub(crate) use iodyno_run::find_work::Workloads;
 
 /// The work that `<workload>` names.
 #[derive(Debug)]
 pub(crate) enum NamedWork {
-    /// A verification pass, which needs no workload.
-    Verification,
     /// A workload of the catalog or of a file, or a group of them.
     Workloads(Workloads),
     /// Jobs of another tool.
-    Jobs(JobFile),
+    Jobs(Jobs),
     /// The file of a method.
     Method(File),
 }
 
-/// One workload, or a group of them, by name.
+/// Jobs of another tool.
 #[derive(Debug)]
-pub(crate) struct Workloads {
-    /// Name of the workload or the group.
-    pub(crate) name: String,
-    /// The workload, or the members of the group.
-    pub(crate) members: Vec<(String, Spec)>,
+pub(crate) struct Jobs {
+    /// Path or command line, as given.
+    pub(crate) given: String,
+    /// The jobs.
+    pub(crate) file: JobFile,
 }
 
 impl NamedWork {
-    /// Reads the work that the flags name.
+    /// Reads the work that `given` names. `sections` selects jobs of another tool, all if it is empty; `around` is their
+    /// environment.
     ///
     /// # Errors
     /// The name is unknown, or its file is invalid.
-    pub(crate) fn read(flags: &Run) -> Result<Self, Failure> {
-        let name = &flags.workload;
-        if flags.verify_only {
-            return Ok(Self::Verification);
+    pub(crate) fn read(
+        given: &str,
+        sections: &[String],
+        around: &dyn Surroundings,
+    ) -> Result<Self, Failure> {
+        if iodyno_exchange::is_foreign(given) {
+            let file = iodyno_exchange::read(given, sections, around)?;
+            return Ok(Self::Jobs(Jobs { given: given.to_owned(), file }));
         }
-        if iodyno_exchange::is_foreign(name) {
-            return Ok(Self::Jobs(iodyno_exchange::read(name, &flags.section, &OfRun(flags))?));
-        }
-        hints::check_workload(name)?;
-        if let Some(file) = find_work::method_file(name)? {
-            return Ok(Self::Method(file));
-        }
-        let (name, members) = find_work::members(name)?;
-        Ok(Self::Workloads(Workloads { name, members }))
+        hints::check_workload(given)?;
+        Ok(match find_work::work(given)? {
+            Found::Method(file) => Self::Method(file),
+            Found::Workloads(workloads) => Self::Workloads(workloads),
+        })
     }
+
+    /// The name or the path, for a message.
+    pub(crate) fn shown(&self) -> &str {
+        match self {
+            Self::Workloads(workloads) => &workloads.name,
+            Self::Jobs(jobs) => &jobs.given,
+            Self::Method(file) => shown_method(file),
+        }
+    }
+
+    /// The workloads, one after the other.
+    ///
+    /// # Errors
+    /// The work is a method, or has simultaneous jobs.
+    pub(crate) fn into_workloads(self) -> Result<Workloads, Failure> {
+        match self {
+            Self::Workloads(workloads) => Ok(workloads),
+            Self::Jobs(jobs) => jobs.one_by_one(|_| jobs.conversion()),
+            Self::Method(_) => Err(Failure::input(format!(
+                "`{}` is a method, and a workload is needed here: `iodyno catalog` lists both",
+                self.shown()
+            ))),
+        }
+    }
+
+    /// The only workload, with its name.
+    ///
+    /// # Errors
+    /// The work is a method, or several workloads.
+    pub(crate) fn into_workload(self) -> Result<(String, Spec), Failure> {
+        let remedy = match &self {
+            Self::Jobs(jobs) => jobs.conversion(),
+            _ => "name one of them".to_owned(),
+        };
+        let Workloads { name, members } = self.into_workloads()?;
+        let one = <[(String, Spec); 1]>::try_from(members).map_err(|members| {
+            let names: Vec<String> = members.into_iter().map(|member| member.0).collect();
+            let names = names.join(", ");
+            Failure::input(format!(
+                "`{name}` is several workloads ({names}), and one is needed here: {remedy}"
+            ))
+        });
+        one.map(|[one]| one)
+    }
+}
+
+impl Jobs {
+    /// The workloads of the jobs, one after the other. `remedy` takes the name of the first of simultaneous jobs.
+    ///
+    /// # Errors
+    /// Some jobs run at the same time.
+    pub(crate) fn one_by_one(
+        &self,
+        remedy: impl FnOnce(&str) -> String,
+    ) -> Result<Workloads, Failure> {
+        if let Some(group) = self.file.groups.iter().find(|group| group.len() > 1) {
+            let names: Vec<&str> = group.iter().map(|job| job.name.as_str()).collect();
+            return Err(Failure::input(format!(
+                "`{}`: {} run at the same time, and jobs that run one after the other are needed here: {}",
+                self.given,
+                names.join(" and "),
+                remedy(names[0])
+            )));
+        }
+        let members = self.file.jobs().map(|job| (job.name.clone(), job.spec.clone()));
+        Ok(Workloads { name: self.file.name.clone(), members: members.collect() })
+    }
+
+    /// The remedy where a single job is needed.
+    fn conversion(&self) -> String {
+        let given = for_shell(&self.given);
+        format!("make a workload file of each by `iodyno convert {given} -o FOLDER`")
+    }
+}
+
+/// The name of a method in the catalog, or the path of its file.
+pub(crate) fn shown_method(file: &File) -> &str {
+    if file.is_in_catalog() { &file.name } else { &file.origin }
 }

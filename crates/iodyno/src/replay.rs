@@ -90,7 +90,10 @@ fn request(flags: &Replay) -> Result<RunRequest, Failure> {
     };
     let stem = flags.file.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let Some(name) = stem else {
-        let problem = Problem::new(flags.file.display().to_string(), "it names no file");
+        let problem = Problem::new(
+            flags.file.display().to_string(),
+            "the path does not end with a file name",
+        );
         return Err(problem.into());
     };
     let work = TraceRequest {

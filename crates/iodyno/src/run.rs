@@ -1,10 +1,11 @@
 //! `run`: translates the command line into a request, and prints the outcome.
 
 use crate::args::{Cli, Measuring, Run};
-use crate::beside::with_neighbours;
+use crate::beside::{Neighbour, with_neighbours};
 use crate::console::{complain, print, print_json, remark};
 use crate::failure::{Failure, METHOD_FAILED, NOT_HELD};
 use crate::foreign_workload::Cells;
+use crate::job_surroundings::OfRun;
 use crate::live::Live;
 use crate::method::Asked;
 use crate::named_work::{NamedWork, Workloads};
@@ -187,15 +188,26 @@ pub(crate) fn carry_out(
 /// Translates the command line into the request of a run.
 fn request(flags: &Run) -> Result<RunRequest, Failure> {
     flags.on.iter().try_for_each(hints::check_target)?;
-    let work = NamedWork::read(flags)?;
-    legal_flags::check(flags, &work)?;
+    let work = named_work(flags)?;
+    legal_flags::check(flags, work.as_ref())?;
     request_for(work, flags)
 }
 
-/// The request for a work, with the settings of its flags.
-pub(crate) fn request_for(work: NamedWork, flags: &Run) -> Result<RunRequest, Failure> {
+/// The work that the flags name; `None`: a verification pass, which needs no workload.
+///
+/// # Errors
+/// The name is unknown, or its file is invalid.
+pub(crate) fn named_work(flags: &Run) -> Result<Option<NamedWork>, Failure> {
+    if flags.verify_only {
+        return Ok(None);
+    }
+    NamedWork::read(&flags.workload, &flags.section, &OfRun(flags)).map(Some)
+}
+
+/// The request for a work, with the settings of its flags; `None`: a verification pass.
+pub(crate) fn request_for(work: Option<NamedWork>, flags: &Run) -> Result<RunRequest, Failure> {
+    let Some(work) = work else { return verify_only(flags) };
     match work {
-        NamedWork::Verification => verify_only(flags),
         NamedWork::Method(file) => {
             let source = method::of_file(file, flags)?;
             with_method(flags, Asked { source, changes: Vec::new() })
@@ -203,16 +215,15 @@ pub(crate) fn request_for(work: NamedWork, flags: &Run) -> Result<RunRequest, Fa
         NamedWork::Workloads(named) if legal_flags::is_sweep(flags) => {
             with_method(flags, method::sweep(named, flags)?)
         }
-        NamedWork::Jobs(file) if legal_flags::is_sweep(flags) => {
-            let named = foreign_workload::one_by_one(&file, flags)?;
-            let mut request = with_method(flags, method::sweep(named, flags)?)?;
-            foreign_workload::on_targets(&file, flags, &mut request)?;
-            Ok(request)
-        }
-        NamedWork::Jobs(file) => {
-            let cells = foreign_workload::cells(&file, flags)?;
-            let mut request = with_cells(flags, file.name.clone(), cells)?;
-            foreign_workload::on_targets(&file, flags, &mut request)?;
+        NamedWork::Jobs(jobs) => {
+            let mut request = if legal_flags::is_sweep(flags) {
+                let named = foreign_workload::one_by_one(&jobs, flags)?;
+                with_method(flags, method::sweep(named, flags)?)?
+            } else {
+                let cells = foreign_workload::cells(&jobs, flags)?;
+                with_cells(flags, jobs.file.name.clone(), cells)?
+            };
+            foreign_workload::on_targets(&jobs, flags, &mut request)?;
             Ok(request)
         }
         NamedWork::Workloads(Workloads { name, mut members }) => {
@@ -235,8 +246,10 @@ fn with_method(flags: &Run, Asked { source, changes }: Asked) -> Result<RunReque
 fn with_cells(flags: &Run, name: String, of: Cells) -> Result<RunRequest, Failure> {
     let Cells { mut cells, mut changes } = of;
     if !flags.with.is_empty() {
+        let neighbours =
+            flags.with.iter().map(Neighbour::changed).collect::<Result<Vec<_>, _>>()?;
         let words;
-        (cells, words) = with_neighbours(cells, &flags.with)?;
+        (cells, words) = with_neighbours(cells, &neighbours)?;
         changes.extend(words);
     }
     cells.splice(0..0, fill_first::cell(flags)?);

@@ -4,14 +4,16 @@ use crate::args::Size;
 use crate::console::{print, print_json};
 use crate::failure::{Failure, NOT_HELD};
 use crate::live::LiveLine;
+use crate::named_work::NamedWork;
 use crate::{report, show, signals};
 use iodyno_catalog::input::read_text;
 use iodyno_catalog::{File, Kind, MAX_FILE_BYTES, Problem};
+use iodyno_exchange::fio::Process;
 use iodyno_measure::{Cell, Quantity, Role, Summary};
 use iodyno_notebook::Run;
 use iodyno_page::terminal::Style;
 use iodyno_raid::Level;
-use iodyno_run::{RunError, find_work};
+use iodyno_run::RunError;
 use iodyno_sizing::{
     Choice, Demand, Limit, LogDemand, Loss, Prices, Tail, candidates, json, page, saturate, size,
     terminal,
@@ -49,6 +51,7 @@ pub(crate) fn command(
         limits: limits(flags),
         survive: flags.survive.as_deref().and_then(loss),
         life_years: flags.life,
+        capacity_bytes: flags.capacity.unwrap_or(0),
         ..demand(flags, notebook)?
     };
     let prices = flags.price.as_deref().map(prices).transpose()?;
@@ -145,7 +148,6 @@ fn loss(word: &str) -> Option<Loss> {
 }
 
 fn demand(flags: &Size, notebook: Option<&Path>) -> Result<Demand, Failure> {
-    let capacity_bytes = flags.capacity.unwrap_or(0);
     if let Some(messages_per_s) = flags.log_rate {
         let share = flags.read_share.unwrap_or(0.0);
         // `share` is relative to reads and writes together.
@@ -159,50 +161,18 @@ fn demand(flags: &Size, notebook: Option<&Path>) -> Result<Demand, Failure> {
             room_bytes: flags.backlog_bytes.or(room).unwrap_or(0),
         };
         let p99_ns = flags.p99.unwrap_or(1);
-        return Demand::of_log(log, p99_ns, capacity_bytes).map_err(Failure::input);
+        return Demand::of_log(log, p99_ns).map_err(Failure::input);
     }
     if let Some(run) = &flags.like {
-        let like = like(run, notebook)?;
-        let missing = |what: &str| {
-            Failure::input(format!("the run `{run}` can't supply a {what}: give one with --{what}"))
-        };
-        let rate_iops = flags.rate.or(like.rate_iops).ok_or_else(|| missing("rate"))?;
-        let p99_ns = flags.p99.or(like.p99_ns).ok_or_else(|| missing("p99"))?;
-        return Ok(Demand { rate_iops, p99_ns, capacity_bytes, ..like.demand });
+        return like(run, flags, notebook);
     }
-    let name = flags.workload.as_deref().unwrap_or_default();
-    let (_, members) = find_work::members(name)?;
-    let [(name, spec)] = <[(String, Spec); 1]>::try_from(members).map_err(|members| {
-        let names: Vec<String> = members.into_iter().map(|member| member.0).collect();
-        Failure::input(format!(
-            "`{name}` is several workloads, but a system is sized for one: use one of {}",
-            names.join(", ")
-        ))
-    })?;
-    Ok(Demand {
-        name,
-        like: None,
-        log: None,
-        spec,
-        rate_iops: flags.rate.unwrap_or(1.0),
-        p99_ns: flags.p99.unwrap_or(1),
-        limits: Vec::new(),
-        survive: None,
-        life_years: None,
-        capacity_bytes,
-        active_bytes: None,
-    })
+    let given = flags.workload.as_deref().unwrap_or_default();
+    let (name, spec) = NamedWork::read(given, &[], &Process)?.into_workload()?;
+    Ok(Demand::new(name, spec, flags.rate.unwrap_or(1.0), flags.p99.unwrap_or(1)))
 }
 
-/// The demand of a run in the notebook.
-struct Like {
-    demand: Demand,
-    rate_iops: Option<f64>,
-    p99_ns: Option<u64>,
-}
-
-/// The demand of a run's last measured cell, over all its targets.
-fn like(selector: &str, notebook: Option<&Path>) -> Result<Like, Failure> {
+/// The demand of a run's last measured cell, over all its targets, with the rate and the latency of flags where given.
+fn like(selector: &str, flags: &Size, notebook: Option<&Path>) -> Result<Demand, Failure> {
     let notebook = show::open(notebook)?.ok_or_else(show::no_notebook)?;
     // Several runs may have the name: use the last one.
     let mut runs = notebook.load_several(selector)?;
@@ -226,21 +196,18 @@ fn like(selector: &str, notebook: Option<&Path>) -> Result<Like, Failure> {
     let bytes = run.head.targets.iter().filter_map(of_target).sum();
     let (start, end) = iodyno_drive::active_range(&spec, bytes);
     let summary = Summary::of(cell);
-    let demand = Demand {
-        name: record.name.clone(),
-        like: Some(run.id.clone()),
-        log: None,
-        spec,
-        rate_iops: 0.0,
-        p99_ns: 0,
-        limits: Vec::new(),
-        survive: None,
-        life_years: None,
-        capacity_bytes: 0,
-        active_bytes: Some(end.saturating_sub(start)).filter(|bytes| *bytes > 0),
+    let missing = |what: &str| {
+        Failure::input(format!("the run `{selector}` supports no {what}: give one by --{what}"))
     };
+    let rate_iops = flags.rate.or(Some(summary.ops_per_s).filter(|rate| *rate >= 1.0));
+    let rate_iops = rate_iops.ok_or_else(|| missing("rate"))?;
     let p99_ns = summary.get(Quantity::Quantile(0.99)).map(|ns| ns as u64);
-    Ok(Like { demand, rate_iops: Some(summary.ops_per_s).filter(|rate| *rate >= 1.0), p99_ns })
+    let p99_ns = flags.p99.or(p99_ns).ok_or_else(|| missing("p99"))?;
+    Ok(Demand {
+        like: Some(run.id.clone()),
+        active_bytes: Some(end.saturating_sub(start)).filter(|bytes| *bytes > 0),
+        ..Demand::new(record.name.clone(), spec, rate_iops, p99_ns)
+    })
 }
 
 fn prices(path: &Path) -> Result<Prices, Failure> {

@@ -25,7 +25,7 @@ pub enum Ask {
     Fault(Fault),
     /// Flips bits on the medium, silently until they are read.
     Corrupt {
-        /// Number of the volume.
+        /// Number of the volume on which the operation was executed.
         volume: u32,
         /// First byte of the range.
         offset_bytes: u64,
@@ -34,12 +34,12 @@ pub enum Ask {
     },
     /// Makes a volume full until it is cleared: writes to unallocated space fail.
     Full {
-        /// Number of the volume.
+        /// Number of the volume on which the operation was executed.
         volume: u32,
     },
     /// Resizes a volume; `clear` does not undo it.
     Resize {
-        /// Number of the volume.
+        /// Number of the volume on which the operation was executed.
         volume: u32,
         /// New size, bytes.
         size_bytes: u64,

@@ -100,7 +100,7 @@ pub struct AdaptersStatus {
     pub aa_down: Vec<bool>,
     /// Whether the adapters have a write cache.
     pub has_cache: bool,
-    /// Whether writes are acknowledged in the cache.
+    /// Whether writes are acknowledged once they are in the cache.
     pub caching: bool,
     /// Whether writes are mirrored to both caches.
     pub mirrored: bool,
@@ -117,7 +117,7 @@ pub struct AdaptersStatus {
 pub struct AdapterStatus {
     /// Whether the adapter is lost.
     pub lost: bool,
-    /// Whether the battery of its cache has failed.
+    /// Whether the battery of the adapter's cache has failed.
     pub battery_failed: bool,
     /// Numbers of the volumes that the adapter serves.
     pub volumes: Vec<u32>,
@@ -299,7 +299,7 @@ pub struct NativeStatus {
 /// Status of a volume at native speed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NativeVolumeStatus {
-    /// Size, bytes.
+    /// Size of the export, bytes.
     pub capacity_bytes: u64,
     /// Memory used by the volume's data, bytes; 0 if the data is in a file.
     pub memory_bytes: u64,
@@ -308,15 +308,15 @@ pub struct NativeVolumeStatus {
 /// Status of plain memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MemoryStatus {
-    /// Size, bytes.
+    /// Size of the export, bytes.
     pub size_bytes: u64,
     /// Open connections.
     pub connections: u64,
     /// Requests received, by name of their kind; kinds without requests are absent.
     pub requests: Named<u64>,
-    /// Bytes read.
+    /// Bytes read from the target, in all.
     pub read_bytes: u64,
-    /// Bytes written.
+    /// Bytes written or discarded.
     pub written_bytes: u64,
     /// Failed and refused requests.
     pub errors: u64,

@@ -32,7 +32,7 @@ pub(crate) struct Cursor<'a> {
     wanted: Wanted,
     /// Reader of the target. Gets its memory and threads when first needed, and returns them at the end of the log.
     reader: Option<(SegmentReader<'a>, Option<Charge>)>,
-    /// Position of the next chunk.
+    /// Position in the log of the next chunk.
     position: u64,
     /// Number of the next message.
     next: u64,
@@ -101,7 +101,7 @@ impl<'a> Cursor<'a> {
         self.end.is_some()
     }
 
-    /// Position of the next chunk.
+    /// Position in the log of the next chunk.
     pub(crate) fn position(&self) -> u64 {
         self.position
     }

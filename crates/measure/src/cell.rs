@@ -92,7 +92,7 @@ impl CellKey {
         number.and_then(|number| number.parse().ok()).unwrap_or(1)
     }
 
-    /// The block size with the largest share, bytes.
+    /// Block size with the largest share, bytes.
     pub fn block_bytes(&self) -> u32 {
         self.blocks.first().map_or(0, |b| b.0)
     }

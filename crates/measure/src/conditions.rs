@@ -15,7 +15,7 @@ pub struct IoLimit {
     pub is_of_reads: bool,
     /// Whether it limits bytes, rather than operations.
     pub is_of_bytes: bool,
-    /// Bytes or operations per second.
+    /// The limit, in bytes or operations per second.
     pub per_s: u64,
 }
 

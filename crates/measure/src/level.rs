@@ -33,7 +33,7 @@ impl Level {
 pub struct Verdict {
     /// Stable name, upper case with underscores.
     pub code: String,
-    /// Severity.
+    /// Tone, which shows the severity.
     pub level: Level,
     /// Explanation for people: the reason, with its numbers, and the remedy.
     pub text: String,

@@ -61,9 +61,9 @@ pub enum Effect {
     Resyncs,
     /// Allocates a block on its first write; reads of unallocated blocks touch no medium.
     Allocates,
-    /// Compresses or deduplicates.
+    /// Compresses or deduplicates data.
     Reduces,
-    /// Encrypts.
+    /// Encrypts data.
     Encrypts,
     /// Stores checksums of blocks and verifies them.
     Verifies,
@@ -92,7 +92,7 @@ pub struct LayerEffect {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StorageEnd {
-    /// Unknown.
+    /// The pattern is not known.
     #[default]
     Unknown,
     /// Devices, as far as the machine can tell.
@@ -173,9 +173,9 @@ pub struct DiskUse {
     pub reads: u64,
     /// Writes completed.
     pub writes: u64,
-    /// Bytes read.
+    /// Bytes read from the target, in all.
     pub read_bytes: u64,
-    /// Bytes written.
+    /// Bytes written or discarded.
     pub written_bytes: u64,
     /// Reads that were merged with others.
     pub read_merges: u64,

@@ -46,7 +46,7 @@ pub struct Latency {
     pub min_ns: Option<u64>,
     /// Mean, ns.
     pub mean_ns: Option<f64>,
-    /// Maximum, ns.
+    /// The longest response time allowed at the quantile, ns.
     pub max_ns: Option<u64>,
     /// Percentiles in the order of [`PERCENTILES`], ns.
     pub percentiles_ns: [Option<u64>; PERCENTILES.len()],
@@ -85,7 +85,7 @@ impl Latency {
 /// Summary of one kind of operation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KindSummary {
-    /// Kind of operation.
+    /// Read, write, flush, trim or write zeroes.
     pub kind: OpKind,
     /// Number of completed operations.
     pub ops: u64,
@@ -95,7 +95,7 @@ pub struct KindSummary {
     pub bytes: u64,
     /// Bytes per second.
     pub bytes_per_s: f64,
-    /// Failed operations.
+    /// Failed operations, by kind of error.
     pub errors: ErrorCounts,
     /// Latency from the intended start: response time in open loop, service time otherwise.
     pub response_time: Latency,

@@ -43,7 +43,7 @@ impl Finding {
         Self::Unflushed,
     ];
 
-    /// Name in tables and JSON.
+    /// Name in tables and JSON, such as `no_space`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Stale => "stale",

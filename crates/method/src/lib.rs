@@ -20,7 +20,7 @@ pub mod findings;
 mod grid;
 mod next_step;
 mod prologue;
-mod rate_search;
+pub mod rate_search;
 mod rules;
 mod schema;
 mod stage;

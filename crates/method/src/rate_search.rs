@@ -9,7 +9,7 @@
 
 mod course;
 
-pub(crate) use course::{Course, Outcome};
+pub use course::{Course, Outcome, PRECISION_SHARE};
 
 use crate::completed_step::Figures;
 use crate::grid::Grid;
@@ -21,14 +21,9 @@ use iodyno_measure::summary::PERCENTILES;
 use iodyno_units::{human, parse_duration_ns};
 use serde::{Deserialize, Serialize};
 
-/// Precision: the search ends when the lowest rate that missed the limit exceeds the highest that met it by at most
-/// this share of the latter.
-const PRECISION_SHARE: f64 = 0.02;
 /// Maximum number of cells after the first: enough to get from the capacity to a thousandth of it, and to the precision
 /// there, with repeats.
 pub(crate) const PROBES_MAX: u32 = 40;
-/// Share of the capacity below which the search tries no rate.
-const LEAST_SHARE: f64 = 0.001;
 /// Completed share of the offered rate below which repeats can't change the outcome.
 const OVERLOAD_SHARE: f64 = 0.9;
 /// Completed share of the offered rate from which the rate counts as met.
@@ -139,7 +134,7 @@ impl RateSearch {
     /// Course of the search by its cells in order, the closed loop first; `None` before the first cell.
     pub(crate) fn course(&self, figures: &[&Figures]) -> Option<Course> {
         let (first, probes) = figures.split_first()?;
-        let mut course = Course::new(first.summary.ops_per_s);
+        let mut course = Course::below(first.summary.ops_per_s);
         for figures in probes {
             let Some(rate_iops) = course.next_iops() else { break };
             let outcome = self.outcome(rate_iops, figures);

@@ -69,7 +69,7 @@ pub struct Cells {
 pub struct Ceiling {
     /// Latency that has the maximum.
     pub of: Quantity,
-    /// Maximum, ns.
+    /// The longest response time allowed at the quantile, ns.
     pub ns: u64,
 }
 
@@ -117,7 +117,7 @@ pub struct Rounds {
 /// A tracking variable.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Track {
-    /// Index of the grid's point.
+    /// Index of the point in the grid.
     pub point: usize,
     /// Figure of the point.
     pub quantity: Quantity,

@@ -16,7 +16,7 @@ const INDEX_STEP_BYTES: u64 = 256 << 10;
 /// Options for writing and keeping the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogOptions {
-    /// Rule of group commit.
+    /// The rule by which chunks are committed.
     pub commit: CommitRule,
     /// Maximum number of messages per chunk; 1 or more. With [`Durability::Each`] it is always 1.
     pub chunk_messages_max: u32,
@@ -86,7 +86,7 @@ pub enum Action<B> {
 /// A chunk that has become durable.
 #[derive(Debug)]
 pub struct Persisted<B> {
-    /// Header of the chunk.
+    /// The chunk's header.
     pub header: ChunkHeader,
     /// Buffer with the chunk at its start. Return it with [`Log::recycle`].
     pub buffer: Arc<B>,
@@ -134,7 +134,7 @@ pub struct IndexEntry {
 /// End of a log as found by recovery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tail {
-    /// Position of the next chunk.
+    /// Position in the log of the next chunk.
     pub position: u64,
     /// Number of the next message, from 1.
     pub next_message: u64,
@@ -248,12 +248,12 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
         self.durable.1
     }
 
-    /// Position below which all chunks are persisted.
+    /// Position in the log below which all chunks are persisted.
     pub fn durable_position(&self) -> u64 {
         self.durable.0
     }
 
-    /// Oldest position that is kept.
+    /// Oldest position in the log that is kept.
     pub fn oldest_position(&self) -> u64 {
         self.layout.segment_start(self.tail.oldest_segment)
     }

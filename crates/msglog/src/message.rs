@@ -88,7 +88,7 @@ pub enum RecordError {
     Length {
         /// Length of the record, bytes.
         record_bytes: usize,
-        /// Space for records in a chunk, bytes.
+        /// Space for records in the largest chunk, bytes.
         space_bytes: usize,
     },
 }

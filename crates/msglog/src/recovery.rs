@@ -102,7 +102,7 @@ pub enum OpenError {
         /// Size of the target, bytes.
         capacity_bytes: u64,
     },
-    /// Reading the target failed.
+    /// Reading the log's target failed.
     #[error("the target can't be read at byte {offset_bytes}: {source}")]
     Read {
         /// Offset of the failed read on the target, bytes.
@@ -300,7 +300,7 @@ pub fn replay(
 pub enum ReplayFrom {
     /// The message with this number, or the first later one that exists.
     Message(u64),
-    /// The first message of this time or later, ns since 1970.
+    /// Start with the first message of this time or later, ns since 1970.
     TimeNs(u64),
 }
 

@@ -20,7 +20,7 @@ pub enum TlsError {
     /// A file can't be read, or is not PEM of the expected kind.
     #[error("{file}: {why}")]
     File {
-        /// Path of the file.
+        /// Path of the notebook.
         file: String,
         /// What is wrong with the file.
         why: String,

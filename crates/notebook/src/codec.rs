@@ -161,7 +161,7 @@ fn damage_as_error(damage: Damage) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Blob, damage.into())
 }
 
-/// Parses the name of a kind of operation.
+/// Parses the name of a kind of operation, such as `read`.
 fn named(name: &str) -> Option<OpKind> {
     OpKind::ALL.into_iter().find(|kind| kind.name() == name)
 }

@@ -58,7 +58,7 @@ pub struct WorkloadRecord {
 pub enum Outcome {
     /// The run completed.
     Finished,
-    /// The user or another process stopped it (Ctrl-C, SIGTERM).
+    /// The user or another process stopped the run (Ctrl-C, SIGTERM).
     Interrupted,
     /// The run could not continue; holds the reason.
     Failed(String),
@@ -168,7 +168,7 @@ pub struct CellSummary {
 /// A cell's rate of one kind of operation, as shown in a list.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct KindRate {
-    /// Kind of operation.
+    /// Read, write, flush, trim or write zeroes.
     pub kind: OpKind,
     /// Operations per second of the measured window.
     pub per_s: f64,

@@ -107,6 +107,24 @@ impl Table {
         }
     }
 
+    /// The table with its labels as headings of the rows that they name.
+    #[must_use]
+    pub fn under_headings(&self) -> Self {
+        let labels = self.selected(|_, column| column.is_label);
+        let others = self.selected(|_, column| !column.is_label);
+        let mut rows: Vec<Row> = Vec::new();
+        let mut before = None;
+        for (label, row) in labels.rows.into_iter().zip(others.rows) {
+            if before.as_ref() != Some(&label) {
+                let texts: Vec<&str> = label.cells.iter().map(|cell| cell.text.as_str()).collect();
+                rows.push(Row::heading(texts.join("  ")));
+            }
+            rows.push(row);
+            before = Some(label);
+        }
+        Self { rows, ..others }
+    }
+
     /// The table without columns whose cells are all empty or unknown. Labels stay.
     #[must_use]
     pub fn without_blank_columns(&self) -> Self {
@@ -212,5 +230,27 @@ impl Row {
 impl From<Vec<Cell>> for Row {
     fn from(cells: Vec<Cell>) -> Self {
         Self { cells, is_heading: false }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Equal labels in consecutive rows become one heading; those of other columns don't count.
+    #[test]
+    fn labels_become_headings() {
+        let mut table =
+            Table::new([Column::label("cell"), Column::words("figure"), Column::label("load")]);
+        for (cell, figure, load) in
+            [("a", "x", "1"), ("a", "y", "1"), ("a", "x", "2"), ("b", "x", "2")]
+        {
+            table.push([cell, figure, load].map(Cell::words));
+        }
+        let headed = table.under_headings();
+        assert_eq!(headed.columns, [Column::words("figure")]);
+        let texts: Vec<&str> = headed.rows.iter().map(|row| row.cells[0].text.as_str()).collect();
+        assert_eq!(texts, ["a  1", "x", "y", "a  2", "x", "b  2", "x"]);
+        assert!(headed.rows.iter().all(|row| row.is_heading == row.cells[0].text.contains("  ")));
     }
 }

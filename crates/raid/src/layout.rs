@@ -52,7 +52,7 @@ pub enum Role {
 /// A sector, addressed by its stripe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct InStripe {
-    /// The stripe's number.
+    /// Number of the stripe.
     pub stripe: u64,
     /// Role of the strip that holds the sector.
     pub role: Role,

@@ -24,7 +24,7 @@ const BEGUN_EVERY: Duration = Duration::from_millis(200);
 /// The host that a rank runs on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Host {
-    /// Host name.
+    /// Host name, which reports leave out.
     pub name: String,
     /// Identifier of the running kernel (boot id). Ranks with equal ones share a machine, whatever its name.
     pub kernel: String,

@@ -24,6 +24,7 @@ mod method_headlines;
 mod neighbours;
 pub mod openmetrics;
 pub mod page;
+mod point_figures;
 mod ranks;
 mod rate_search;
 mod repeats;

@@ -6,7 +6,6 @@ use iodyno_exchange::{fio, is_foreign};
 use iodyno_method::{Choice, Method, MethodSource, is_method};
 use iodyno_workload::{Spec, Workload};
 use std::collections::BTreeMap;
-use std::path::Path;
 
 /// Reads a workload file: from the catalog by name, or by path. A file of another tool is accepted if it
 /// has a single job.
@@ -33,7 +32,8 @@ fn read_workload(name_or_path: &str, by: NamedBy) -> Result<(File, Workload), Pr
         })?;
         let mut all = jobs.groups.into_iter().flatten();
         let (Some(job), None) = (all.next(), all.next()) else {
-            return Err(several_jobs(name_or_path));
+            let message = "the file has several jobs, but only one workload can be used here";
+            return Err(Problem::new(name_or_path, message).with_help("give the file to `iodyno run` without other workloads, or make workload files of its jobs: `iodyno convert job.fio -o FOLDER`"));
         };
         let (name, origin) = (jobs.name, name_or_path.to_owned());
         let file = File { origin, name, text: job.toml.into(), is_named_by_file: false };
@@ -43,21 +43,19 @@ fn read_workload(name_or_path: &str, by: NamedBy) -> Result<(File, Workload), Pr
     if by == NamedBy::File {
         file = file.named_by_file();
     }
-    let workload = Workload::from_toml(&file.text).map_err(|errors| Problem::of(&file, &errors))?;
-    if let Workload::Group(group) = &workload {
-        let unknown = group.unknown_members(is_single);
-        if !unknown.is_empty() {
-            return Err(Problem::of(&file, &unknown));
-        }
-    }
+    let workload = parsed(&file)?;
     Ok((file, workload))
 }
 
-/// The error for a file of several simultaneous jobs where one workload is required.
-fn several_jobs(path: &str) -> Problem {
-    let help = "give the file to `iodyno run` without other workloads, or make workload files of its jobs: `iodyno convert job.fio -o FOLDER`";
-    Problem::new(path, "the file has several jobs, but only one workload can be used here")
-        .with_help(help)
+fn parsed(file: &File) -> Result<Workload, Problem> {
+    let workload = Workload::from_toml(&file.text).map_err(|errors| Problem::of(file, &errors))?;
+    if let Workload::Group(group) = &workload {
+        let unknown = group.unknown_members(is_single);
+        if !unknown.is_empty() {
+            return Err(Problem::of(file, &unknown));
+        }
+    }
+    Ok(workload)
 }
 
 fn is_single(name: &str) -> bool {
@@ -65,14 +63,37 @@ fn is_single(name: &str) -> bool {
     matches!(Workload::from_toml(&file.text), Ok(Workload::Single(_)))
 }
 
-/// The single workloads of a file, by name: the file's own, or the members of a group.
+/// What a name in the catalog or the path of a file of iodyno stands for.
+#[derive(Debug)]
+pub enum Found {
+    /// The file of a method.
+    Method(File),
+    /// Workloads.
+    Workloads(Workloads),
+}
+
+/// One workload, or a group of them, by name.
+#[derive(Debug)]
+pub struct Workloads {
+    /// Name of the workload or the group.
+    pub name: String,
+    /// The workload, or the members of the group.
+    pub members: Vec<(String, Spec)>,
+}
+
+/// Reads the method, the workload or the group of workloads that a name or a path stands for.
 ///
 /// # Errors
-/// The errors of [`workload`].
-pub fn members(name_or_path: &str) -> Result<(String, Vec<(String, Spec)>), Problem> {
-    let (file, workload) = workload(name_or_path)?;
-    match workload {
-        Workload::Single(spec) => Ok((file.name.clone(), vec![(file.name, *spec)])),
+/// Problems at their positions in the file.
+pub fn work(name_or_path: &str) -> Result<Found, Problem> {
+    let is_in_methods = list(Kind::Method).any(|(name, _)| name == name_or_path);
+    let kind = if is_in_methods { Kind::Method } else { Kind::Workload };
+    let file = find(kind, name_or_path)?;
+    if is_method(&file.text) {
+        return Ok(Found::Method(file));
+    }
+    let members = match parsed(&file)? {
+        Workload::Single(spec) => vec![(file.name.clone(), *spec)],
         Workload::Group(group) => {
             let mut members = Vec::new();
             for member in group.members {
@@ -81,25 +102,10 @@ pub fn members(name_or_path: &str) -> Result<(String, Vec<(String, Spec)>), Prob
                     members.push((file.name, *spec));
                 }
             }
-            Ok((file.name, members))
+            members
         }
-    }
-}
-
-/// The file of a method: from the catalog by name, or by path. None if the name is not a method's.
-///
-/// # Errors
-/// A path that can't be read.
-pub fn method_file(name: &str) -> Result<Option<File>, Problem> {
-    if list(Kind::Method).any(|(n, _)| n == name) {
-        return find(Kind::Method, name).map(Some);
-    }
-    let is_path = name.contains('/') || Path::new(name).extension().is_some_and(|e| e == "toml");
-    if !is_path {
-        return Ok(None);
-    }
-    let file = find(Kind::Method, name)?;
-    Ok(is_method(&file.text).then_some(file))
+    };
+    Ok(Found::Workloads(Workloads { name: file.name, members }))
 }
 
 /// A method's file with the workload files that it names, members of groups included, and the user's

@@ -37,7 +37,7 @@ const SAMPLE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// An open target of a run, with its known properties.
 pub(crate) struct OpenTarget {
-    /// Canonical name.
+    /// Name of the target, in canonical form.
     pub(crate) name: String,
     /// The result of the inspection, updated when the target was opened.
     pub(crate) inspection: Inspection,

@@ -58,7 +58,7 @@ pub struct Plan {
 /// A device's endurance, from its own log.
 #[derive(Clone, Debug, Serialize)]
 pub struct Endurance {
-    /// Target name.
+    /// Name or path of the target.
     pub target: String,
     /// Rated endurance, bytes; estimated from written bytes and percentage used.
     pub rated_bytes: u64,

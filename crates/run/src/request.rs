@@ -144,7 +144,7 @@ pub struct TraceRequest {
 /// A cell in a list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ListedCell {
-    /// Name within the run.
+    /// Name of the cell within the run.
     pub name: String,
     /// The workload's own name, if the cell has another.
     #[serde(default, skip_serializing_if = "Option::is_none")]

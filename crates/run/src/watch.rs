@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub enum Phase<'a> {
     /// Writing a file's content for the first time.
     LayingOut {
-        /// Target name.
+        /// Name or path of the target.
         target: &'a str,
         /// Bytes done.
         done_bytes: u64,

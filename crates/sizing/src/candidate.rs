@@ -3,12 +3,14 @@
 //! By default: RAID adapters with the catalog's SAS devices, each kind of adapter in its fastest slots, and servers
 //! with other drives whose files name them. Devices that can't be hot-swapped are searched only by name.
 
+use crate::demand::Demand;
 use iodyno_catalog::{Kind as FileKind, list};
 use iodyno_emulate::describe::{Bay, DescribedDevice, DescribedSystem, Parameter};
-use iodyno_emulate::spec::{Adapters, Kind, Slot};
+use iodyno_emulate::spec::{Adapters, Kind};
 use iodyno_raid::Level;
 use iodyno_run::{Files, RunError, described_device, described_system, emulated};
 use iodyno_targets::TargetName;
+use iodyno_units::OpKind;
 
 /// Maximum drives of a server without adapters: the bays of a server with two rack units.
 pub const SERVER_BAYS: u32 = 24;
@@ -81,21 +83,19 @@ impl Candidate {
     }
 
     /// Upper bound of the rate of one system: each operation of a host occupies an adapter's processor, and its bytes
-    /// the slot. `bytes` are those of a mean read and of a mean write.
-    pub fn iops_max(&self, write_share: f64, bytes: (f64, f64)) -> f64 {
+    /// the slot.
+    pub fn iops_max(&self, demand: &Demand) -> f64 {
         let Some(a) = &self.adapters else { return f64::INFINITY };
-        let (reads, count) = (1.0 - write_share, f64::from(a.count));
+        let writes = demand.write_share();
+        let reads = 1.0 - writes;
         let (read_ns, write_ns) = (a.processor.read_ns as f64, a.processor.write_ns as f64);
-        let processor = 1e9 / (reads * read_ns + write_share * write_ns).max(f64::MIN_POSITIVE);
-        let slot =
-            |share: f64, bytes: f64, rate: f64| rate / (share * bytes).max(f64::MIN_POSITIVE);
-        let Slot { read_bytes_per_s, write_bytes_per_s, .. } = a.slot;
-        count
-            * processor.min(slot(reads, bytes.0, read_bytes_per_s)).min(slot(
-                write_share,
-                bytes.1,
-                write_bytes_per_s,
-            ))
+        let processor = 1e9 / (reads * read_ns + writes * write_ns).max(f64::MIN_POSITIVE);
+        let slot = |share: f64, kind: OpKind, bytes_per_s: f64| {
+            bytes_per_s / (share * demand.mean_bytes(kind)).max(f64::MIN_POSITIVE)
+        };
+        let read_slot = slot(reads, OpKind::Read, a.slot.read_bytes_per_s);
+        let write_slot = slot(writes, OpKind::Write, a.slot.write_bytes_per_s);
+        f64::from(a.count) * processor.min(read_slot).min(write_slot)
     }
 }
 
@@ -139,7 +139,7 @@ pub fn candidates(choice: &Choice) -> Result<Vec<Candidate>, RunError> {
         for host in of_device.into_iter().chain(&own) {
             for &level in levels {
                 let members = choice.width.unwrap_or(level.least_members() as u32);
-                match candidate(host, (name, device), level, members, &mut files) {
+                match candidate(host, name, device, level, members, &mut files) {
                     Ok(candidate) => all.push(candidate),
                     Err(why) => refused = refused.or(Some(why)),
                 }
@@ -233,7 +233,8 @@ fn devices_max(adapters: Option<&Adapters>, device: &DescribedDevice, host: Opti
 
 fn candidate(
     host: &Host,
-    (name, device): (&str, &DescribedDevice),
+    name: &str,
+    device: &DescribedDevice,
     level: Level,
     members: u32,
     files: &mut Files,

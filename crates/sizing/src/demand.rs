@@ -95,24 +95,31 @@ pub struct Demand {
 }
 
 impl Demand {
-    /// The demand of a message log.
-    ///
-    /// # Errors
-    /// Reason why the log is not possible, as a sentence.
-    pub fn of_log(log: LogDemand, p99_ns: u64, capacity_bytes: u64) -> Result<Self, String> {
-        Ok(Self {
-            name: "log".to_owned(),
+    /// The demand of a workload, without further limits and conditions.
+    pub const fn new(name: String, spec: Spec, rate_iops: f64, p99_ns: u64) -> Self {
+        Self {
+            name,
             like: None,
-            log: Some(log),
-            spec: log.workload()?,
-            rate_iops: log.reads_per_s() + log.writes_per_s(),
+            log: None,
+            spec,
+            rate_iops,
             p99_ns,
             limits: Vec::new(),
             survive: None,
             life_years: None,
-            capacity_bytes,
+            capacity_bytes: 0,
             active_bytes: None,
-        })
+        }
+    }
+
+    /// The demand of a message log.
+    ///
+    /// # Errors
+    /// Reason why the log is not possible, as a sentence.
+    pub fn of_log(log: LogDemand, p99_ns: u64) -> Result<Self, String> {
+        let rate_iops = log.reads_per_s() + log.writes_per_s();
+        let demand = Self::new("log".to_owned(), log.workload()?, rate_iops, p99_ns);
+        Ok(Self { log: Some(log), ..demand })
     }
 
     /// All limits of response times; the 99th percentile of all operations comes first.

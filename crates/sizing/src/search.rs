@@ -3,16 +3,14 @@
 //!
 //! Both searches assume monotonicity: more arrays, or a lower rate, hold whatever fewer arrays, or a higher rate, do.
 
+use iodyno_method::rate_search::{Course, Outcome};
+
 /// Maximum number of equal systems that share a demand.
 pub const UNITS_MAX: u32 = 32;
 /// Busy share of the arrays that the first guess aims at.
 const BUSY_GUESS: f64 = 0.92;
 /// Arrays that would be busier than this are not tried.
 const WORK_SHARE_MAX: f64 = 1.15;
-/// Precision of the highest rate, as a share of it.
-const PRECISION_SHARE: f64 = 0.02;
-/// First step of the search for the highest rate, as a share of the rate that is known to hold.
-const STEP_SHARE: f64 = 0.12;
 
 /// What a search learns from a trial.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -130,25 +128,22 @@ pub fn highest_rate<E>(
     holds_iops: f64,
     trial: &mut dyn FnMut(f64) -> Result<Tried, E>,
 ) -> Result<f64, E> {
-    let (mut low, mut high) = (holds_iops, None::<f64>);
-    let mut step = STEP_SHARE;
-    while high.is_none_or(|high| high > low * (1.0 + PRECISION_SHARE)) {
-        let next = high.map_or(low * (1.0 + step), |high| low.midpoint(high));
-        let tried = trial(next)?;
+    let mut course = Course::above(holds_iops);
+    while let Some(rate_iops) = course.next_iops() {
+        let tried = trial(rate_iops)?;
         if tried.holds {
-            low = next;
-            step *= 2.0;
+            course.add(rate_iops, Outcome::Holds);
         } else {
-            // A rate above the completed one does not hold.
-            high = Some(next.min(tried.iops.max(low * (1.0 + PRECISION_SHARE / 2.0))));
+            course.add_failed(rate_iops, tried.iops);
         }
     }
-    Ok(low)
+    Ok(course.holds_iops)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use iodyno_method::rate_search::PRECISION_SHARE;
     use proptest::prelude::{ProptestConfig, prop_assert, proptest};
 
     /// A closed form instead of a simulation: arrays of a given rate behind a server of a given rate, each adding

@@ -13,7 +13,6 @@ use crate::textbook::Textbook;
 use iodyno_emulate::spec::Kind;
 use iodyno_raid::Level;
 use iodyno_run::RunError;
-use iodyno_units::OpKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -97,7 +96,7 @@ pub fn size(
         let search = |&job: &usize| {
             let of = &candidates[job];
             let worth = |count: Count| score(of, count) <= bound;
-            one(&lab, (job, of), textbook(of), &worth, prices.as_ref())
+            one(&lab, job, of, textbook(of), &worth, prices.as_ref())
         };
         for found in together(batch, search)? {
             match found {
@@ -259,17 +258,17 @@ enum Searched {
 /// Finds the smallest count of one candidate.
 fn one(
     lab: &Lab<'_>,
-    (number, of): (usize, &Candidate),
+    number: usize,
+    of: &Candidate,
     textbook: Textbook,
     worth: &dyn Fn(Count) -> bool,
     prices: Option<&Prices>,
 ) -> Result<Searched, RunError> {
     let demand = lab.demand;
-    let bytes = (demand.mean_bytes(OpKind::Read), demand.mean_bytes(OpKind::Write));
     let bounds = Bounds {
         arrays_max: of.arrays_max,
         all_arrays_min: demand.capacity_bytes.div_ceil(of.array_bytes.max(1)) as u32,
-        unit_iops_max: of.iops_max(demand.write_share(), bytes),
+        unit_iops_max: of.iops_max(demand),
     };
     let mut trials: Vec<Trial> = Vec::new();
     let found = fewest(demand.rate_iops, &bounds, worth, &mut |arrays, iops| {

@@ -5,7 +5,7 @@ use iodyno_page::terminal::Style;
 use iodyno_page::{Block, Mark, Shape, csv, html, markdown};
 use iodyno_raid::Level;
 use iodyno_ranks::Ranks;
-use iodyno_run::find_work;
+use iodyno_run::find_work::{self, Found};
 use iodyno_sizing::search::Count;
 use iodyno_sizing::simulate::{Arrays, Condition, Effort, How, under};
 use iodyno_sizing::{
@@ -25,21 +25,9 @@ fn choice(hosts: &[&str], devices: &[&str], levels: &[Level]) -> Choice {
 }
 
 fn demand(workload: &str, rate_iops: f64, p99_ns: u64) -> Demand {
-    let (name, mut members) = find_work::members(workload).unwrap();
-    let spec = members.remove(0).1;
-    Demand {
-        name,
-        like: None,
-        log: None,
-        spec,
-        rate_iops,
-        p99_ns,
-        limits: Vec::new(),
-        survive: None,
-        life_years: Some(0.0),
-        capacity_bytes: 0,
-        active_bytes: None,
-    }
+    let Ok(Found::Workloads(mut found)) = find_work::work(workload) else { panic!("{workload}") };
+    let spec = found.members.remove(0).1;
+    Demand { life_years: Some(0.0), ..Demand::new(found.name, spec, rate_iops, p99_ns) }
 }
 
 fn sized(demand: Demand, choice: &Choice, prices: Option<Prices>) -> Sizing {
@@ -197,7 +185,7 @@ fn a_message_log_is_sized() {
         replayed_per_s: 200_000.0,
         room_bytes: 64 << 20,
     };
-    let demand = Demand::of_log(log, 5_000_000, 0).unwrap();
+    let demand = Demand::of_log(log, 5_000_000).unwrap();
     assert!((demand.rate_iops - 6250.0).abs() < 1e-9 && (demand.write_share() - 0.5).abs() < 1e-12);
     let choice = choice(&["57b4-gen3"], &["ssd-gen3-emlc"], &[Level::Raid10]);
     let sizing = sized(demand, &choice, None);
@@ -206,7 +194,7 @@ fn a_message_log_is_sized() {
     assert!(row.asked.p99_ns.unwrap() <= 5e6 && highest >= 6250.0);
     // More is asked of the same devices by messages that each fill a chunk.
     let coarse = LogDemand { message_bytes: 65_536, room_bytes: 0, ..log };
-    let coarse = Demand::of_log(coarse, 5_000_000, 0).unwrap();
+    let coarse = Demand::of_log(coarse, 5_000_000).unwrap();
     assert!((coarse.rate_iops - 400_000.0).abs() < 1e-6);
 
     let text = terminal::show(&sizing, STYLE);

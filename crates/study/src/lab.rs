@@ -61,7 +61,7 @@ pub enum StudyError {
     /// A cell could not be run.
     #[error("{cell}: {why}")]
     Cell {
-        /// Name of the cell.
+        /// Subject of the number, such as the name of a cell.
         cell: String,
         /// Reason, as an error message.
         why: String,
@@ -294,7 +294,7 @@ impl Lab<'_> {
         (self.progress)(Progress { cells, cells_total, share });
     }
 
-    /// Runs one cell.
+    /// Simulates one of `count.units` equal systems at `rate_iops`, and counts the cell.
     fn cell(&self, job: &Job) -> Result<Modelled, StudyError> {
         self.run(&job.key, &self.plan(job, &self.system(&job.key)?)?)
     }

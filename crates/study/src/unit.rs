@@ -53,7 +53,7 @@ impl Unit {
         Self::One,
     ];
 
-    /// Name in files.
+    /// Name of the metric in files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::PerSecond => "1/s",

@@ -50,7 +50,7 @@ pub struct DeviceWrites {
 pub struct FileState {
     /// Identity of the file.
     pub identity: Identity,
-    /// Length, bytes.
+    /// Number of bytes.
     pub size_bytes: u64,
     /// Last change of the content, ns since 1970.
     pub modified_ns: i64,

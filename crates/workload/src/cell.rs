@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// A cell to be run: its workload, seed and limits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CellSpec {
-    /// Name within the run.
+    /// Name of the cell within the run.
     pub name: String,
     /// Name of the workload, as stored with the run.
     pub workload: String,

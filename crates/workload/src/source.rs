@@ -41,7 +41,7 @@ pub struct Issue<T> {
     pub token: T,
 }
 
-/// Result of an operation.
+/// Result of an operation, which the waiting thread collects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The whole operation was executed.

@@ -68,14 +68,14 @@ pub enum Medium {
     Model {
         /// The system.
         system: Arc<System>,
-        /// Number of the volume.
+        /// Number of the volume on which the operation was executed.
         volume: u32,
     },
     /// A volume of a real-time machine, which carries all targets of the cell.
     Live {
         /// The machine.
         live: Arc<Live<CompletionHandle>>,
-        /// Number of the volume.
+        /// Number of the volume on which the operation was executed.
         volume: u32,
         /// Number of the target's first worker in the machine.
         first_worker: u32,

@@ -142,7 +142,7 @@ pub(crate) trait Seat: Sized {
     /// Length of the longest block, bytes.
     fn block_bytes_max(&self) -> u32;
 
-    /// Options of the engine.
+    /// Options of the engine, such as polling for completions.
     fn options(&self) -> EngineOptions;
 
     /// Allocates the worker's buffers, filled with its content.

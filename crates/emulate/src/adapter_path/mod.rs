@@ -437,7 +437,8 @@ impl AdapterPath {
         core.complete(slot, failed.then_some(IoError::Io));
     }
 
-    /// Processes a power failure.
+    /// Processes a power failure: flushes in progress are gone, and units that were rewritten, but
+    /// not durably, are lost again.
     pub(crate) fn power_off(&mut self, core: &mut Core) {
         let now_ns = core.now;
         self.held.clear();

@@ -50,7 +50,7 @@ pub struct AdaptersState {
     pub dirty_bytes: u64,
     /// Dirty bytes that the devices refused.
     pub refused_bytes: u64,
-    /// Volumes that no adapter can serve.
+    /// Numbers of the volumes that no adapter can serve.
     pub volumes_down: Vec<u32>,
     /// Volumes without an access state: they are optimized on the primary.
     pub cleared: Vec<u32>,

@@ -387,7 +387,7 @@ fn given_name(core: &Core, slot: u32, unit: u64) -> Option<u64> {
     core.values.as_ref()?.of(slot, unit - core.slab[slot].at / UNIT_BYTES)
 }
 
-/// Whether an operation covers all of a unit.
+/// Returns whether an operation covers all of a unit.
 fn is_whole(core: &Core, slot: u32, unit: u64) -> bool {
     let request = &core.slab[slot];
     let (from, to) = (request.at, request.at + u64::from(request.len));

@@ -39,7 +39,8 @@ impl Rebuild {
         Self { number, member, cursor: 0, durable: 0, piece, next: 0, next_ns: 0, timer }
     }
 
-    /// Processes a power failure.
+    /// Processes a power failure: flushes in progress are gone, and units that were rewritten, but
+    /// not durably, are lost again.
     pub(super) fn power_off(&mut self) {
         self.cursor = self.durable;
         (self.piece, self.timer) = (None, NIL);

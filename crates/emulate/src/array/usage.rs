@@ -29,7 +29,7 @@ pub struct ArrayCounts {
 pub struct ArrayState {
     /// The parts that are members of the array now.
     pub members: Vec<PartId>,
-    /// Members that are missing or not yet rebuilt.
+    /// Number of members that are missing or not yet rebuilt.
     pub missing: MemberSet,
     /// The member being rebuilt, and the rebuilt fraction of it (0 to 1); `None` without a rebuild.
     pub rebuilt: Option<(usize, f64)>,
@@ -37,7 +37,7 @@ pub struct ArrayState {
     pub resyncs: u32,
     /// Whether a scrub is in progress.
     pub scrubs: bool,
-    /// Whether some data is lost, and reported as unreadable.
+    /// Whether some of the array's data is lost; it can't be read until it is rewritten.
     pub lost: bool,
     /// Counters since the start.
     pub counts: ArrayCounts,
@@ -71,7 +71,7 @@ impl Phases {
 /// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArrayHealth {
-    /// Members that are missing or not yet rebuilt.
+    /// Number of members that are missing or not yet rebuilt.
     pub missing: MemberSet,
     /// Whether some data is lost, or was lost and is rewritten but not yet durable.
     pub lost: bool,

@@ -5,7 +5,7 @@
 pub struct WriteRange {
     /// The submitter's id of the write that was acknowledged last over this range.
     pub id: u32,
-    /// First byte.
+    /// Offset of the first byte to write.
     pub offset_bytes: u64,
     /// Length in bytes.
     pub len_bytes: u64,

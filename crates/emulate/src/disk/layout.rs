@@ -35,7 +35,7 @@ pub(super) struct Place {
 pub(super) struct Access {
     /// Seek, head change and settling.
     pub(super) seek_ns: u64,
-    /// Rotational wait.
+    /// Wait until the first byte has rotated under the head.
     pub(super) rotation_ns: u64,
     /// Time from the first to the last byte, switches between tracks included.
     pub(super) transfer_ns: u64,

@@ -60,7 +60,7 @@ pub type Group = (Range<usize>, Option<(ArrayShape, String)>);
 /// A device attached to a socket.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlacedDevice {
-    /// The device.
+    /// Parameters of the device, as the machine needs them.
     pub device: Device,
     /// The socket to which it is attached.
     pub socket: u32,

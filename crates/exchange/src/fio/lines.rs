@@ -38,7 +38,7 @@ impl Place {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Opt {
     pub(super) name: String,
-    /// Canonical name.
+    /// Name of the target, in canonical form.
     pub(super) key: String,
     pub(super) value: Option<String>,
     pub(super) place: Place,

@@ -192,3 +192,43 @@ fn names_are_those_of_run() {
     place.iodyno("explain exflash-400g*65@x3850-x6").fails(2, &["flash-dimm-slots"]);
     assert!(!place.notebook().exists(), "nothing is kept");
 }
+
+/// `explain`, `size` and `--with` read a workload's name as `run` does, and refuse what they can't take with its remedy.
+#[test]
+fn workloads_are_named_as_for_run() {
+    let place = Place::new();
+    let job = |more: &str| {
+        format!("[a]\nrw=randread\nbs=4k\nsize=8m\n[b]\n{more}rw=read\nbs=64k\nsize=8m\n")
+    };
+    place.write("at_once.fio", job(""));
+    place.write("in_turn.fio", job("stonewall\n"));
+    let commands = [
+        "explain exflash-400g NAME",
+        "size --rate 1k/s --p99 2ms --workload NAME",
+        "run random-read --on ram:1MiB --time 10ms --no-notebook --with NAME",
+    ];
+    for command in commands {
+        for (name, words) in [
+            ("randread", "did you mean `random-read`?"),
+            ("exflash-400g", "it is a device"),
+            ("ram:1MiB", "`ram:1MiB` is a target, and a workload or a method is needed here"),
+            ("pts-iops", "`pts-iops` is a method, and a workload is needed here"),
+            ("at_once.fio", "a and b run at the same time"),
+        ] {
+            place.iodyno(&command.replace("NAME", name)).fails(2, &[words]);
+        }
+        // A command of several workloads takes a group and jobs in turn.
+        let takes_several = command.starts_with("explain");
+        for (name, remedy) in [
+            ("four-corners", "name one of them"),
+            ("in_turn.fio", "iodyno convert in_turn.fio -o FOLDER"),
+        ] {
+            let output = place.iodyno(&command.replace("NAME", name));
+            if takes_several {
+                output.succeeds();
+            } else {
+                output.fails(2, &["is several workloads", remedy]);
+            }
+        }
+    }
+}

@@ -103,7 +103,7 @@ fn a_backing_file_has_one_server_and_one_size() {
     let read = ["-f", "raw", "-r", "-c", "read -P 120 8k 4k", "-c", "read -P 0 0 8k", "image"];
     judge(&place, "qemu-io", &read);
     let output = place.iodyno("serve nvdimm-n-32g --backing image --no-floor --nbd unix:2");
-    output.fails(4, &["image", "100663296 bytes", "another device"]);
+    output.fails(4, &["image", "100663296 bytes", "an empty device"]);
     std::os::unix::fs::symlink("image", place.path("link")).unwrap();
     for (name, what) in [("link", "a symbolic link"), (".", "a folder"), ("/dev/null", "a device")]
     {

@@ -90,7 +90,7 @@ impl Block {
         started.map(|()| block)
     }
 
-    /// Path of the device node.
+    /// Path of the device node, such as `/dev/nvme0n1`.
     pub fn node(&self) -> &std::path::Path {
         &self.node
     }

@@ -133,7 +133,7 @@ pub enum OpenError {
     /// The volume's path is not a plain file.
     #[error("{}: this is {what}, not a plain file: name a plain file, or a new file", path.display())]
     NotAFile {
-        /// Path of the file.
+        /// Path of the notebook.
         path: PathBuf,
         /// What was found at the path, as a noun with its article.
         what: &'static str,
@@ -141,7 +141,7 @@ pub enum OpenError {
     /// The path is not a disk image that can be served.
     #[error("{}: this is {what}: name a raw image in a plain file, or an NBD export (qemu-nbd serves other formats)", path.display())]
     NotAnImage {
-        /// Path of the file.
+        /// Path of the notebook.
         path: PathBuf,
         /// What was found at the path, as a noun with its article.
         what: &'static str,
@@ -149,13 +149,13 @@ pub enum OpenError {
     /// Another server has the file open.
     #[error("{}: another server has this file open; stop that server, or name another file", path.display())]
     Locked {
-        /// Path of the file.
+        /// Path of the notebook.
         path: PathBuf,
     },
     /// The file's size differs from the volume's.
     #[error("{}: the file has {found_bytes} bytes, but the volume has {wanted_bytes}: the file belongs to another device; name another file, or serve the file itself with --image", path.display())]
     Size {
-        /// Path of the file.
+        /// Path of the notebook.
         path: PathBuf,
         /// Size of the file, bytes.
         found_bytes: u64,
@@ -168,7 +168,7 @@ pub enum OpenError {
         path.display()
     )]
     TooLarge {
-        /// Path of the file.
+        /// Path of the notebook.
         path: PathBuf,
         /// Size of the volume, bytes.
         wanted_bytes: u64,
@@ -184,7 +184,7 @@ pub enum OpenError {
     /// A system call failed.
     #[error("{}: {doing}: {source}", path.display())]
     Io {
-        /// Path of the file.
+        /// Path of the notebook.
         path: PathBuf,
         /// Action that failed, in words.
         doing: &'static str,

@@ -103,7 +103,7 @@ impl Default for Options {
 /// A run of data or a hole, for clients that query the allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Length, bytes.
+    /// Number of bytes.
     pub len_bytes: u64,
     /// Whether the run holds data; otherwise it is a hole, which reads as zeroes.
     pub data: bool,

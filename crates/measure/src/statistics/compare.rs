@@ -25,7 +25,7 @@ pub enum Better {
 /// Runs of one cell under both configurations.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Pair {
-    /// Name of the cell.
+    /// Subject of the number, such as the name of a cell.
     pub name: String,
     /// Values of the first configuration's runs, one each, above 0.
     pub a: Vec<f64>,
@@ -79,7 +79,7 @@ pub enum Difference {
 /// Result of comparing one cell under both configurations.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// Name of the cell.
+    /// Subject of the number, such as the name of a cell.
     pub name: String,
     /// Median of A's runs.
     pub median_a: f64,

@@ -74,7 +74,7 @@ pub enum Steadiness {
 /// The verdict on a series, with the breaks, the slope and the swing from which it follows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Drift {
-    /// Verdict on the last segment.
+    /// Verdict on the last segment of a series.
     pub steadiness: Steadiness,
     /// Limits used.
     pub limits: DriftLimits,

@@ -21,7 +21,7 @@ pub struct RateSearchFinding {
     /// Kinds of operation that the limit covers, among those that completed.
     #[serde(serialize_with = "kinds::names")]
     pub covers: Vec<OpKind>,
-    /// Latency that is limited.
+    /// Latency that has the maximum.
     #[serde(skip)]
     pub metric: Metric,
     /// Rate of the closed loop, operations per second.

@@ -95,7 +95,7 @@ pub fn kinds_apart<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<OpKind> {
 }
 
 impl Row {
-    /// Figures of one kind of operation.
+    /// Completions and failures of one kind of operation.
     pub fn of_kind(&self, kind: OpKind) -> Option<&KindSummary> {
         self.kinds.iter().find(|of| of.kind == kind)
     }

@@ -71,7 +71,7 @@ pub enum Reply<'a> {
     },
     /// A current value of a key, in a snapshot.
     Value {
-        /// Number of the value's message.
+        /// Number of the message that set the value.
         number: u64,
         /// The message, with publisher 0.
         message: Message<'a>,

@@ -82,7 +82,7 @@ pub struct Request {
     pub cookie: u64,
     /// Offset in the export of the first byte.
     pub offset_bytes: u64,
-    /// Length, bytes.
+    /// Number of bytes.
     pub len_bytes: u32,
 }
 

@@ -26,7 +26,7 @@ pub(super) struct Layout {
     pub(super) key_y: Option<f64>,
     /// Row of each span's name above the first panel; `None` if it has no space.
     pub(super) span_rows: Vec<Option<usize>>,
-    /// Horizontal axis.
+    /// Horizontal axis, shared by all panels.
     pub(super) x: Ruler,
     /// Ticks of the horizontal axis.
     pub(super) x_ticks: Vec<Tick>,
@@ -47,7 +47,7 @@ pub(super) struct Area {
     pub(super) y: f64,
     pub(super) width: f64,
     pub(super) height: f64,
-    /// Vertical axis.
+    /// Vertical axis of the panel.
     pub(super) ruler: Ruler,
     /// Ticks of the vertical axis.
     pub(super) ticks: Vec<Tick>,

@@ -97,7 +97,7 @@ impl Extent {
 pub(super) struct Ruler {
     /// Transformation of values.
     pub(super) kind: Kind,
-    /// Quantity of the values.
+    /// Quantity of the values in the cells.
     pub(super) quantity: Quantity,
     /// Transformed value at `from`.
     pub(super) low: f64,

@@ -9,6 +9,7 @@
 //! Like everything in this crate, a comparison is a pure function of stored runs.
 
 mod conditions;
+mod figure_table;
 mod json;
 mod pairing;
 mod terminal;
@@ -17,6 +18,8 @@ mod values;
 pub use conditions::Condition;
 pub use json::{SCHEMA, document};
 pub use terminal::show;
+
+pub(crate) use figure_table::{OF_TERMINAL, figure_table, verdict};
 
 use crate::run_verdict::RunVerdict;
 use iodyno_measure::statistics::compare::{self, Comparison, Criteria, Difference, Pair};
@@ -89,7 +92,7 @@ pub struct Row {
 /// A cell or metric that was not compared.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Omission {
-    /// Name of the cell.
+    /// Subject of the number, such as the name of a cell.
     pub cell: String,
     /// Coordinates of the cell, if its name does not identify it.
     pub key: CellKey,
@@ -286,7 +289,7 @@ fn figure_name(row: &Row) -> String {
 }
 
 /// Number of values per side: `3 runs a side`, `1 against 2 repeats`.
-pub(crate) fn values_words(row: &Row) -> String {
+fn values_words(row: &Row) -> String {
     let what = if row.covers == Covers::Repeats { "repeat" } else { "run" };
     match (row.a.len(), row.b.len()) {
         (1, 1) => format!("1 {what} a side"),

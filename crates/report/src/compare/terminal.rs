@@ -1,16 +1,14 @@
 //! A comparison as terminal text: the two sides, one line per figure with its verdict, the counts, the
 //! omissions, and the remarks.
 
-use super::{Compared, Covers, Omission, Row, values_words};
+use super::figure_table::OF_PAGE;
+use super::{Compared, Covers, Omission, Row, figure_table};
 use crate::terminal::{conditions, level_sign};
-use iodyno_measure::statistics::compare::Difference;
-use iodyno_measure::{CellKey, IoKinds, Quantity};
 use iodyno_page::terminal::text::{
     Role, clean, clean_path, hanging, pad, paint, paragraph, width, wrap,
 };
 use iodyno_page::terminal::{Style, table};
-use iodyno_page::{Cell, Column, Table, Tone};
-use iodyno_units::{OpKind, human};
+use iodyno_page::{Column, Table};
 
 /// Maximum number of columns for free text of a run.
 const WORDS_COLUMNS_MAX: usize = 400;
@@ -83,54 +81,38 @@ fn some(names: &[String]) -> String {
     }
 }
 
-/// Name of a row's metric: `read p99`, `IOPS`.
-fn metric_words(row: &Row) -> String {
-    let quantity = match row.metric.quantity {
-        Quantity::Iops if row.metric.kind.is_some_and(|kind| !IoKinds::DATA.count(kind)) => {
-            "rate".to_owned()
-        }
-        Quantity::Iops => "IOPS".to_owned(),
-        Quantity::Bandwidth => "throughput".to_owned(),
-        other => other.to_string(),
-    };
-    match row.metric.kind {
-        Some(OpKind::WriteZeroes) => format!("zeroes {quantity}"),
-        Some(kind) => format!("{} {quantity}", kind.name()),
-        None => quantity,
-    }
-}
-
-/// The layouts of a table, the widest first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Layout {
-    /// The cell's name is in the same line as its first metric.
-    Beside,
-    /// The cell's name is on a line of its own above its metrics.
-    Above,
-    /// Like [`Layout::Above`], with verdicts as single words.
-    AboveInWords,
-}
-
-/// The table in the widest layout that shows all columns. If none does, the least important columns are
-/// hidden.
+/// The table in the widest layout that shows all columns: cells beside their figures, cells above their figures, or these
+/// with verdicts of single words. If none does, the least important columns are hidden.
 fn rows(compared: &Compared, style: Style) -> Vec<String> {
-    let fits = |layout: &Layout| {
-        table::total_width(&figures(compared, *layout, style), style) <= style.columns()
+    let several = has_targets(compared);
+    let is_shown = |column: &Column| {
+        let title = column.title.as_str();
+        !OF_PAGE.contains(&title) && (title != "target" || several)
     };
-    let layouts = [Layout::Beside, Layout::Above];
-    let layout = layouts.into_iter().find(fits).unwrap_or(Layout::AboveInWords);
-    let all = figures(compared, layout, style);
-    let (table, hidden) = table::fit(&all, style.columns(), style);
-    let mut table = table::lines(&table, style).into_iter();
-    let mut lines: Vec<String> = table.next().into_iter().collect();
-    let mut last: Option<&CellKey> = None;
-    for (row, line) in compared.rows.iter().zip(table) {
-        if layout != Layout::Beside && last != Some(&row.a_key) {
-            lines.push(cell_line(row, compared, style));
-        }
-        last = Some(&row.a_key);
-        lines.push(line);
+    let mut beside = figure_table(compared).selected(|_, column| is_shown(column));
+    let mut above = beside.under_headings();
+    for heading in above.rows.iter_mut().filter(|row| row.is_heading) {
+        heading.cells[0].text = clean(&heading.cells[0].text, style.columns(), style);
     }
+    let mut in_words = above.clone();
+    let figures = in_words.rows.iter_mut().filter(|row| !row.is_heading);
+    for verdict in figures.filter_map(|row| row.cells.last_mut()) {
+        verdict.text.truncate(verdict.text.find(" (").unwrap_or(verdict.text.len()));
+    }
+    for row in &mut beside.rows {
+        for (column, cell) in beside.columns.iter().zip(&mut row.cells) {
+            cell.text = match column.title.as_str() {
+                "cell" => clean(&cell.text, 28, style),
+                "target" => clean_path(&cell.text, 24, style),
+                "load" => clean(&cell.text, 40, style),
+                _ => continue,
+            };
+        }
+    }
+    let fits = |all: &Table| table::total_width(all, style) <= style.columns();
+    let widest = [beside, above].into_iter().find(fits).unwrap_or(in_words);
+    let (fitted, hidden) = table::fit(&widest, style.columns(), style);
+    let mut lines = table::lines(&fitted, style);
     lines.extend(table::remark(&hidden, style));
     lines
 }
@@ -141,128 +123,6 @@ fn has_targets(compared: &Compared) -> bool {
         let other = |o: &Row| o.a_key.name == row.a_key.name && o.a_key.target != row.a_key.target;
         compared.rows.iter().any(other)
     })
-}
-
-/// The name, target (if several are listed) and load of a row's cell.
-fn cell_words(row: &Row, style: Style) -> [String; 3] {
-    let [(depth_a, block_a), (depth_b, block_b)] = [&row.a_key, &row.b_key].map(conditions);
-    let both = |a: String, b: String| if a == b { a } else { format!("{a} to {b}") };
-    // Blocks that are equal but for the offered rate are named once.
-    let blocks = match (block_a.split_once(" at "), block_b.split_once(" at ")) {
-        (Some((a, _)), Some((b, rate_b))) if a == b && block_a != block_b => {
-            format!("{block_a} to {rate_b}")
-        }
-        _ => both(block_a, block_b),
-    };
-    let load = format!("{}  {blocks}", both(depth_a, depth_b));
-    [
-        clean(&row.a_key.name, 28, style),
-        clean_path(&row.a_key.target, 24, style),
-        clean(&load, 40, style),
-    ]
-}
-
-fn cell_line(row: &Row, compared: &Compared, style: Style) -> String {
-    let [name, target, load] = cell_words(row, style);
-    let mut parts = vec![(name, Role::Bold)];
-    parts.extend(has_targets(compared).then_some((target, Role::Plain)));
-    let columns: usize = parts.iter().map(|(words, _)| width(words) + 2).sum();
-    parts.extend((columns + width(&load) <= style.columns()).then_some((load, Role::Dim)));
-    let painted = parts.iter().map(|(words, role)| paint(words, *role, style));
-    painted.collect::<Vec<_>>().join("  ")
-}
-
-/// The figures, one per row. In the layout [`Layout::Beside`], the first columns name their cell.
-fn figures(compared: &Compared, layout: Layout, style: Style) -> Table {
-    let mut table = Table::new([
-        Column::words(""),
-        Column::words(""),
-        Column::words(""),
-        Column::words(""),
-        Column::numbers("A", ""),
-        Column::numbers("B", ""),
-        Column::numbers("shift", ""),
-        Column::numbers("interval", "").ranked(1),
-        Column::numbers("p", "").ranked(2),
-        Column::words(""),
-    ]);
-    let mut last: Option<&CellKey> = None;
-    for row in &compared.rows {
-        let mut cells = [Cell::empty(), Cell::empty(), Cell::empty()];
-        if last != Some(&row.a_key) {
-            let [name, target, load] = cell_words(row, style).map(Cell::words);
-            cells = [name.toned(Tone::Strong), target, load.toned(Tone::Dim)];
-        }
-        last = Some(&row.a_key);
-        table.push([cells.as_slice(), &figure(row, compared, layout, style)].concat());
-    }
-    let is_beside = layout == Layout::Beside;
-    let several = has_targets(compared);
-    table.selected(|i, _| i > 2 || is_beside && (i != 1 || several))
-}
-
-/// The fields of one row: the metric, both sides, the shift, and the verdict.
-fn figure(row: &Row, compared: &Compared, layout: Layout, style: Style) -> [Cell; 7] {
-    let of = &row.comparison;
-    let indent = if layout == Layout::Beside { "" } else { "  " };
-    let value = |value| Cell::number(row.metric.quantity.human(value), value);
-    let (word, rest, tone) = verdict_words(row, compared, style);
-    let rest = if layout == Layout::AboveInWords { String::new() } else { rest };
-    let shift = format!("{} %", percent(of.shift_share, style));
-    [
-        Cell::words(format!("{indent}{}", metric_words(row))),
-        value(of.median_a),
-        value(of.median_b),
-        Cell::number(shift, of.shift_share).toned(tone),
-        of.interval.map_or_else(Cell::none, |i| {
-            let [low, high] = [i.low, i.high].map(|share| percent(share, style));
-            Cell::words(format!("{low} to {high} %")).toned(Tone::Dim)
-        }),
-        of.p_adjusted.map_or_else(Cell::none, |p| Cell::number(p_words(p), p).toned(Tone::Dim)),
-        Cell::words(word + &rest).toned(tone),
-    ]
-}
-
-/// A share in percent, with its sign.
-fn percent(share: f64, style: Style) -> String {
-    let percent = share * 100.0;
-    let digits =
-        if percent.abs() < 0.05 { "0".to_owned() } else { format!("{:.1}", percent.abs()) };
-    let sign = match percent {
-        p if p.abs() < 0.05 => "",
-        p if p > 0.0 => "+",
-        _ if style.unicode => "−",
-        _ => "-",
-    };
-    format!("{sign}{digits}")
-}
-
-fn p_words(p: f64) -> String {
-    if p < 0.0001 { "<0.0001".to_owned() } else { human::three_digits(p) }
-}
-
-/// The verdict in one word, the rest of it (omitted in a narrow table), and its tone.
-fn verdict_words(row: &Row, compared: &Compared, style: Style) -> (String, String, Tone) {
-    let (unicode, ascii, word, tone) = match row.comparison.difference {
-        Difference::Slower => ("✗", "x", "slower", Tone::Bad),
-        Difference::Faster => ("✓", "+", "faster", Tone::Good),
-        Difference::Same => ("=", "=", "same", Tone::Plain),
-        _ => ("?", "?", "inconclusive", Tone::Warning),
-    };
-    let rest = match row.comparison.difference {
-        Difference::TooFewRuns { .. } => values_words(row),
-        // Significant alone, but not after the correction for the number of figures.
-        Difference::Inconclusive { .. } if row.comparison.test.p <= compared.criteria.alpha => {
-            "more runs".to_owned()
-        }
-        Difference::Inconclusive { detectable_share } => {
-            format!("{} % would show", human::three_digits(detectable_share * 100.0))
-        }
-        _ => String::new(),
-    };
-    let mark = if style.unicode { unicode } else { ascii };
-    let rest = if rest.is_empty() { rest } else { format!(": {rest}") };
-    (format!("{mark} {word}"), rest, tone)
 }
 
 /// Number of rows per verdict, in the colour of the most severe: `2 slower, 1 same`.

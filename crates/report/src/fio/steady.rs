@@ -159,14 +159,14 @@ pub(super) fn of_method(run: &Run) -> Vec<(usize, Value)> {
     for (subject, stages) in findings.subjects.iter().map(|s| &s.stages).enumerate() {
         for (stage, finding) in stages.iter().enumerate() {
             if let Some(Showed::Rounds(rounds)) = &finding.showed {
-                all.extend(of_rounds(run, (subject as u32, stage as u32), rounds));
+                all.extend(of_rounds(run, subject as u32, stage as u32, rounds));
             }
         }
     }
     all
 }
 
-fn of_rounds(run: &Run, at: (u32, u32), rounds: &RoundsFinding) -> Vec<(usize, Value)> {
+fn of_rounds(run: &Run, subject: u32, stage: u32, rounds: &RoundsFinding) -> Vec<(usize, Value)> {
     let Some(steady) = rounds.steady.as_ref().filter(|_| rounds.rounds > 0) else {
         return Vec::new();
     };
@@ -175,7 +175,7 @@ fn of_rounds(run: &Run, at: (u32, u32), rounds: &RoundsFinding) -> Vec<(usize, V
     for variable in &rounds.variables {
         let is_of = |cell: &Cell| {
             cell.key.place.as_ref().is_some_and(|place| {
-                (place.subject, place.stage) == at
+                (place.subject, place.stage) == (subject, stage)
                     && place.role == Role::Measure
                     && place.index as usize == variable.point
                     && place.round + 1 >= rounds.window_first

@@ -4,9 +4,10 @@
 use super::distribution::{Curve, spectrum};
 use super::labels;
 use super::stage::{KIND_MARKS, kind_nine, nine};
-use crate::compare::{Compared, Covers, Finding, Row as Shifted};
+use crate::compare::{
+    Compared, Covers, Finding, OF_TERMINAL, Row as Shifted, figure_table, verdict,
+};
 use crate::kinds::plural;
-use iodyno_measure::statistics::compare::Difference;
 use iodyno_measure::{CellKey, Histogram, Level, Quantity as Of};
 use iodyno_method::findings::{Row as PointRow, Showed};
 use iodyno_notebook::Run;
@@ -16,7 +17,7 @@ use iodyno_page::{
     Axis, Block, Cell as Field, Column, Figure, Mark, Panel, Plot, Point, Quantity, Row, Scale,
     Section, Series, Shape, Table, Tone,
 };
-use iodyno_units::{OpKind, human};
+use iodyno_units::OpKind;
 use std::collections::BTreeMap;
 
 /// Maximum number of rows in a forest plot: more are unreadable.
@@ -46,7 +47,8 @@ pub(super) fn sections(compared: &Compared<'_>, sides: [&[Run]; 2]) -> Vec<Secti
         "Distributions of both sides",
         overlays(compared, sides),
     ));
-    let mut rows = vec![Block::Table(shifts(compared))];
+    let figures = figure_table(compared).selected(|_, c| !OF_TERMINAL.contains(&&*c.title));
+    let mut rows = vec![Block::Table(figures)];
     if !compared.omissions.is_empty() {
         rows.push(Block::Table(omitted(compared)));
     }
@@ -210,17 +212,6 @@ fn remarks(compared: &Compared<'_>) -> Vec<Verdict> {
 /// Name of a row: that of its cell in B, and its metric.
 fn name(row: &Shifted) -> String {
     format!("{} {}", row.b_key.name, row.metric)
-}
-
-/// The verdict in one word, and its tone.
-fn verdict(row: &Shifted) -> (&'static str, Tone) {
-    match row.comparison.difference {
-        Difference::Slower => ("slower", Tone::Bad),
-        Difference::Faster => ("faster", Tone::Good),
-        Difference::Same => ("same", Tone::Plain),
-        Difference::Inconclusive { .. } => ("inconclusive", Tone::Note),
-        Difference::TooFewRuns { .. } => ("too few runs", Tone::Note),
-    }
 }
 
 /// The shifts with their intervals, and the band in which a shift does not matter.
@@ -397,56 +388,6 @@ fn overlays(compared: &Compared<'_>, sides: [&[Run]; 2]) -> Vec<Figure> {
         }
     }
     figures
-}
-
-/// The table of all compared metrics: values, shift, interval and verdict.
-fn shifts(compared: &Compared<'_>) -> Table {
-    let rows = compared.rows.iter().map(|row| {
-        let of = &row.comparison;
-        let value = |v: f64| Field::number(row.metric.quantity.human(v), v);
-        let (word, tone) = verdict(row);
-        let interval = of.interval.map_or_else(Field::none, |i| {
-            Field::words(format!(
-                "{} to {}",
-                Quantity::Change.words(i.low),
-                Quantity::Change.words(i.high)
-            ))
-        });
-        let more = match of.difference {
-            Difference::Inconclusive { detectable_share } => {
-                format!(" (a shift of {} would show)", Quantity::Share.words(detectable_share))
-            }
-            Difference::TooFewRuns { runs_needed, .. } => format!(" ({runs_needed} a side needed)"),
-            _ => String::new(),
-        };
-        Row::from(vec![
-            Field::words(row.b_key.name.clone()),
-            Field::words(row.metric.to_string()),
-            value(of.median_a),
-            value(of.median_b),
-            Field::number(Quantity::Change.words(of.shift_share), of.shift_share),
-            interval,
-            of.p_adjusted.map_or_else(Field::none, |p| Field::number(human::three_digits(p), p)),
-            Field::number(format!("{} / {}", row.a.len(), row.b.len()), row.a.len() as f64),
-            Field::words(format!("{word}{more}")).toned(tone),
-        ])
-    });
-    Table {
-        caption: "All figures that were compared".to_owned(),
-        columns: vec![
-            Column::words("cell"),
-            Column::words("figure"),
-            Column::numbers("A, median", ""),
-            Column::numbers("B, median", ""),
-            Column::numbers("shift", "share"),
-            Column::words("95 % interval"),
-            Column::numbers("p, corrected", ""),
-            Column::numbers("n", ""),
-            Column::words("verdict"),
-        ],
-        rows: rows.collect(),
-        notes: vec!["Exact Mann–Whitney test, corrected for the number of figures (Benjamini–Hochberg). Shift: the median ratio of a value of B to one of A, less 1 (Hodges–Lehmann, on logarithms); it differs from the ratio of the medians where the values scatter.".to_owned()],
-    }
 }
 
 fn omitted(compared: &Compared<'_>) -> Table {

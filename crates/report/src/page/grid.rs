@@ -7,6 +7,7 @@ use super::stage::{Stage, kind_nine, nine, nine_lines, point_name, tone, values}
 use super::{cells, labels, latency_breakdown};
 use crate::kinds;
 use crate::method_headlines::is_large;
+use crate::point_figures;
 use iodyno_measure::summary::is_about_bandwidth;
 use iodyno_measure::{Cell, ClassStats, Histogram, Interval, IoKinds, Level, Quantity as Of};
 use iodyno_method::findings::{NINES, Row, SweepFinding, Table as Grid};
@@ -349,16 +350,9 @@ pub(super) fn table(grid: &Grid) -> Table {
 /// A table of rows with names, and with columns of their own for the kinds in `apart`.
 pub(super) fn table_of(names: &[String], rows: &[(Vec<String>, &Row)], apart: &[OpKind]) -> Table {
     let mut columns: Vec<Column> = names.iter().map(Column::words).collect();
-    columns.extend([
-        Column::numbers("OIO", ""),
-        Column::numbers("cells", ""),
-        Column::numbers("IOPS", "1/s"),
-        Column::numbers("± (95 %)", "share"),
-        Column::numbers("throughput", "bytes/s"),
-        Column::numbers("mean", "ns"),
-    ]);
-    columns.extend(NINES.iter().map(|(_, label)| Column::numbers(*label, "ns")));
-    columns.extend([Column::numbers("max", "ns"), Column::numbers("n", "")]);
+    columns.extend([Column::numbers("OIO", ""), Column::numbers("cells", "")]);
+    columns.extend(point_figures::columns());
+    columns.push(Column::numbers("n", ""));
     for kind in apart {
         let name = |what: &str| format!("{} {what}", kind.name());
         let rate = if IoKinds::DATA.count(*kind) { name("IOPS") } else { name("rate") };
@@ -373,19 +367,9 @@ pub(super) fn table_of(names: &[String], rows: &[(Vec<String>, &Row)], apart: &[
         let mut cells: Vec<Field> = at.iter().map(Field::words).collect();
         cells.push(Field::number(row.oio.to_string(), f64::from(row.oio)));
         cells.push(Field::number(row.n.to_string(), row.n as f64));
-        let mut iops = match &row.skipped {
-            Some(why) => Field { note: why.clone(), ..Field::words("n/a").toned(Tone::Dim) },
-            None => labels::iops(row.iops),
-        };
-        iops.heat = row.iops.filter(|_| most > 0.0).map(|x| x / most);
-        cells.push(iops);
-        cells.push(row.iops_half_width.map_or_else(Field::none, |share| {
-            Field::number(format!("{} %", human::three_digits(share * 100.0)), share)
-        }));
-        cells.push(labels::throughput(row.bytes_per_s));
-        cells.push(labels::time(row.mean_ns));
-        cells.extend((0..NINES.len()).map(|i| labels::time(nine(row, i))));
-        cells.push(labels::time(row.max_ns.map(|ns| ns as f64)));
+        let mut figures = point_figures::cells(row);
+        figures[0].heat = row.iops.filter(|_| most > 0.0).map(|x| x / most);
+        cells.extend(figures);
         cells.push(Field::number(human::whole(row.ops), row.ops as f64));
         let (text, tone) = match row.level {
             Some(level) if level >= Level::Warning => (row.codes.join(", "), labels::tone(level)),

@@ -212,11 +212,6 @@ pub(super) fn time(ns: Option<f64>) -> Field {
     ns.map_or_else(Field::none, |ns| Field::number(human::time_ns(ns), ns))
 }
 
-/// IOPS as a table field.
-pub(super) fn iops(rate: Option<f64>) -> Field {
-    rate.map_or_else(Field::none, |x| Field::number(human::count(x), x))
-}
-
 /// The rate of a kind of operation as a table field.
 pub(super) fn rate(kind: OpKind, per_s: f64) -> Field {
     Field::number(crate::kinds::rate(kind, per_s), per_s)

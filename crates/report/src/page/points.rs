@@ -86,14 +86,14 @@ pub(super) fn side_by_side(run: &Run, findings: &Findings) -> Option<Section> {
 }
 
 /// Mean, percentiles and maximum latency of a row, ns, with its name; per kind of operation, if it has several.
-fn level_lines((name, row): &(String, &Row)) -> Vec<(String, Vec<Option<f64>>)> {
+fn level_lines(name: &str, row: &Row) -> Vec<(String, Vec<Option<f64>>)> {
     let levels = |mean_ns, nine: &dyn Fn(usize) -> Option<f64>, max_ns: Option<u64>| {
         let nines = (0..NINES.len()).map(nine);
         let ends = (std::iter::once(mean_ns), std::iter::once(max_ns.map(|ns| ns as f64)));
         ends.0.chain(nines).chain(ends.1).collect::<Vec<_>>()
     };
     if row.kinds.len() < 2 {
-        return vec![(name.clone(), levels(row.mean_ns, &|i| nine(row, i), row.max_ns))];
+        return vec![(name.to_owned(), levels(row.mean_ns, &|i| nine(row, i), row.max_ns))];
     }
     let of_kind = |of: &KindSummary| {
         let nine = |i| kind_nine(row, of.kind, i);
@@ -109,7 +109,8 @@ fn levels(id: &str, title: &str, conditions: String, rows: &[(String, &Row)]) ->
     let mut names: Vec<String> = vec!["mean".to_owned()];
     names.extend(NINES.iter().map(|(_, label)| (*label).to_owned()));
     names.push("max".to_owned());
-    let lines: Vec<(String, Vec<Option<f64>>)> = rows.iter().flat_map(level_lines).collect();
+    let lines: Vec<(String, Vec<Option<f64>>)> =
+        rows.iter().flat_map(|(name, row)| level_lines(name, row)).collect();
     let known: Vec<f64> = lines.iter().flat_map(|(_, values)| values).flatten().copied().collect();
     let (low, high) =
         known.iter().fold((f64::INFINITY, 0.0_f64), |(l, h), x| (l.min(*x), h.max(*x)));

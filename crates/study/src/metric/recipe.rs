@@ -24,7 +24,7 @@ pub enum Recipe {
     /// The depth at which the rate of these cells, in ascending order of depth, first reaches this share of the
     /// largest; interpolated linearly.
     DepthReached(f64, Vec<CellKey>),
-    /// A property of an optimum.
+    /// A property of the point that is the optimum.
     AtOptimum(AtOptimum, Optimum),
     /// The lowest of several values.
     Lowest(Vec<Recipe>),

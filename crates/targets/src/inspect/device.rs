@@ -49,7 +49,7 @@ pub struct DiskStats {
     /// Reads merged with others by the kernel before it issued them.
     #[serde(default)]
     pub read_merges: u64,
-    /// Bytes read.
+    /// Bytes read from the target, in all.
     pub read_bytes: u64,
     /// Time spent on reads, ms, summed over reads.
     pub read_ms: u64,
@@ -58,7 +58,7 @@ pub struct DiskStats {
     /// Writes merged with others by the kernel before it issued them.
     #[serde(default)]
     pub write_merges: u64,
-    /// Bytes written.
+    /// Bytes written or discarded.
     pub written_bytes: u64,
     /// Time spent on writes, ms, summed over writes.
     pub write_ms: u64,

@@ -109,7 +109,7 @@ pub struct Inspection {
     pub kind: Kind,
     /// Path as given; for a scratch file, its directory.
     pub path: Option<String>,
-    /// Path without symbolic links.
+    /// Path of the character device, without symbolic links.
     pub canonical_path: Option<String>,
     /// False for a file that is still to be created.
     pub exists: bool,

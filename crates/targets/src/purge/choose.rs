@@ -24,7 +24,7 @@ pub struct Choice {
 /// What a purge of a target would do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PurgePlan {
-    /// Canonical name of the target.
+    /// Name of the target, in canonical form.
     pub target: String,
     /// Methods for this kind of target, best first.
     pub choices: Vec<Choice>,

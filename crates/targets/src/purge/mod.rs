@@ -131,7 +131,7 @@ pub enum Verified {
 /// What a purge did, and whether it was verified.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PurgeRecord {
-    /// Canonical name of the target.
+    /// Name of the target, in canonical form.
     pub target: String,
     /// Method used; `None` if none was possible.
     pub method: Option<Method>,

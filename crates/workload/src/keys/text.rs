@@ -70,7 +70,7 @@ impl Writer<'_> {
         let lines = keys.into_iter().filter_map(|row| Some(self.line(row)? + "\n"));
         let mut text: String = lines.collect();
         for row in tables.into_iter().filter(|row| self.value(row).is_some()) {
-            // Writing to a text does not fail.
+            // The specification as a workload file for people, which leaves out most keys with their default.
             let _ = write!(text, "\n[{}]\n{}", row.key.path, self.rows(row.rows));
         }
         text

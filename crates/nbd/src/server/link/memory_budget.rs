@@ -50,7 +50,7 @@ struct State {
 
 #[derive(Debug)]
 struct Waiter {
-    /// Number of the connection.
+    /// Number of the connection, unique in the server.
     id: u64,
     /// The connection's thread may be blocked in a send, so later waiters may pass it.
     sending: bool,

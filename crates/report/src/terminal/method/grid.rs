@@ -1,6 +1,7 @@
 //! A grid as terminal text: matrices of rates and of latencies for two axes, otherwise one line per point.
 
 use crate::kinds;
+use crate::point_figures::{self, HALF_WIDTH};
 use crate::terminal::Detail;
 use crate::verdict_groups::tone_of_point;
 use iodyno_measure::summary::is_about_bandwidth;
@@ -94,25 +95,14 @@ fn matrix(
 /// the service times.
 pub(super) fn figures(name: &str, rows: &[(String, &Row)], style: Style) -> Vec<String> {
     let are_apart = are_apart(rows.iter().map(|(_, row)| *row));
-    let mut table = Table::new([
-        Column::label(name),
-        Column::words(""),
-        Column::numbers("IOPS", "1/s"),
-        Column::numbers(HALF_WIDTH, "share").ranked(3),
-        Column::numbers("throughput", "bytes/s").ranked(4),
-        Column::numbers("mean", "ns").ranked(1),
-    ]);
-    let nines = NINES.iter().zip([6, 2, 5, 8, 9]);
-    table
-        .columns
-        .extend(nines.map(|((_, label), rank)| Column::numbers(*label, "ns").ranked(rank)));
-    table.columns.push(Column::numbers("max", "ns").ranked(7));
+    let mut table = Table::new([Column::label(name), Column::words("")]);
+    table.columns.extend(point_figures::columns());
     for (name, row) in rows {
         table.rows.extend(lines_of(name, row, are_apart).into_iter().map(Into::into));
     }
     let (table, hidden) = table::fit(&table.without_blank_columns(), style.columns(), style);
     let mut lines = table::lines(&table, style);
-    if table.columns.iter().any(|column| column.title == HALF_WIDTH) {
+    if table.columns.iter().any(|column| column.short == HALF_WIDTH) {
         let sign = if style.unicode { HALF_WIDTH } else { "+-" };
         let text = format!("{sign}: 95 % interval of the mean of the point's cells");
         lines.extend(paragraph(&text, Role::Dim, style));
@@ -120,9 +110,6 @@ pub(super) fn figures(name: &str, rows: &[(String, &Row)], style: Style) -> Vec<
     lines.extend(table::remark(&hidden, style));
     lines
 }
-
-/// Head of the column of intervals.
-const HALF_WIDTH: &str = "±";
 
 /// Whether rows list their kinds of operation separately: if there are several, or if they have service times.
 pub(super) fn are_apart<'a>(rows: impl Iterator<Item = &'a Row>) -> bool {
@@ -134,22 +121,11 @@ pub(super) fn are_apart<'a>(rows: impl Iterator<Item = &'a Row>) -> bool {
 /// The lines of a point: one, or one per kind of operation.
 fn lines_of(name: &str, row: &Row, are_apart: bool) -> Vec<Vec<Cell>> {
     let tone = tone_of_point(row);
-    let throughput = |per_s: Option<f64>| Cell::of(Unit::Throughput, per_s).toned(tone);
-    let iops = match row.iops {
-        _ if row.skipped.is_some() => Cell::words("n/a").toned(Tone::Dim),
-        iops => Cell::of(Unit::Iops, iops).toned(tone),
-    };
-    let half_width = row.iops_half_width;
-    let mut whole = vec![
-        Cell::words(name).toned(Tone::Strong),
-        Cell::empty(),
-        iops,
-        half_width.map_or_else(Cell::empty, |it| Cell::of(Unit::Share, it).toned(Tone::Dim)),
-        throughput(row.bytes_per_s),
-    ];
-    let nines = row.nines_ns.iter().map(|ns| ns.map(|ns| ns as f64));
-    let times = [row.mean_ns].into_iter().chain(nines);
-    whole.extend(times.chain([row.max_ns.map(|ns| ns as f64)]).map(|ns| time(ns, tone)));
+    let mut whole = vec![Cell::words(name).toned(Tone::Strong), Cell::empty()];
+    whole.extend(point_figures::cells(row).into_iter().map(|cell| match cell.tone {
+        Tone::Plain => cell.toned(tone),
+        _ => cell,
+    }));
     let mut lines = Vec::new();
     for of in &row.kinds {
         let kind = of.kind.name();
@@ -159,7 +135,7 @@ fn lines_of(name: &str, row: &Row, are_apart: bool) -> Vec<Vec<Cell>> {
             Cell::empty(),
             match of.kind {
                 OpKind::Flush => Cell::empty(),
-                _ => throughput(Some(of.bytes_per_s)),
+                _ => Cell::of(Unit::Throughput, of.bytes_per_s).toned(tone),
             },
         ];
         lines.push(of_kind(&format!("{kind}{response}"), rates, &of.response_time, tone));

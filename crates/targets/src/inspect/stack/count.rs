@@ -9,9 +9,9 @@ use crate::sysroot::{DevNo, SysRoot};
 /// Bytes that the bottom of a stack has moved since boot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// Bytes read.
+    /// Bytes read from the target, in all.
     pub read_bytes: u64,
-    /// Bytes written.
+    /// Bytes written or discarded.
     pub written_bytes: u64,
 }
 
