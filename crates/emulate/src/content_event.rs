@@ -2,9 +2,29 @@
 //! the owner moves the corresponding bytes in the same order.
 
 use crate::part_id::PartId;
+use std::ops::Range;
 
 /// Bytes of a content unit, in which [`ContentEvent`] counts and which the translation layer maps.
 pub const UNIT_BYTES: u64 = 4096;
+
+/// A range of the bytes of a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnitBytes {
+    /// First byte.
+    pub start: u16,
+    /// One past the last byte.
+    pub end: u16,
+}
+
+impl UnitBytes {
+    /// All bytes of the unit.
+    pub const WHOLE: Self = Self { start: 0, end: UNIT_BYTES as u16 };
+
+    /// The same range, as an index of the unit's bytes.
+    pub fn range(self) -> Range<usize> {
+        usize::from(self.start)..usize::from(self.end)
+    }
+}
 
 /// One step of content, on a part or among the bytes that an array works with. A name stands for the bytes of one
 /// unit, which are zeroes at first, until it is [`Self::Freed`]. Units are 4 KiB; a partial write of a unit changes
@@ -19,7 +39,7 @@ pub enum ContentEvent {
         unit: u64,
         /// Token of the write.
         token: u64,
-        /// Whether it survives a power cut.
+        /// Whether the write survives a power cut.
         kept: bool,
     },
     /// An accepted unit has reached the medium, where it survives a power cut. Programs may end in another order
@@ -94,8 +114,8 @@ pub enum ContentEvent {
         onto: u64,
         /// Name of the upper bytes; 0: zeroes.
         over: u64,
-        /// Range taken from `over`: start and end byte within the unit.
-        part_bytes: (u16, u16),
+        /// Range taken from `over`.
+        part_bytes: UnitBytes,
     },
     /// A name is assigned to the bytes of `onto` with those of a host's write to the array laid over them.
     Taken {
@@ -123,8 +143,8 @@ pub enum ContentEvent {
         part: PartId,
         /// The unit to write.
         unit: u64,
-        /// Range to write: start and end byte within the unit.
-        part_bytes: (u16, u16),
+        /// Range to write.
+        part_bytes: UnitBytes,
         /// Token of the part's write.
         token: u64,
         /// Name of the bytes; 0: zeroes.
@@ -151,7 +171,7 @@ pub enum ContentEvent {
         offset_bytes: u64,
         /// Length in bytes.
         len_bytes: u32,
-        /// Whether it is a trim, which affects whole units only.
+        /// Whether the operation is a trim, which affects whole units only.
         trim: bool,
         /// Token of the part's write.
         token: u64,
@@ -162,7 +182,7 @@ pub enum ContentEvent {
         part: PartId,
         /// Token of the part's write.
         token: u64,
-        /// Whether it failed.
+        /// Whether the write failed.
         failed: bool,
     },
     /// Names that are no longer used.

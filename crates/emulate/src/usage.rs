@@ -14,7 +14,7 @@ pub struct Resource {
     pub part: Option<PartId>,
     /// Number of equal resources.
     pub count: u32,
-    /// Whether it does no work itself but is held while others work, such as a read context. If those are slow, all
+    /// Whether the resource does no work itself but is held while others work, such as a read context. If those are slow, all
     /// of these are in use.
     pub held: bool,
     /// Busy time since the start, summed over all, ns.

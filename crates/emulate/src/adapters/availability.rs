@@ -23,7 +23,7 @@ pub(super) const PRIMARY: usize = 0;
 /// The state of one RAID adapter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdapterState {
-    /// Whether it is lost.
+    /// Whether the adapter is lost.
     pub lost: bool,
     /// Whether the battery of its cache has failed.
     pub battery_failed: bool,

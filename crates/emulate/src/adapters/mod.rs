@@ -44,7 +44,7 @@ pub(crate) struct Adapter {
     pub(crate) commands: u32,
     pub(crate) waiting: List,
     is_lost: bool,
-    /// Whether its cache would lose its content in a power failure.
+    /// Whether the battery of the cache has failed: a power failure would lose its content.
     battery_failed: bool,
     /// Number of times that it was lost. A command from before the last loss no longer exists.
     pub(crate) losses: u32,
@@ -88,7 +88,7 @@ pub(crate) struct PathUnits {
     /// The adapter on which the path is optimized, which is also its group's number; and the adapter that serves it.
     pub(crate) optimized: usize,
     pub(crate) server: usize,
-    /// Whether its access state is cleared, so that it is on the primary.
+    /// Whether the path's access state is cleared, so the path is on the primary.
     is_cleared: bool,
     /// End of a failover, until which the path is not served.
     pub(crate) ready_ns: u64,
@@ -461,7 +461,7 @@ impl Pair {
 }
 
 impl Adapter {
-    /// Whether it is lost.
+    /// Whether the adapter is lost.
     pub(crate) fn is_lost(&self) -> bool {
         self.is_lost
     }

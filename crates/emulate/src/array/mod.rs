@@ -103,7 +103,7 @@ struct Piece {
     computes: bool,
     /// The copy to read, on levels with copies.
     copy: usize,
-    /// Whether it holds a lock on its rows, and the first of them.
+    /// Whether the piece holds a lock on its rows; and the first of them.
     locks: bool,
     first_row: u64,
     /// Members with unreadable sectors, whose data it recovers and rewrites.

@@ -23,7 +23,7 @@ struct Dirty {
     is_written: bool,
     /// Sequence number of its last write.
     sequence: u64,
-    /// Whether its write is forced, and it was not in the record before.
+    /// Whether the row's write is forced, and the row was not in the record before.
     is_forced: bool,
     /// Written values, if there is a journal.
     journal: Vec<(Role, u64)>,

@@ -103,7 +103,7 @@ impl Buffer {
         self.dirty_bytes * self.window.len() as u64 / (self.dirty.len() as u64).max(1)
     }
 
-    /// Whether it is more than three quarters full.
+    /// Whether the buffer is more than three quarters full.
     pub(super) fn is_nearly_full(&self) -> bool {
         self.used > self.capacity / 4 * 3
     }

@@ -28,13 +28,15 @@ use crate::prefetch::{Address, DIE_BYTES, Hot};
 use crate::request::{List, NIL, State};
 use crate::server::{PerByte, Server};
 use crate::spec;
+use collect::GarbageCollection;
 pub(crate) use construct::{Place, Population, shape};
 pub(crate) use fork::LANES_MAX;
 use iodyno_units::IoError;
 use iodyno_units::OpKind;
 use iodyno_units::rng::Generator;
+use program::Slc;
 use sensing::Sensing;
-use std::collections::VecDeque;
+use write::WriteBuffer;
 
 /// The operation that occupies a die.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -198,18 +200,7 @@ pub(crate) struct FlashDevice {
     suspend_ns: Option<u64>,
     reads_first: bool,
     unit_ticks: u64,
-    // Write buffer.
-    buffer_free: u32,
-    buffer_units: u32,
-    buffer_protected: bool,
-    buffer_waiting: List,
-    accept_ns: u64,
-    drain: VecDeque<u64>,
-    /// Number of units that entered and left the buffer since the start, for flushes to compare.
-    units_in: u64,
-    units_out: u64,
-    flushes: VecDeque<(u64, u32)>,
-    // Programs.
+    buffer: WriteBuffer,
     program_units: u32,
     programs_max: u32,
     programs: Gauge,
@@ -220,50 +211,16 @@ pub(crate) struct FlashDevice {
     unprocessed: List,
     copies_ready: List,
     copies_reading: u32,
-    erases_due: u32,
-    programs_since_erase: u64,
-    slc_free_units: u64,
-    slc_folding_units: u64,
-    slc_units: u64,
-    slc_program_ns: u64,
+    slc: Slc,
     /// Units that were written before or since the start, counting overwrites; at most the device's capacity.
     stored_units: u64,
     logical_units: u64,
-    // Garbage collection; credits are in 1/65536 page.
     ftl: Ftl,
     represent: u32,
     /// Exact form: die of each program unit of slots. If it is empty, or holds `UNPLACED`, units are on the
     /// dies round-robin.
     unit_dies: Vec<u16>,
-    copy_credit: i64,
-    /// Copies per page that the host writes, in credits; and whether the present victim has
-    /// been averaged in.
-    pace: i64,
-    paced: bool,
-    copy_phase: u32,
-    filler_phase: u32,
-    sense_credit: u32,
-    /// Represented form: average number of writes whose data one flash page holds. A page has
-    /// that many parts, each valid or invalid as a whole. 0: nothing was written yet.
-    parts: f64,
-    /// Length in units of a write that does not change this average.
-    parts_of: u64,
-    /// Flash pages to read per copied page, cached with its arguments: (valid pages of the victim,
-    /// 0 without a victim; parts per flash page; result).
-    senses_a_unit: (u32, f64, f64),
-    /// Copies that no read has brought yet, in units.
-    copy_units: u32,
-    /// Die of the last such read. Data programmed round-robin is read round-robin.
-    copy_die: u32,
-    /// Exact form: the flash page last read for copies of the present victim.
-    copied_from: u32,
-    map_credit: i64,
-    map_per_page: i64,
-    collecting: bool,
-    pages_per_erase: u64,
-    erase_credit: f64,
-    erases_seen: u64,
-    erases_per_map_erase: f64,
+    gc: GarbageCollection,
     stall: Option<spec::Stall>,
     stall_left: u64,
     rng: Generator,

@@ -15,7 +15,7 @@ pub struct Victim {
     pub valid: u32,
     /// All pages of the block.
     pub pages_per_block: u32,
-    /// Whether it was chosen for low wear rather than the space to gain, which may be none; if so, collect it slowly.
+    /// Whether the block was chosen for low wear rather than the space to gain, which may be none; if so, collect it slowly.
     pub for_wear: bool,
 }
 

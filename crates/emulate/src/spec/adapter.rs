@@ -110,7 +110,7 @@ pub struct Cache {
     pub destage_ramp_bytes: u64,
     /// Most concurrent destage operations per device.
     pub destage_depth: u32,
-    /// Whether it also caches recent reads.
+    /// Whether the cache also holds recent reads.
     pub keeps_reads: bool,
 }
 
