@@ -20,7 +20,7 @@ impl UnitBytes {
     /// All bytes of the unit.
     pub const WHOLE: Self = Self { start: 0, end: UNIT_BYTES as u16 };
 
-    /// The same range, as an index of the unit's bytes.
+    /// The range as an index of the unit's bytes.
     pub fn range(self) -> Range<usize> {
         usize::from(self.start)..usize::from(self.end)
     }

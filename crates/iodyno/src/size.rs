@@ -224,7 +224,7 @@ fn like(selector: &str, notebook: Option<&Path>) -> Result<Like, Failure> {
         described.opened_bytes.or(described.size_bytes)
     };
     let bytes = run.head.targets.iter().filter_map(of_target).sum();
-    let (start, end) = iodyno_drive::active_range(&spec, bytes);
+    let active = iodyno_drive::active_range(&spec, bytes);
     let summary = Summary::of(cell);
     let demand = Demand {
         name: record.name.clone(),
@@ -237,7 +237,7 @@ fn like(selector: &str, notebook: Option<&Path>) -> Result<Like, Failure> {
         survive: None,
         life_years: None,
         capacity_bytes: 0,
-        active_bytes: Some(end.saturating_sub(start)).filter(|bytes| *bytes > 0),
+        active_bytes: Some(active.end.saturating_sub(active.start)).filter(|bytes| *bytes > 0),
     };
     let p99_ns = summary.get(Quantity::Quantile(0.99)).map(|ns| ns as u64);
     Ok(Like { demand, rate_iops: Some(summary.ops_per_s).filter(|rate| *rate >= 1.0), p99_ns })

@@ -61,7 +61,7 @@ pub(crate) enum Ending {
 /// A connection as other threads see it.
 pub(crate) struct Inbox {
     pub(crate) stream: Arc<Stream>,
-    /// Whether it is a Unix socket.
+    /// Whether the stream is a Unix socket.
     pub(crate) is_local: bool,
     /// Wakes the connection's writer.
     pub(crate) wake: Arc<Condvar>,
@@ -70,7 +70,7 @@ pub(crate) struct Inbox {
     pub(crate) task_bytes: usize,
     /// Number and sequence of appended messages, to be acknowledged once persisted.
     pub(crate) acks: VecDeque<(u64, u64)>,
-    /// Whether its writer waits for messages to be persisted.
+    /// Whether the connection's writer waits for messages to be persisted.
     pub(crate) follows: bool,
     pub(crate) ending: Option<Ending>,
 }

@@ -64,7 +64,7 @@ fn pid_namespace() -> String {
 
 struct Stat {
     start_ticks: u64,
-    /// Whether it is a zombie: ended, and not yet waited for by its parent.
+    /// Whether the process is a zombie: ended, and not yet waited for by its parent.
     is_dead: bool,
 }
 

@@ -6,7 +6,7 @@ use super::collect::{GarbageCollection, parts};
 use super::program::Slc;
 use super::sensing::{Sensing, share_of_u64};
 use super::write::WriteBuffer;
-use super::{Counts, Die, FlashDevice, HostInterface, Phases, SLOW, UNIT_BYTES, UNPLACED};
+use super::{Counts, Die, FlashDevice, HostInterface, Phases, SLOW, UNIT_BYTES, UNPLACED, unit_of};
 use crate::bug_injection::InjectedBug;
 use crate::core::{Core, Thread};
 use crate::ftl::{self, Ftl, Shape};
@@ -316,11 +316,6 @@ fn pages_per_write(before: &Preconditioned) -> u32 {
 /// Pages that a die programs at once, on all planes.
 fn program_units(nand: &spec::Nand) -> u64 {
     unit_of(u64::from(nand.planes) * u64::from(nand.page_bytes))
-}
-
-/// Number of 4 KiB pages in `bytes`, at least one.
-pub(super) fn unit_of(bytes: u64) -> u64 {
-    (bytes / UNIT_BYTES).max(1)
 }
 
 /// The shape of a device's translation layer: erased by rows of one block on every plane, and

@@ -237,6 +237,11 @@ pub(crate) struct FlashDevice {
     pub(crate) counts: Counts,
 }
 
+/// Number of 4 KiB pages in `bytes`, at least one.
+fn unit_of(bytes: u64) -> u64 {
+    (bytes / UNIT_BYTES).max(1)
+}
+
 /// Marks a unit of slots whose die no program has recorded.
 const UNPLACED: u16 = u16::MAX;
 /// One page, in credits.

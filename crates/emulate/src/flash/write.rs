@@ -1,7 +1,6 @@
 //! Host writes, which enter the buffer or wait for space in it; flushes and trims.
 
-use super::construct::unit_of;
-use super::{FlashDevice, HostInterface, UNIT_BYTES};
+use super::{FlashDevice, HostInterface, UNIT_BYTES, unit_of};
 use crate::bug_injection::InjectedBug;
 use crate::content_event::ContentEvent;
 use crate::core::Core;

@@ -8,8 +8,8 @@ use super::reading::{Reading, Walk};
 
 /// Maximum number of files with sizes of their own.
 const MAX_DRAWN: u64 = 1 << 20;
-/// Maximum number of files with equal shares of the operations: the limit of a workload's spots.
-const MAX_SPOTS: usize = 64;
+/// Maximum number of files with equal shares of the operations: each is a spot of the workload.
+const MAX_SPOTS: usize = iodyno_workload::MAX_ITEMS;
 /// Maximum size of a block that lies within a file wherever its addresses are aligned.
 const MAX_PLACED_BYTES: u64 = 1 << 20;
 /// fio's default of `randseed`.

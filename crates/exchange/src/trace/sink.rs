@@ -2,7 +2,7 @@
 
 use super::Selection;
 use iodyno_units::OpKind;
-use iodyno_workload::trace::TraceBuilder;
+use iodyno_workload::trace::{ForeignOp, TraceBuilder};
 use std::collections::BTreeMap;
 
 /// Upper bound of descriptions of left-out lines that are counted separately.
@@ -88,12 +88,13 @@ impl<'a> Sink<'a> {
         {
             // The place of a file must not depend on the selected time.
             if kind.0 != OpKind::Flush {
-                self.builder.reach(number, place);
+                self.builder.reach(number, place.0, place.1);
             }
             self.leave_out("operations at other times");
             return Ok(None);
         }
-        self.builder.push(number, at_ns, kind, place, response_ns).map(Some)
+        let op = ForeignOp { kind: kind.0, fua: kind.1, offset_bytes: place.0, len_bytes: place.1 };
+        self.builder.push(number, at_ns, op, response_ns).map(Some)
     }
 
     /// Adds a read or write on the file or device whose name is the concatenation of `name`. Operations of no bytes are

@@ -57,9 +57,9 @@ impl Sink for Reply {
 /// Properties of a volume for the kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceFlags {
-    /// Whether it is a rotating disk.
+    /// Whether the device is a rotating disk.
     pub rotational: bool,
-    /// Whether it is read-only.
+    /// Whether the device is read-only.
     pub read_only: bool,
 }
 

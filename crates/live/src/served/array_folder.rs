@@ -66,7 +66,7 @@ pub struct ArrayFolder {
     name: String,
     strip_bytes: u64,
     health: ArrayHealth,
-    /// Whether it held no array when it was opened.
+    /// Whether the folder held no array when it was opened.
     is_new: bool,
     /// Whether opening created it.
     is_made: bool,

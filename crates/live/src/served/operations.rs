@@ -28,11 +28,11 @@ struct Waiting<S> {
     kind: OpKind,
     offset_bytes: u64,
     len_bytes: u32,
-    /// Whether it may be acknowledged only once no power cut can lose it.
+    /// Whether the write may be acknowledged only once no power cut can lose it.
     forced: bool,
     /// Machine time of its submission, ns.
     submitted_ns: u64,
-    /// Whether its payload is in the store, until it ends.
+    /// Whether the store holds the operation's payload until the operation ends.
     holds: bool,
     /// Error that its bytes met.
     failed: Option<IoError>,

@@ -88,7 +88,7 @@ pub struct Publisher<S, D> {
     persisted: u64,
     dropped: u64,
     reconnects: u64,
-    /// Whether it has connected before: then the log's last sequence is checked at a reconnect.
+    /// Whether the publisher has connected before, so a reconnect checks the log's last sequence.
     was_open: bool,
     /// Start of the current failure, and the next pause; None while all is well.
     failing: Option<(Instant, Duration)>,
