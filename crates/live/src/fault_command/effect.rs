@@ -96,7 +96,7 @@ fn usual_effect(ask: &Ask, was_off: bool, device: &str) -> String {
                 Fault::Clear { .. } => "no fault".to_owned(),
             }
         }
-        Ask::Full { .. } => "full until clear: writes where there is no data fail".to_owned(),
+        Ask::Full { .. } => "full until clear: writes to unallocated space fail".to_owned(),
         Ask::Resize { size_bytes, .. } => format!("its size is {} from now on", size(size_bytes)),
         Ask::Corrupt { offset_bytes, len_bytes, .. } => {
             let (at, len) = (size(offset_bytes), size(len_bytes));
