@@ -21,6 +21,14 @@ struct Case {
     contenders: Vec<Contender>,
 }
 
+impl Case {
+    /// Adds a contender, if it is installed.
+    fn and(mut self, contender: Option<Contender>) -> Self {
+        self.contenders.extend(contender);
+        self
+    }
+}
+
 /// The programs, files and duration that the cases use.
 struct Site {
     iodyno: String,
@@ -226,10 +234,12 @@ fn fill(path: &Path, iodyno: &Path) -> Result<(), String> {
 const TUNED: &str = "--ioengine=io_uring --iodepth=32 --registerfiles --fixedbufs --iodepth_batch_submit=16 --iodepth_batch_complete_min=8 --iodepth_batch_complete_max=32";
 
 fn cases(s: &Site) -> Vec<Case> {
+    without_storage(s).into_iter().chain(on_tmpfs(s)).chain(in_page_cache(s)).collect()
+}
+
+/// Cases without storage: the cost of the tools themselves.
+fn without_storage(s: &Site) -> Vec<Case> {
     let zero = "--filename=/dev/zero --size=512m --rw=randread";
-    let (tmpfs, cached) = (&s.tmpfs_file, &s.cached_file);
-    let on_tmpfs = format!("--filename={tmpfs} --size=512m --direct=1");
-    let on_cached = format!("--filename={cached} --size=512m --invalidate=0 --rw=randread");
     vec![
         Case {
             name: "null-depth-32",
@@ -257,70 +267,89 @@ fn cases(s: &Site) -> Vec<Case> {
         Case {
             name: "ram-threads",
             contenders: vec![
-                Contender { name: "iodyno, 2 threads", ..s.iodyno("random-read --on ram:2GiB --threads 2 --depth 32") },
+                Contender {
+                    name: "iodyno, 2 threads",
+                    ..s.iodyno("random-read --on ram:2GiB --threads 2 --depth 32")
+                },
                 s.bare_ram(2),
-                Contender { name: "iodyno, 1 thread", ..s.iodyno("random-read --on ram:2GiB --threads 1 --depth 32") },
+                Contender {
+                    name: "iodyno, 1 thread",
+                    ..s.iodyno("random-read --on ram:2GiB --threads 1 --depth 32")
+                },
             ],
         },
+    ]
+}
+
+/// Cases on a file in memory.
+fn on_tmpfs(s: &Site) -> Vec<Case> {
+    let tmpfs = &s.tmpfs_file;
+    let on_tmpfs = format!("--filename={tmpfs} --size=512m --direct=1");
+    vec![
         Case {
             name: "tmpfs-direct-read-psync",
             contenders: vec![
                 s.iodyno(&format!("random-read --on {tmpfs} --read-only --engine psync --depth 1")),
                 s.fio("fio psync", &format!("{on_tmpfs} --rw=randread --ioengine=psync")),
-            ]
-            .into_iter()
-            .chain(s.elbencho(tmpfs, "-r --direct"))
-            .collect(),
-        },
+            ],
+        }
+        .and(s.elbencho(tmpfs, "-r --direct")),
         Case {
             name: "tmpfs-direct-read-libaio-32",
             contenders: vec![
                 s.iodyno(&format!("random-read --on {tmpfs} --read-only --engine libaio --depth 32")),
                 s.fio("fio libaio", &format!("{on_tmpfs} --rw=randread --ioengine=libaio --iodepth=32")),
                 s.fio("fio libaio batch 16", &format!("{on_tmpfs} --rw=randread --ioengine=libaio --iodepth=32 --iodepth_batch_submit=16 --iodepth_batch_complete_min=8 --iodepth_batch_complete_max=32")),
-            ]
-            .into_iter()
-            .chain(s.elbencho(tmpfs, "-r --direct --iodepth 32"))
-            .collect(),
-        },
+            ],
+        }
+        .and(s.elbencho(tmpfs, "-r --direct --iodepth 32")),
         Case {
             name: "tmpfs-direct-write-psync",
             contenders: vec![
                 s.iodyno(&format!("random-write --on {tmpfs} --destroy {tmpfs} --engine psync --depth 1")),
                 s.fio("fio psync", &format!("{on_tmpfs} --rw=randwrite --ioengine=psync")),
-            ]
-            .into_iter()
-            .chain(s.elbencho(tmpfs, "-w --direct"))
-            .collect(),
-        },
+            ],
+        }
+        .and(s.elbencho(tmpfs, "-w --direct")),
         Case {
             name: "tmpfs-buffered-read-psync",
             contenders: vec![
                 s.iodyno(&format!("random-read --on {tmpfs}?direct=no --read-only --engine psync --depth 1")),
                 s.fio("fio psync", &format!("--filename={tmpfs} --size=512m --invalidate=0 --rw=randread --ioengine=psync")),
                 s.sysbench("rndrd"),
-            ]
-            .into_iter()
-            .chain(s.elbencho(tmpfs, "-r"))
-            .collect(),
-        },
+            ],
+        }
+        .and(s.elbencho(tmpfs, "-r")),
+    ]
+}
+
+/// Cases on a file that the page cache holds.
+fn in_page_cache(s: &Site) -> Vec<Case> {
+    let cached = &s.cached_file;
+    let on_cached = format!("--filename={cached} --size=512m --invalidate=0 --rw=randread");
+    vec![
         Case {
             name: "page-cache-read-psync",
             contenders: vec![
-                s.iodyno(&format!("random-read --on {cached}?direct=no --read-only --engine psync --depth 1")),
+                s.iodyno(&format!(
+                    "random-read --on {cached}?direct=no --read-only --engine psync --depth 1"
+                )),
                 s.fio("fio psync", &format!("{on_cached} --ioengine=psync")),
-            ]
-            .into_iter()
-            .chain(s.elbencho(cached, "-r"))
-            .collect(),
-        },
+            ],
+        }
+        .and(s.elbencho(cached, "-r")),
         Case {
             name: "page-cache-read-uring-32",
             contenders: vec![
-                s.iodyno(&format!("random-read --on {cached}?direct=no --read-only --engine uring --depth 32")),
+                s.iodyno(&format!(
+                    "random-read --on {cached}?direct=no --read-only --engine uring --depth 32"
+                )),
                 s.bare(cached, FILE_BYTES),
                 s.fio("fio io_uring tuned", &format!("{on_cached} {TUNED}")),
-                s.fio("fio io_uring defaults", &format!("{on_cached} --ioengine=io_uring --iodepth=32")),
+                s.fio(
+                    "fio io_uring defaults",
+                    &format!("{on_cached} --ioengine=io_uring --iodepth=32"),
+                ),
             ],
         },
     ]

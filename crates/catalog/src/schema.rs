@@ -170,7 +170,7 @@ pub struct Key {
     pub path: &'static str,
     /// Type and limits of the value.
     pub value: ValueType,
-    /// Whether a file must have the key.
+    /// Whether the key is required.
     pub required: bool,
     /// Words of the table's [`ValueType::Kind`] that allow this key; empty for all.
     pub only: &'static [&'static str],

@@ -61,13 +61,13 @@ pub fn drive_cell(
 
     let from = plan.clock.both_ns();
     let start_ns = match agreed.flatten() {
-        Some(monotonic_ns) => (from.0 + monotonic_ns).saturating_sub(from.1),
+        Some(monotonic_ns) => (from.own_ns + monotonic_ns).saturating_sub(from.system_ns),
         None => plan.clock.now_ns() + START_AFTER_NS + team.threads.len() as u64 * WAKE_NS,
     };
     team.control.start(start_ns);
     let mut usage = LiveUsage::of(plan, start_ns);
     let Collected { done, end_ns } =
-        collect(plan, &team, start_ns, (&mut cells, &mut usage), observer, &mut early_end);
+        collect(plan, &team, start_ns, &mut cells, &mut usage, observer, &mut early_end);
     let clock_error_ppm = Clock::error_ppm(from, plan.clock.both_ns());
 
     let stuck = stuck_workers(plan, &done);
@@ -132,7 +132,8 @@ fn collect(
     plan: &CellPlan,
     team: &WorkerThreads,
     start_ns: u64,
-    (cells, usage): (&mut [Cell], &mut Option<LiveUsage<'_>>),
+    cells: &mut [Cell],
+    usage: &mut Option<LiveUsage<'_>>,
     observer: &mut dyn Observer,
     early_end: &mut EarlyEnd,
 ) -> Collected {

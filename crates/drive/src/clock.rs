@@ -56,8 +56,17 @@ fn ticks() -> u64 {
     0
 }
 
+/// Simultaneous readings of a clock and of CLOCK_MONOTONIC.
+#[derive(Clone, Copy, Debug)]
+pub struct ClockPair {
+    /// The clock, ns.
+    pub own_ns: u64,
+    /// CLOCK_MONOTONIC, ns.
+    pub system_ns: u64,
+}
+
 /// Reads a clock and the system's clock as close together as three tries allow: if the thread were
-/// preempted between the two readings, the clock would seem to run wrong.
+/// preempted between the two readings, the clock would seem to run wrong. Returns the clock's reading and the system's.
 fn beside_system(read: impl Fn() -> u64) -> (u64, u64) {
     (0..3)
         .map(|_| {
@@ -128,15 +137,16 @@ impl Clock {
 
     /// Difference between this clock's progress and the system's between two readings of both, in
     /// parts per million.
-    pub fn error_ppm(from: (u64, u64), to: (u64, u64)) -> f64 {
-        let ours = (to.0 - from.0) as f64;
-        let system = (to.1 - from.1) as f64;
+    pub fn error_ppm(from: ClockPair, to: ClockPair) -> f64 {
+        let ours = (to.own_ns - from.own_ns) as f64;
+        let system = (to.system_ns - from.system_ns) as f64;
         if system <= 0.0 { 0.0 } else { (ours / system - 1.0) * 1e6 }
     }
 
-    /// Current time of this clock and of the system's, read together, ns.
-    pub fn both_ns(&self) -> (u64, u64) {
-        beside_system(|| self.now_ns())
+    /// This clock and the system's, read together.
+    pub fn both_ns(&self) -> ClockPair {
+        let (own_ns, system_ns) = beside_system(|| self.now_ns());
+        ClockPair { own_ns, system_ns }
     }
 }
 
@@ -154,8 +164,8 @@ mod tests {
     fn the_clock_keeps_pace_and_never_goes_back() {
         let clock = Clock::new();
         let from = clock.both_ns();
-        let mut last = from.0;
-        while system_ns() - from.1 < 50_000_000 {
+        let mut last = from.own_ns;
+        while system_ns() - from.system_ns < 50_000_000 {
             let now = clock.now_ns();
             assert!(now >= last);
             last = now;

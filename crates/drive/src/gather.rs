@@ -159,9 +159,9 @@ fn record_target(plan: &CellPlan, index: usize, cell: &mut Cell) {
     let (target, spec) = (&plan.targets[index], &plan.cell_on(index).spec);
     let engine = target.engine().about();
     cell.evidence.in_process = engine.in_process;
-    let (start, end) = active_range(spec, target.medium.capacity_bytes());
-    cell.evidence.active_start_bytes = Some(start);
-    cell.evidence.active_bytes = end.saturating_sub(start);
+    let active = active_range(spec, target.medium.capacity_bytes());
+    cell.evidence.active_start_bytes = Some(active.start);
+    cell.evidence.active_bytes = active.end.saturating_sub(active.start);
     cell.evidence.content_reducible =
         matches!(spec.content(), Content::Compressible { .. } | Content::Zeroes);
     if let Some(file) = target.medium.file() {
@@ -225,8 +225,8 @@ fn add(plan: &CellPlan, done: Done, cell: &mut Cell, fill: &mut Option<Fill>) {
     // Flushes always go to kernel workers, so they are not evidence about reads and writes.
     if !plan.cell_on(target).spec.issues(OpKind::Flush) {
         let evidence = &mut cell.evidence;
-        evidence.kernel_workers = evidence.kernel_workers.max(kernel_workers.0);
-        evidence.kernel_workers_cpu_ns = evidence.kernel_workers_cpu_ns.max(kernel_workers.1);
+        evidence.kernel_workers = evidence.kernel_workers.max(kernel_workers.count);
+        evidence.kernel_workers_cpu_ns = evidence.kernel_workers_cpu_ns.max(kernel_workers.cpu_ns);
     }
     cell.facts.extend(facts);
     cell.ended = graver(cell.ended, report.ended);

@@ -19,8 +19,10 @@ pub(crate) fn of_targets(
             let cell = plan.cell_on(index);
             let Some(load) = cell.spec.log() else { return Ok(None) };
             let limits = cell.spec.limits();
+            let active = active_range(&cell.spec, target.medium.capacity_bytes());
             let shape = LoadShape {
-                range_bytes: active_range(&cell.spec, target.medium.capacity_bytes()),
+                start_bytes: active.start,
+                end_bytes: active.end,
                 chunk_bytes: cell.spec.max_data_bytes(),
                 align_bytes: cell.spec.align_bytes().max(target.align_bytes).max(512),
                 depth: slots(index),

@@ -10,6 +10,7 @@ use iodyno_measure::{Cell, Interval, Place};
 use iodyno_workload::{ArrivalKind, CellSpec, Flow, Spec};
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A target of a cell, with its engine, and the workload that runs on it.
@@ -231,16 +232,15 @@ pub fn blocks(spec: &Spec) -> Vec<(u32, f64)> {
     shares
 }
 
-/// The range that all workers of a workload address on a target of this capacity, bytes: first, and one past the
-/// last.
-pub fn active_range(spec: &Spec, capacity_bytes: u64) -> (u64, u64) {
+/// The bytes that all workers of a workload address on a target of this capacity.
+pub fn active_range(spec: &Spec, capacity_bytes: u64) -> Range<u64> {
     let moved_bytes =
         spec.worker_step_bytes().unwrap_or(0).saturating_mul(u64::from(spec.threads() - 1));
     let active = spec.active();
     let (start_bytes, end_bytes) = spec.active_on(capacity_bytes);
     let moved_bytes = if active.ends_with_target() { 0 } else { moved_bytes };
     let end_bytes = end_bytes.saturating_add(moved_bytes);
-    (start_bytes.min(capacity_bytes), end_bytes.min(capacity_bytes))
+    start_bytes.min(capacity_bytes)..end_bytes.min(capacity_bytes)
 }
 
 /// Operations per second that are due on each target, from all processes that share it; None in closed loop.

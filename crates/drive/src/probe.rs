@@ -8,17 +8,27 @@ use iodyno_units::{Op, OpKind};
 use std::io;
 use std::time::Duration;
 
-/// The kernel's ring workers among this process's threads: their current number, and the CPU time that they have
-/// used, ns. A worker that was idle for some seconds is gone, with its time.
-pub fn kernel_workers() -> (u32, u64) {
-    let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return (0, 0) };
-    let mut found = (0, 0);
+/// The kernel's ring workers among this process's threads. A worker that was idle for some seconds is gone, with its
+/// time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct KernelWorkers {
+    /// Current number of workers.
+    pub count: u32,
+    /// CPU time that they have used, ns.
+    pub cpu_ns: u64,
+}
+
+/// Counts the kernel's ring workers of this process.
+pub fn kernel_workers() -> KernelWorkers {
+    let mut found = KernelWorkers::default();
+    let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return found };
     for task in tasks.flatten().map(|task| task.path()) {
         let read = |name: &str| std::fs::read_to_string(task.join(name)).unwrap_or_default();
         if read("comm").starts_with("iou-wrk") {
             // schedstat: time on a processor, time waiting for one, slices.
             let used = read("schedstat").split_whitespace().next().and_then(|n| n.parse().ok());
-            found = (found.0 + 1, found.1 + used.unwrap_or(0_u64));
+            found.count += 1;
+            found.cpu_ns += used.unwrap_or(0_u64);
         }
     }
     found
@@ -33,8 +43,10 @@ pub struct Load {
     pub outstanding: u32,
     /// Bytes per I/O.
     pub block_bytes: u32,
-    /// Range of bytes that the probe may address: the first, and one past the last.
-    pub range: (u64, u64),
+    /// First byte that the probe may address.
+    pub start_bytes: u64,
+    /// One past the last byte that the probe may address.
+    pub end_bytes: u64,
     /// Whether the workload writes; if so, the probe writes back what it read.
     pub writes: bool,
 }
@@ -53,12 +65,12 @@ const BURST_BYTES_MAX: u64 = 64 << 20;
 fn hands_to_workers(medium: &FileMedium, load: Load) -> io::Result<bool> {
     let medium = medium.clone();
     let probe = move || -> io::Result<bool> {
-        let before = kernel_workers().0;
-        let has_workers = || kernel_workers().0 > before;
+        let before = kernel_workers().count;
+        let has_workers = || kernel_workers().count > before;
         let len = u64::from(load.block_bytes);
         let writable = medium.writable;
-        let start = load.range.0.next_multiple_of(len);
-        let space = load.range.1.min(medium.capacity_bytes).saturating_sub(start);
+        let start = load.start_bytes.next_multiple_of(len);
+        let space = load.end_bytes.min(medium.capacity_bytes).saturating_sub(start);
         let align = medium.memory_align_bytes as usize;
         // A full queue makes io_uring wait in a worker thread.
         let burst = u64::from(load.outstanding).min(BURST_MAX).min(BURST_BYTES_MAX / len);

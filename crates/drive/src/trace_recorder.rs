@@ -55,7 +55,8 @@ impl<S> Recording<S> {
         to: TraceEvents,
         clock: Option<Clock>,
         delay_ns: u64,
-        (target, worker): (u32, u32),
+        target: u32,
+        worker: u32,
     ) -> Self {
         let events = Vec::with_capacity(EVENTS);
         let (start_ns, ready_ns, issued) = (0, 0, 0);
@@ -162,7 +163,7 @@ mod tests {
     /// reached `start_ns + 10^9` for the second one.
     fn times(clock: Option<Clock>, start_ns: u64, due_ns: Option<u64>, delay_ns: u64) -> Vec<u64> {
         let (to, events) = sync_channel(1);
-        let mut source = Recording::new(Reads { due_ns }, to, clock, delay_ns, (0, 0));
+        let mut source = Recording::new(Reads { due_ns }, to, clock, delay_ns, 0, 0);
         source.start(start_ns);
         source.next(start_ns, 1);
         source.next(start_ns + 1_000_000_000, 1);

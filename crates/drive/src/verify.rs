@@ -16,7 +16,8 @@ pub use diagnosis::Wrong;
 pub use written::{Column, Written};
 
 use iodyno_measure::{KeptMap, Verification};
-use iodyno_units::{Op, OpKind, verifiable};
+use iodyno_units::verifiable::{self, WriteId};
+use iodyno_units::{Op, OpKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
@@ -281,18 +282,19 @@ impl VerifyMap {
             // Beyond the part of the target that this run uses.
             None => 0,
         };
+        let own = |generation| Some(WriteId { writer: self.writer, generation });
         let latest = |unit| match now(unit) {
             0 => before.and_then(|b| b.latest(unit)),
             unsure if unsure & UNSURE != 0 => None,
-            generation => Some((self.writer, generation)),
+            generation => own(generation),
         };
         let durable = |unit| match now(unit) {
             0 => before.and_then(|b| b.durable(unit)),
             unsure if unsure & UNSURE != 0 => None,
-            generation if all_durable => Some((self.writer, generation)),
+            generation if all_durable => own(generation),
             _ => match self.durable_generation(unit) {
                 0 => before.and_then(|b| b.durable(unit)),
-                generation => Some((self.writer, generation)),
+                generation => own(generation),
             },
         };
         let units = self.generation.len().max(before.map_or(0, Written::units));

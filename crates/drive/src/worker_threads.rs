@@ -7,7 +7,7 @@ use crate::in_flight::Share;
 use crate::log_load;
 use crate::memory::Buffers;
 use crate::plan::{CellPlan, DriveError, TargetPlan, active_range};
-use crate::probe;
+use crate::probe::{self, KernelWorkers};
 use crate::recorder::{IntervalMessage, Recorder};
 use crate::trace_recorder::{Recording, TraceEvents};
 use crate::worker::{Control, Limits, Worker, WorkerReport};
@@ -16,7 +16,7 @@ use iodyno_msglog::{LoadOfTarget, LogSource};
 use iodyno_units::OpKind;
 use iodyno_workload::{
     self as workload, ArrivalKind, CellSpec, Filler, Geometry, Replay, Shared, Source, Spec,
-    Stream, TraceSource, WorkloadSource,
+    Stream, TraceSource, WorkerIndex, WorkloadSource,
 };
 use std::any::Any;
 use std::io;
@@ -43,8 +43,7 @@ pub(crate) struct Done {
     pub(crate) number: u32,
     pub(crate) report: WorkerReport,
     pub(crate) facts: Facts,
-    /// Kernel workers: their number, and the CPU time that they used, ns.
-    pub(crate) kernel_workers: (u32, u64),
+    pub(crate) kernel_workers: KernelWorkers,
 }
 
 pub(crate) struct WorkerThreads {
@@ -88,7 +87,8 @@ pub(crate) fn spawn_workers(
             let of_thread = Arc::new(AtomicI32::new(0));
             numbers.push(Arc::clone(&of_thread));
             let parts = WorkerParts { plan, target: index, number, shared: &shared };
-            let build = (&control, &interval_sender, early_end.flag(index));
+            let sender = &interval_sender;
+            let build = Build { control: &control, sender, is_over: early_end.flag(index) };
             let thread = match (&cell.replay, &logs[index]) {
                 (Some(replay), _) => setup.spawn(of_thread, &parts, parts.trace(replay)?, build),
                 (None, Some(log)) => {
@@ -116,14 +116,10 @@ pub(crate) fn shared(
     let geometry = Geometry {
         capacity_bytes: target.medium.capacity_bytes(),
         align_bytes: target.align_bytes,
-        workers: cell.part.over_range(0, cell.spec.threads()).1,
+        workers: cell.part.over_range(0, cell.spec.threads()).of,
     };
     Shared::new(&cell.spec, seed, &geometry)
         .map_err(|e| DriveError::DoesNotFit { target: target.name.clone(), why: e.to_string() })
-}
-
-fn share_of(total: u64, (number, workers): (u32, u32)) -> u64 {
-    total / u64::from(workers) + u64::from(u64::from(number) < total % u64::from(workers))
 }
 
 /// Maximum number of operations that a worker of a target has in flight.
@@ -149,10 +145,16 @@ pub(crate) struct WorkerParts<'a> {
 }
 
 /// The inputs that the workers of all targets share, and the flag that ends those of one target.
-type Build<'a> = (&'a Arc<Control>, &'a Sender<IntervalMessage>, &'a Arc<AtomicBool>);
+#[derive(Clone, Copy)]
+struct Build<'a> {
+    control: &'a Arc<Control>,
+    sender: &'a Sender<IntervalMessage>,
+    is_over: &'a Arc<AtomicBool>,
+}
 
 impl WorkerParts<'_> {
-    fn build<S: Source>(&self, source: S, (control, sender, is_over): Build<'_>) -> Worker<S> {
+    fn build<S: Source>(&self, source: S, build: Build<'_>) -> Worker<S> {
+        let Build { control, sender, is_over } = build;
         let Self { plan, target, number, shared } = *self;
         let cell = plan.cell_on(target);
         Worker {
@@ -164,7 +166,7 @@ impl WorkerParts<'_> {
             filler: Some(Filler::new(
                 &cell.spec,
                 cell.seed,
-                cell.part.over_range(number, cell.spec.threads()).0,
+                cell.part.over_range(number, cell.spec.threads()).index,
             )),
             verify: plan.targets[target].verify.clone(),
             coverage: coverage(plan, target, shared),
@@ -201,7 +203,8 @@ impl WorkerParts<'_> {
     /// Operations of the workload's stream, drawn from another seed.
     pub(crate) fn stream_of(&self, seed: u64) -> WorkloadSource {
         let CellSpec { spec, part, .. } = self.plan.cell_on(self.target);
-        let mut stream = Stream::new(self.shared, part.over_range(self.number, spec.threads()).0);
+        let mut stream =
+            Stream::new(self.shared, part.over_range(self.number, spec.threads()).index);
         if let Some(walks) = &self.plan.walks {
             walks.go_on(self.target, self.number, &mut stream);
         }
@@ -217,8 +220,8 @@ impl WorkerParts<'_> {
             DriveError::DoesNotFit { target: target.name.clone(), why: e.to_string() }
         })?;
         let CellSpec { spec, part, .. } = self.plan.cell_on(self.target);
-        let (number, workers) = part.over_all(self.number, spec.threads());
-        Ok(TraceSource::new(replay, placement, number, workers, self.slots()))
+        let of_trace = part.over_all(self.number, spec.threads());
+        Ok(TraceSource::new(replay, placement, of_trace, self.slots()))
     }
 
     /// Wraps a source so that its operations are recorded; `clock` is None in virtual time.
@@ -229,8 +232,8 @@ impl WorkerParts<'_> {
         clock: Option<Clock>,
     ) -> Recording<S> {
         let delay_ns = self.plan.cell_on(self.target).spec.limits().start_after_ns;
-        let place = self.plan.place_in_trace(self.target, self.number);
-        Recording::new(source, to.clone(), clock, delay_ns, place)
+        let (target, worker) = self.plan.place_in_trace(self.target, self.number);
+        Recording::new(source, to.clone(), clock, delay_ns, target, worker)
     }
 }
 
@@ -249,14 +252,14 @@ pub(crate) fn limits(cell: &CellSpec, shared: &Shared, number: u32) -> Limits {
         // In whole blocks, so that the workers together end exactly with a pass.
         let block_bytes = u64::from(cell.spec.max_data_bytes()).max(1);
         let blocks = shared.active_bytes().1 / block_bytes * u64::from(passes);
-        let blocks = share_of(blocks, of_range);
+        let blocks = of_range.share_of(blocks);
         // In a verification pass, a block that can't be read counts, too: it is not read again.
         let reads = !cell.spec.issues(OpKind::Write);
         let (ops, bytes) =
             if reads { (Some(blocks), None) } else { (None, Some(blocks * block_bytes)) };
         return within(ops, bytes);
     }
-    let of = |total: Option<u64>, among| total.map(|n| share_of(n, among));
+    let of = |total: Option<u64>, worker: WorkerIndex| total.map(|n| worker.share_of(n));
     // Passes cover whole blocks of the largest size.
     let kinds = cell.spec.kinds().flat_map(|(kind, _)| cell.spec.blocks(kind));
     let block_bytes = kinds.map(|block| u64::from(block.bytes)).max().unwrap_or(1).max(1);
@@ -272,7 +275,7 @@ pub(crate) fn coverage(plan: &CellPlan, target: usize, shared: &Shared) -> Optio
     cell.fill_passes?;
     let (start_bytes, _) = shared.active_bytes();
     // A remainder shorter than a block is never written, and must show as missing.
-    let (_, end_bytes) = active_range(&cell.spec, plan.targets[target].medium.capacity_bytes());
+    let end_bytes = active_range(&cell.spec, plan.targets[target].medium.capacity_bytes()).end;
     let block_bytes = u64::from(cell.spec.max_data_bytes()).max(1);
     Some(Box::new(Coverage::new(start_bytes, end_bytes, block_bytes)))
 }
@@ -349,10 +352,10 @@ impl WorkerSetup {
             left_in_flight,
             ..WorkerReport::default()
         };
-        self.send_done(report, Facts::new(), (0, 0));
+        self.send_done(report, Facts::new(), KernelWorkers::default());
     }
 
-    fn send_done(&self, report: WorkerReport, facts: Facts, kernel_workers: (u32, u64)) {
+    fn send_done(&self, report: WorkerReport, facts: Facts, kernel_workers: KernelWorkers) {
         let (target, number) = (self.index, self.number);
         let done = Done { target, number, report, facts, kernel_workers };
         // A send error means that the coordinator has given up this worker.
@@ -379,7 +382,7 @@ impl WorkerSetup {
         };
         let left = if engine.lends_buffers() { report.left_in_flight } else { 0 };
         let uring = self.target.engine() == EngineKind::Uring;
-        let kernel_workers = if uring { probe::kernel_workers() } else { (0, 0) };
+        let kernel_workers = if uring { probe::kernel_workers() } else { KernelWorkers::default() };
         self.send_done(report, facts, kernel_workers);
         linger(engine, left);
     }

@@ -2,10 +2,30 @@
 //! the owner moves the corresponding bytes in the same order.
 
 use crate::part_id::PartId;
+use std::ops::Range;
 
 /// Size in bytes of a content unit, in which [`ContentEvent`] counts and which the flash
 /// translation layer maps.
 pub const UNIT_BYTES: u64 = 4096;
+
+/// A range of the bytes of a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnitBytes {
+    /// Offset of the first byte to write.
+    pub start: u16,
+    /// One past the last byte.
+    pub end: u16,
+}
+
+impl UnitBytes {
+    /// All bytes of the unit.
+    pub const WHOLE: Self = Self { start: 0, end: UNIT_BYTES as u16 };
+
+    /// The range as an index of the unit's bytes.
+    pub fn range(self) -> Range<usize> {
+        usize::from(self.start)..usize::from(self.end)
+    }
+}
 
 /// One step of written data, on a part or among the bytes with which an array computes. A *name* is
 /// a number that stands for the bytes of one unit, which are zeroes at first, until it is
@@ -20,7 +40,7 @@ pub enum ContentEvent {
         unit: u64,
         /// Token of the write.
         token: u64,
-        /// Whether the data survives a power cut.
+        /// Whether the write survives a power cut.
         kept: bool,
     },
     /// An accepted unit has reached the medium, where it survives a power cut. Programs may end in
@@ -96,8 +116,8 @@ pub enum ContentEvent {
         onto: u64,
         /// Name of the bytes within the range; 0: zeroes.
         over: u64,
-        /// Range taken from `over`: start and end byte within the unit.
-        part_bytes: (u16, u16),
+        /// Range taken from `over`.
+        part_bytes: UnitBytes,
     },
     /// A new name stands for the bytes of `onto`, overwritten with the data of a host's write to
     /// the array.
@@ -127,8 +147,8 @@ pub enum ContentEvent {
         part: PartId,
         /// The unit to write.
         unit: u64,
-        /// Range to write: start and end byte within the unit.
-        part_bytes: (u16, u16),
+        /// Range to write.
+        part_bytes: UnitBytes,
         /// Token of the part's write.
         token: u64,
         /// Name of the bytes; 0: zeroes.
@@ -156,7 +176,7 @@ pub enum ContentEvent {
         offset_bytes: u64,
         /// Length in bytes.
         len_bytes: u32,
-        /// Whether the range is trimmed, which affects whole units only, rather than zeroed.
+        /// Whether the operation is a trim, which affects whole units only.
         trim: bool,
         /// Token of the part's write.
         token: u64,

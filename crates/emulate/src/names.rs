@@ -1,7 +1,7 @@
 //! Names: numbers that stand for the bytes of a unit. They are the values of units if the owner of
 //! a machine stores the bytes. Each step that makes a name is a content event.
 
-use crate::content_event::ContentEvent;
+use crate::content_event::{ContentEvent, UnitBytes};
 use crate::core::Core;
 use crate::part_id::PartId;
 use crate::request::{Origin, Request, State};
@@ -89,7 +89,7 @@ impl Core {
 
     /// Returns a new name for the bytes of `onto`, with the range `part_bytes` replaced by that of
     /// `over`.
-    pub(crate) fn lay(&mut self, onto: u64, over: u64, part_bytes: (u16, u16)) -> u64 {
+    pub(crate) fn lay(&mut self, onto: u64, over: u64, part_bytes: UnitBytes) -> u64 {
         let name = self.new_name();
         self.tell(ContentEvent::Laid { name, onto, over, part_bytes });
         name
@@ -101,7 +101,7 @@ impl Core {
         &mut self,
         part: PartId,
         unit: u64,
-        part_bytes: (u16, u16),
+        part_bytes: UnitBytes,
         name: u64,
     ) -> u64 {
         let token = self.new_name();

@@ -60,9 +60,11 @@ macro_rules! each {
 impl Part {
     /// Builds part `id` of a machine, preconditioned.
     pub(crate) fn new(
-        (id, spec): (PartId, &spec::Part),
+        id: PartId,
+        spec: &spec::Part,
         before: &Preconditioned,
-        (host, seed): (&Host, u64),
+        host: &Host,
+        seed: u64,
         population: &mut Population,
         core: &mut Core,
     ) -> Result<Self, String> {

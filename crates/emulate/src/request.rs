@@ -4,7 +4,7 @@
 //! program, a copy of garbage collection, an erase, a driver thread's poll of its devices. A
 //! request has at most one pending event, and is in at most one list.
 
-use crate::content_event::UNIT_BYTES;
+use crate::content_event::{UNIT_BYTES, UnitBytes};
 use crate::part_id::PartId;
 use crate::prefetch::Address;
 use iodyno_units::{Op, OpKind};
@@ -102,8 +102,7 @@ pub(crate) struct Request {
     pub fua: bool,
     /// The operation needed from the die.
     pub work: Work,
-    /// Whether the request is internal work of the part, rather than an operation of a host or of
-    /// another part.
+    /// Whether the request is internal work of its part, rather than an operation from outside.
     pub internal: bool,
     /// Whether an error has occurred in the request or in one of its children.
     pub failed: bool,
@@ -122,11 +121,11 @@ impl Request {
         self.at / UNIT_BYTES..(self.at + u64::from(self.len)).div_ceil(UNIT_BYTES)
     }
 
-    /// The range of a unit that the request covers: start and end byte within the unit.
-    pub(crate) fn part_of(&self, unit: u64) -> (u16, u16) {
+    /// The bytes of a unit that the request covers.
+    pub(crate) fn part_of(&self, unit: u64) -> UnitBytes {
         let (from, to) = (self.at, self.at + u64::from(self.len));
         let in_unit = |at: u64| at.saturating_sub(unit * UNIT_BYTES).min(UNIT_BYTES) as u16;
-        (in_unit(from), in_unit(to))
+        UnitBytes { start: in_unit(from), end: in_unit(to) }
     }
 }
 

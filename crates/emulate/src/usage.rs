@@ -14,8 +14,8 @@ pub struct Resource {
     pub part: Option<PartId>,
     /// Number of equal resources.
     pub count: u32,
-    /// Whether the resource does no work itself but is held while others work, such as a read
-    /// context. If the others are slow, all of the held ones are in use.
+    /// Whether the resource does no work itself but is held while others work, such as a read context. If those are slow, all
+    /// of these are in use.
     pub held: bool,
     /// Busy time since the start, summed over all `count`, ns.
     pub busy_ns: u64,

@@ -194,10 +194,20 @@ fn like(selector: &str, flags: &Size, notebook: Option<&Path>) -> Result<Demand,
         described.opened_bytes.or(described.size_bytes)
     };
     let bytes = run.head.targets.iter().filter_map(of_target).sum();
-    let (start, end) = iodyno_drive::active_range(&spec, bytes);
+    let active = iodyno_drive::active_range(&spec, bytes);
     let summary = Summary::of(cell);
-    let missing = |what: &str| {
-        Failure::input(format!("the run `{selector}` supports no {what}: give one by --{what}"))
+    let demand = Demand {
+        name: record.name.clone(),
+        like: Some(run.id.clone()),
+        log: None,
+        spec,
+        rate_iops: 0.0,
+        p99_ns: 0,
+        limits: Vec::new(),
+        survive: None,
+        life_years: None,
+        capacity_bytes: 0,
+        active_bytes: Some(active.end.saturating_sub(active.start)).filter(|bytes| *bytes > 0),
     };
     let rate_iops = flags.rate.or(Some(summary.ops_per_s).filter(|rate| *rate >= 1.0));
     let rate_iops = rate_iops.ok_or_else(|| missing("rate"))?;

@@ -61,7 +61,7 @@ pub(crate) enum Ending {
 /// State of a connection that other threads access.
 pub(crate) struct Inbox {
     pub(crate) stream: Arc<Stream>,
-    /// Whether the connection is over a Unix socket.
+    /// Whether the stream is a Unix socket.
     pub(crate) is_local: bool,
     /// Wakes the connection's sending thread.
     pub(crate) wake: Arc<Condvar>,
@@ -70,7 +70,7 @@ pub(crate) struct Inbox {
     pub(crate) task_bytes: usize,
     /// Number and sequence of each appended message that must be acknowledged once it is persisted.
     pub(crate) acks: VecDeque<(u64, u64)>,
-    /// Whether the sending thread waits for messages to be persisted.
+    /// Whether the connection's writer waits for messages to be persisted.
     pub(crate) follows: bool,
     pub(crate) ending: Option<Ending>,
 }

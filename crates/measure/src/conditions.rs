@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 pub struct IoLimit {
     /// File with the limit, and the device.
     pub source: String,
-    /// Whether it limits reads, rather than writes.
+    /// Whether the limit is of reads, rather than writes.
     pub is_of_reads: bool,
-    /// Whether it limits bytes, rather than operations.
+    /// Whether the limit is of bytes, rather than operations.
     pub is_of_bytes: bool,
     /// The limit, in bytes or operations per second.
     pub per_s: u64,

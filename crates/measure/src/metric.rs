@@ -31,7 +31,7 @@ pub enum Quantity {
 }
 
 impl Quantity {
-    /// Whether it is a latency, which is defined per kind of operation.
+    /// Whether the quantity is a latency, which is defined per kind of operation.
     pub const fn is_latency(self) -> bool {
         matches!(self, Self::Mean | Self::Quantile(_) | Self::Max)
     }

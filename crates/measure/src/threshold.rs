@@ -209,7 +209,7 @@ pub struct Outcome<'a> {
     pub metric: Metric,
     /// Value of the figure; None if it could not be determined.
     pub value: Option<f64>,
-    /// Whether the figure was shown to meet the threshold.
+    /// Whether the threshold was shown to hold.
     pub held: bool,
     /// Reason why there is no value; None if there is one.
     pub why: Option<String>,

@@ -29,8 +29,10 @@ const POOL_BYTES: usize = 1 << 20;
 /// Sizes and times of a log's load on a target.
 #[derive(Clone, Copy, Debug)]
 pub struct LoadShape {
-    /// Range of the target used by the log: first byte, and first byte after it.
-    pub range_bytes: (u64, u64),
+    /// First byte of the target that the log uses.
+    pub start_bytes: u64,
+    /// One past the last byte of the target that the log uses.
+    pub end_bytes: u64,
     /// Largest chunk, bytes.
     pub chunk_bytes: u32,
     /// Block size, bytes: chunks begin at multiples of it.
@@ -69,7 +71,7 @@ impl LoadOfTarget {
     /// # Errors
     /// The range is too small for a log.
     pub fn new(load: &LogLoad, shape: LoadShape) -> Result<Arc<Self>, LayoutError> {
-        let capacity_bytes = shape.range_bytes.1.saturating_sub(shape.range_bytes.0);
+        let capacity_bytes = shape.end_bytes.saturating_sub(shape.start_bytes);
         let segment_bytes = Layout::segment_bytes_for(capacity_bytes, shape.chunk_bytes);
         let log_id = rng::key(shape.seed, "message log", 0);
         let layout = Layout::new(
@@ -123,7 +125,7 @@ impl LoadOfTarget {
 
     /// Converts an offset in the log's range to an offset on the target, bytes.
     fn on_target(&self, offset_bytes: u64) -> u64 {
-        self.shape.range_bytes.0 + offset_bytes
+        self.shape.start_bytes + offset_bytes
     }
 
     fn commit_rule(&self) -> CommitRule {

@@ -29,7 +29,8 @@ fn run_for(time_ns: u64, keys: &str, depth: u32, readers: u32) -> (MessageLog, D
     let spec = Spec::from_toml(&text).unwrap();
     let capacity_bytes = 16 << 20;
     let shape = LoadShape {
-        range_bytes: (0, capacity_bytes),
+        start_bytes: 0,
+        end_bytes: capacity_bytes,
         chunk_bytes: spec.max_data_bytes(),
         align_bytes: spec.align_bytes(),
         depth,

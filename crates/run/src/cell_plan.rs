@@ -10,6 +10,7 @@ use iodyno_drive::probe::{Load, default_engine};
 use iodyno_drive::{CellPlan, EngineKind, Medium, TargetPlan, TraceEvents, Walks};
 use iodyno_units::{OpKind, Precondition};
 use iodyno_workload::{ArrivalKind, Content, Spec};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Builds the plan of a task, from which the driver runs it.
@@ -103,8 +104,9 @@ fn choose_engine(
     // An open loop has a short queue if the target sustains the rate.
     let outstanding = if open { 1 } else { depth.saturating_mul(spec.threads()) };
     let writes = spec.issues(OpKind::Write);
-    let range = iodyno_drive::active_range(spec, medium.capacity_bytes());
-    let load = Load { depth, outstanding, block_bytes, range, writes };
+    let Range { start: start_bytes, end: end_bytes } =
+        iodyno_drive::active_range(spec, medium.capacity_bytes());
+    let load = Load { depth, outstanding, block_bytes, start_bytes, end_bytes, writes };
     let (engine, why) = default_engine(medium, load);
     medium.set_engine(engine);
     Ok(why)
@@ -116,6 +118,7 @@ mod tests {
     use crate::emulated::Emulated;
     use crate::emulated_system::emulated;
     use crate::files::Files;
+    use crate::schedule::CellPosition;
     use iodyno_targets::{TargetName, inspect};
     use iodyno_workload::CellSpec;
 
@@ -136,7 +139,7 @@ mod tests {
             targets: 0..2,
             engine: None,
             then_wait_ns: 0,
-            position: (0, 1),
+            position: CellPosition { index: 0, count: 1 },
         };
         let open_target = || OpenTarget::new(name.to_string(), inspect(&name).unwrap());
         let (plans, _) = targets_of(&task, &[open_target(), open_target()], media).unwrap();

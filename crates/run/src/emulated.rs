@@ -202,7 +202,7 @@ fn rewritten_part(
 ) -> Option<Written> {
     let mut patterns = spec.addresses(OpKind::Write).iter().map(|address| &address.pattern);
     let is_uniform = patterns.all(|pattern| matches!(pattern, Pattern::Uniform { .. }));
-    let (start, end) = active_range(spec, capacity_bytes);
+    let Range { start, end } = active_range(spec, capacity_bytes);
     let share = |bytes: u64| bytes as f64 / capacity_bytes as f64;
     let is_part = share(end - start) < PART_MAX * fill && share(end) <= fill;
     let ppm = |bytes: u64| (share(bytes) * 1e6).round() as u32;

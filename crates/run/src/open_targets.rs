@@ -21,7 +21,7 @@ use iodyno_units::{Op, OpKind, verifiable};
 use iodyno_workload::{Content, Filler, NewFile, Spec};
 use open_one::{Use, open_one};
 use serde_json::{Value, json};
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::os::fd::AsRawFd as _;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -101,7 +101,7 @@ impl OpenTarget {
     /// Records the known properties of the target in a cell's evidence.
     pub(crate) fn record_evidence(&self, spec: &Spec, evidence: &mut Evidence) {
         let capacity_bytes = self.medium.capacity_bytes();
-        let is_whole = iodyno_drive::active_range(spec, capacity_bytes) == (0, capacity_bytes);
+        let is_whole = iodyno_drive::active_range(spec, capacity_bytes) == (0..capacity_bytes);
         // The share of the whole target holds for a part of it only if all or nothing was written.
         let says = |share: &f64| is_whole || *share <= 0.0 || *share >= 1.0;
         evidence.written_share = self.written_share.filter(says);
@@ -147,7 +147,7 @@ impl OpenTarget {
     /// Whether a cell is a proven fill of the whole target.
     fn is_filled(&self, spec: &Spec, done: &Cell) -> bool {
         let capacity_bytes = self.medium.capacity_bytes();
-        iodyno_drive::active_range(spec, capacity_bytes) == (0, capacity_bytes)
+        iodyno_drive::active_range(spec, capacity_bytes) == (0..capacity_bytes)
             && done.evidence.fill.is_some_and(|fill| fill.once_share >= 1.0)
     }
 
@@ -227,16 +227,16 @@ impl OpenTarget {
 /// Reads random blocks of the buffer's length, and calls `look` on each. `read` returns the number of bytes that it
 /// read.
 fn read_some(
-    (start, end): (u64, u64),
+    range: Range<u64>,
     buffer: &mut [u8],
     random: &mut Generator,
     mut read: impl FnMut(&mut [u8], u64) -> usize,
     look: &mut dyn FnMut(&[u8]),
 ) {
     let step = buffer.len() as u64;
-    let blocks = end.saturating_sub(start) / step;
+    let blocks = range.end.saturating_sub(range.start) / step;
     for _ in 0..SAMPLES.min(u32::try_from(blocks).unwrap_or(SAMPLES)) {
-        let at = (start.div_ceil(step) + below(random, blocks)) * step;
+        let at = (range.start.div_ceil(step) + below(random, blocks)) * step;
         let n = read(buffer, at);
         if n > 0 {
             look(&buffer[..n]);

@@ -5,6 +5,7 @@ use crate::open_targets::OpenTarget;
 use iodyno_drive::active_range;
 use iodyno_measure::{Cell, Uncached};
 use iodyno_workload::{DropCache, Spec};
+use std::ops::Range;
 use std::os::fd::AsRawFd as _;
 
 /// System call number of `cachestat` (Linux 6.5), the same on every architecture.
@@ -12,7 +13,7 @@ const SYS_CACHESTAT: libc::c_long = 451;
 
 /// The kernel's `struct cachestat_range`.
 #[repr(C)]
-struct Range {
+struct CacheStatRange {
     offset_bytes: u64,
     len_bytes: u64,
 }
@@ -36,8 +37,9 @@ struct Cached {
 }
 
 /// Counts the cached pages of a range. None where the kernel does not support it.
-fn count(fd: i32, (from, to): (u64, u64)) -> Option<Cached> {
-    let range = Range { offset_bytes: from, len_bytes: to.saturating_sub(from) };
+fn count(fd: i32, bytes: &Range<u64>) -> Option<Cached> {
+    let len_bytes = bytes.end.saturating_sub(bytes.start);
+    let range = CacheStatRange { offset_bytes: bytes.start, len_bytes };
     let mut stat = CacheStat::default();
     // SAFETY: the call reads `range` and fills `stat`, which have the kernel's layouts.
     let (result, page_bytes) = unsafe {
@@ -50,8 +52,8 @@ fn count(fd: i32, (from, to): (u64, u64)) -> Option<Cached> {
 }
 
 /// Drops a range of a file from the page cache; `all`: writes dirty pages back first.
-fn drop_pages(fd: i32, range: (u64, u64), all: bool) {
-    let (at, len) = (range.0 as libc::off_t, (range.1 - range.0) as libc::off_t);
+fn drop_pages(fd: i32, bytes: &Range<u64>, all: bool) {
+    let (at, len) = (bytes.start as libc::off_t, (bytes.end - bytes.start) as libc::off_t);
     // SAFETY: plain system calls on an open descriptor. If they fail, the pages stay cached.
     unsafe {
         if all {
@@ -68,13 +70,13 @@ pub(crate) fn drop_range(target: &OpenTarget, spec: &Spec, what: DropCache) {
         return;
     }
     let all = file.is_block_device || what == DropCache::All;
-    drop_pages(file.fd.as_raw_fd(), active_range(spec, file.capacity_bytes), all);
+    drop_pages(file.fd.as_raw_fd(), &active_range(spec, file.capacity_bytes), all);
 }
 
 /// The page cache's content before a cell of one workload on one target.
 pub(crate) struct Before {
     fd: i32,
-    range: (u64, u64),
+    range: Range<u64>,
     cached: Option<Cached>,
 }
 
@@ -86,15 +88,16 @@ impl Before {
         let range = active_range(spec, file.capacity_bytes);
         let fd = file.fd.as_raw_fd();
         // If this fails, the count shows it.
-        drop_pages(fd, range, true);
-        Some(Self { fd, range, cached: count(fd, range) })
+        drop_pages(fd, &range, true);
+        let cached = count(fd, &range);
+        Some(Self { fd, range, cached })
     }
 
     /// Counts again, and records both counts in the cell's evidence.
     pub(crate) fn record(&self, cell: &mut Cell) {
-        let after = count(self.fd, self.range);
+        let after = count(self.fd, &self.range);
         cell.evidence.uncached = Some(Uncached {
-            bytes: (self.range.1 - self.range.0).min(cell.resources.moved_bytes),
+            bytes: (self.range.end - self.range.start).min(cell.resources.moved_bytes),
             before_bytes: self.cached.map(|cached| cached.bytes),
             after_bytes: after.map(|cached| cached.bytes),
             unwritten_bytes: after.map(|cached| cached.unwritten_bytes),
@@ -112,21 +115,21 @@ mod tests {
     fn pages_of_a_range_are_counted() {
         let file = tempfile::tempfile().unwrap();
         let fd = file.as_raw_fd();
-        let Some(none) = count(fd, (0, 1 << 20)) else {
+        let Some(none) = count(fd, &(0..1 << 20)) else {
             println!("skipped: no cachestat");
             return;
         };
         assert_eq!(none, Cached { bytes: 0, unwritten_bytes: 0 });
         file.write_all_at(&vec![1; 1 << 20], 0).unwrap();
-        assert_eq!(count(fd, (0, 1 << 20)).unwrap().bytes, 1 << 20);
-        assert_eq!(count(fd, (1 << 19, 1 << 20)).unwrap().bytes, 1 << 19);
+        assert_eq!(count(fd, &(0..1 << 20)).unwrap().bytes, 1 << 20);
+        assert_eq!(count(fd, &(1 << 19..1 << 20)).unwrap().bytes, 1 << 19);
         file.sync_data().unwrap();
-        assert_eq!(count(fd, (0, 1 << 20)).unwrap().unwritten_bytes, 0);
+        assert_eq!(count(fd, &(0..1 << 20)).unwrap().unwritten_bytes, 0);
         // (Drop the whole range: the kernel drops only whole folios.)
-        drop_pages(fd, (0, 1 << 20), false);
-        assert_eq!(count(fd, (0, 1 << 20)), Some(none));
+        drop_pages(fd, &(0..1 << 20), false);
+        assert_eq!(count(fd, &(0..1 << 20)), Some(none));
         file.write_all_at(&vec![2; 1 << 20], 0).unwrap();
-        drop_pages(fd, (0, 1 << 20), true);
-        assert_eq!(count(fd, (0, 1 << 20)), Some(none));
+        drop_pages(fd, &(0..1 << 20), true);
+        assert_eq!(count(fd, &(0..1 << 20)), Some(none));
     }
 }

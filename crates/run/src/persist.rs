@@ -8,6 +8,7 @@
 //! to [`SERIES_UNKEPT_MAX`] intervals each), and the notebook is tried again after each cell.
 
 use crate::over_ranks;
+use crate::schedule::CellPosition;
 use crate::watch::Watch;
 use iodyno_drive::{Observer, Progress};
 use iodyno_measure::{Cell, Interval};
@@ -149,7 +150,7 @@ pub(crate) struct CellWriter<'a> {
     ranks: &'a Ranks,
     /// Index in the notebook of the first target's cell.
     first_cell: usize,
-    position: (usize, usize),
+    position: CellPosition,
     pending: BTreeMap<(usize, usize), Interval>,
     written: Instant,
     /// Whether the notebook failed once; the measurement goes on without it.
@@ -162,7 +163,7 @@ impl<'a> CellWriter<'a> {
         watch: &'a mut dyn Watch,
         ranks: &'a Ranks,
         first_cell: usize,
-        position: (usize, usize),
+        position: CellPosition,
     ) -> Self {
         let written = Instant::now();
         Self {
@@ -179,7 +180,7 @@ impl<'a> CellWriter<'a> {
 
     /// Reports that `cells` cells of a batch that ranks share have begun, starting with this one.
     pub(crate) fn begun(&mut self, cells: usize) {
-        self.watch.begun(self.position.0 + cells, self.ranks.size());
+        self.watch.begun(self.position.index + cells, self.ranks.size());
     }
 
     fn attempt(&mut self, work: impl FnOnce(&mut RunWriter) -> Result<(), Error>) {
@@ -213,7 +214,7 @@ impl Observer for CellWriter<'_> {
             self.attempt(|w| w.begin_cell(first + i, cell));
         }
         if let Some(cell) = cells.first() {
-            self.watch.cell(self.position.0, self.position.1, cell);
+            self.watch.cell(self.position.index, self.position.count, cell);
         }
         self.watch.ready(first, cells);
     }
@@ -229,7 +230,7 @@ impl Observer for CellWriter<'_> {
         if self.written.elapsed() >= WRITE_EVERY {
             self.write();
         }
-        let (rates, ranks) = over_ranks::rates(self.ranks, self.position.0, progress);
+        let (rates, ranks) = over_ranks::rates(self.ranks, self.position.index, progress);
         self.watch.tick(progress, &rates, ranks.as_ref());
     }
 }

@@ -8,6 +8,7 @@ use iodyno_targets::{Health, Inspection};
 use iodyno_units::{OpKind, human};
 use iodyno_workload::{ArrivalKind, CellSpec, Spec};
 use serde::Serialize;
+use std::ops::Range;
 
 /// Approximate overhead of a method's step on real storage, ns: starting threads, calibrating the generator, reading
 /// conditions, storing the cell. Measured: 30 to 60 ms on two cores.
@@ -84,7 +85,7 @@ impl Writes {
     /// The writes of a workload on one target, ramp included.
     fn of(spec: &Spec, capacity_bytes: u64) -> Self {
         let limits = spec.limits();
-        let (start, end) = iodyno_drive::active_range(spec, capacity_bytes);
+        let Range { start, end } = iodyno_drive::active_range(spec, capacity_bytes);
         let share = share_of_writes(spec);
         let long_ns = limits.ramp_ns + limits.time_ns.unwrap_or(0);
         let by_ops = limits.ops.map(|n| n as f64 * f64::from(spec.max_data_bytes()) * share);

@@ -8,7 +8,7 @@ use crate::over_ranks;
 use crate::resolved_run::ResolvedRun;
 use crate::reuse::{self, FILL_NAME, PURGE_NAME};
 use crate::run_cell::run_cell;
-use crate::schedule::{Next, Prepare, Schedule, Task, record};
+use crate::schedule::{CellPosition, Next, Prepare, Schedule, Task, record};
 use crate::step_context::StepContext;
 use crate::watch::{Phase, Watch};
 use core::ops::{ControlFlow, Range};
@@ -197,7 +197,7 @@ fn fill(
         targets,
         engine: on.run.request.engine,
         then_wait_ns: 0,
-        position: (on.first_index, 0),
+        position: CellPosition { index: on.first_index, count: 0 },
     };
     run_cell(on, &task)
 }

@@ -89,7 +89,7 @@ fn meet_verified(a: &Spec, b: &Spec) -> bool {
         _ => return true,
     };
     let [a_at, b_at] = [a, b].map(|spec| iodyno_drive::active_range(spec, capacity_bytes));
-    a_at.1 > b_at.0 && b_at.1 > a_at.0
+    a_at.end > b_at.start && b_at.end > a_at.start
 }
 
 /// Why an engine can't sustain a workload's depth; None if it can.

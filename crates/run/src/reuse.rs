@@ -87,7 +87,7 @@ pub(crate) fn reused(
     let mut past = Past::new(notebook)?;
     let (mut words, mut less): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
     for open_target in &open_targets[targets.clone()] {
-        let (start, end) =
+        let Range { start, end } =
             iodyno_drive::active_range(&fill.spec, open_target.medium.capacity_bytes());
         let wanted = Wanted {
             purged: prologue.purges,

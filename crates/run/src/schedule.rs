@@ -28,8 +28,16 @@ pub(crate) struct Task {
     pub(crate) engine: Option<EngineKind>,
     /// Idle time after the cell, ns.
     pub(crate) then_wait_ns: u64,
-    /// The cell's index among the run's cells, and the number of all cells; 0 if that is unknown.
-    pub(crate) position: (usize, usize),
+    /// The cell's place among the run's cells.
+    pub(crate) position: CellPosition,
+}
+
+/// The place of a cell among the cells of its run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CellPosition {
+    pub(crate) index: usize,
+    /// Number of the run's cells; 0: unknown.
+    pub(crate) count: usize,
 }
 
 /// The next task.
@@ -151,7 +159,7 @@ impl<'a> Schedule<'a> {
             targets: 0..self.targets,
             engine: self.run.request.engine,
             then_wait_ns: 0,
-            position: (self.count, all),
+            position: CellPosition { index: self.count, count: all },
         }))
     }
 
@@ -207,7 +215,7 @@ impl<'a> Schedule<'a> {
                     targets: all.start..end,
                     engine: step.engine.and_then(|e| e.parse().ok()).or(self.run.request.engine),
                     then_wait_ns: step.then_wait_ns,
-                    position: (self.count, 0),
+                    position: CellPosition { index: self.count, count: 0 },
                 }))
             }
         }

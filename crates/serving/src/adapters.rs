@@ -4,6 +4,7 @@
 use iodyno_emulate::{AdapterFault, AdaptersState, System};
 use iodyno_live::frontend::Served;
 use iodyno_units::human;
+use iodyno_units::text::numbered;
 
 /// How many adapters, links and volumes a system has, to check the numbers in fault commands.
 #[derive(Clone, Copy, Default)]
@@ -36,13 +37,13 @@ impl Named {
         }
         match fault {
             AdapterFault::BatteryFails { .. } if !has_cache => {
-                Err("the adapters have no cache, or their cache is off".to_owned())
+                Err("the adapters have no cache, or it is turned off".to_owned())
             }
             AdapterFault::LinkDown { .. } | AdapterFault::LinkUp { .. } if links == 0 => {
                 Err("this system has a single adapter, and so no link between adapters".to_owned())
             }
             AdapterFault::LinkDown { link } | AdapterFault::LinkUp { link } if link >= links => {
-                Err(format!("there is no link aa {link}: there are {links}, numbered from 0"))
+                Err(no_such("link aa", link, links as usize))
             }
             AdapterFault::Lose { adapter }
             | AdapterFault::Replace { adapter }
@@ -52,13 +53,22 @@ impl Named {
             | AdapterFault::Access { from: adapter, .. }
                 if adapter >= adapters =>
             {
-                Err(format!("there is no adapter {adapter}: there are {adapters}, numbered from 0"))
+                Err(no_such("adapter", adapter, adapters as usize))
             }
             AdapterFault::Access { volume, .. } if volume >= volumes => {
-                Err(format!("there is no volume {volume}: there are {volumes}, numbered from 0"))
+                Err(no_such("volume", volume, volumes as usize))
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// The error for a number that is not among the `count` numbers of such things.
+pub(crate) fn no_such(what: &str, number: u32, count: usize) -> String {
+    match count {
+        0 => format!("there is no {what}"),
+        1 => format!("there is no {what} {number}: there is one, and its number is 0"),
+        _ => format!("there is no {what} {number}: their numbers are 0 to {}", count - 1),
     }
 }
 
@@ -74,41 +84,35 @@ pub(crate) fn clear_adapters(live: &Served) -> Vec<AdapterFault> {
 pub(crate) fn adapters_in_words(state: &AdaptersState) -> String {
     let mut lines = Vec::new();
     for (number, adapter) in state.adapters.iter().enumerate() {
-        let served = match adapter.volumes.as_slice() {
-            [] => "serves no volume".to_owned(),
-            [one] => format!("serves volume {one}"),
-            all => format!("serves volumes {}", numbers_in_words(all)),
+        let what = if adapter.lost {
+            "gone until `clear` or `replace`".to_owned()
+        } else {
+            format!("serves {}", numbered("volume", &adapter.volumes))
         };
-        let what = if adapter.lost { "gone until clear or replace".to_owned() } else { served };
         let battery =
             if adapter.battery_failed { "; the battery of its cache has failed" } else { "" };
         lines.push(format!("adapter {number}: {what}{battery}"));
     }
     if !state.cleared.is_empty() && state.adapters.len() > 1 {
-        let volumes = numbers_in_words(&state.cleared);
-        lines.push(format!("volume {volumes}: access state cleared, so on the primary adapter"));
+        let volumes = numbered("volume", &state.cleared);
+        lines.push(format!("{volumes}: access state cleared (optimized on the primary)"));
     }
     for (number, _) in state.links_down.iter().enumerate().filter(|link| *link.1) {
-        lines.push(format!("aa {number}: down until clear"));
+        lines.push(format!("link aa {number}: down until `clear`"));
     }
     if !state.volumes_down.is_empty() {
-        let volumes = numbers_in_words(&state.volumes_down);
-        lines.push(format!("volumes {volumes}: no adapter can serve them, and everything fails"));
+        let volumes = numbered("volume", &state.volumes_down);
+        let them = if state.volumes_down.len() == 1 { "it" } else { "them" };
+        lines.push(format!("{volumes}: no adapter can serve {them}, so all operations fail"));
     }
     if state.has_cache {
         let dirty = human::size(state.dirty_bytes);
-        lines.push(match (state.is_caching, state.is_mirrored) {
-            (true, true) => format!("cache: in both adapters; {dirty} dirty"),
-            (true, false) => format!("cache: in one adapter; {dirty} dirty"),
-            (false, _) => format!(
-                "cache: off: writes are acknowledged when they are on the devices; {dirty} still dirty"
-            ),
-        });
+        let how = match (state.is_caching, state.is_mirrored) {
+            (true, true) => "in both adapters",
+            (true, false) => "in one adapter",
+            (false, _) => "off, so writes are acknowledged once they are on the devices",
+        };
+        lines.push(format!("cache: {how}; {dirty} dirty"));
     }
     lines.join("\n")
-}
-
-/// Formats numbers as a list: `0, 2, 4`.
-fn numbers_in_words(numbers: &[u32]) -> String {
-    numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }

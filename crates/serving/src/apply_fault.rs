@@ -15,6 +15,7 @@ use iodyno_live::status::{Status, observe};
 use iodyno_live::store::Store;
 use iodyno_units::human;
 use iodyno_units::human::counted;
+use iodyno_units::text::numbered;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -207,17 +208,12 @@ fn array_in_words(live: &Served, device: PartId) -> Option<String> {
                 }
             };
             let level = layout.level();
-            let inner = || format!("{level} of devices {}", numbers(system.devices_below(part)));
+            let inner = || format!("{level} of {}", numbered("device", system.devices_below(part)));
             let name = if Some(part) == root { of.name.clone() } else { inner() };
             lines.push(format!("{name}: {what}"));
         }
         (!lines.is_empty()).then(|| lines.join("\n"))
     })
-}
-
-/// Formats numbers as a list: `0, 1, 2`.
-fn numbers(devices: impl Iterator<Item = PartId>) -> String {
-    devices.map(|device| device.to_string()).collect::<Vec<_>>().join(", ")
 }
 
 /// Describes each volume's array that lacks a device, with the command that replaces the first missing one.

@@ -1,6 +1,6 @@
 //! Which devices and volumes the numbers in fault commands refer to.
 
-use crate::adapters::Named;
+use crate::adapters::{Named, no_such};
 use iodyno_emulate::{Fault, System};
 use iodyno_live::fault_command::Ask;
 
@@ -60,13 +60,7 @@ impl Numbered {
             _ => (self.device, &self.devices_bytes),
         };
         match sizes_bytes.get(number as usize) {
-            None if sizes_bytes.len() == 1 => {
-                Err(format!("there is no {what} {number}: there is one, and its number is 0"))
-            }
-            None => {
-                let last = sizes_bytes.len() - 1;
-                Err(format!("there is no {what} {number}: the numbers are 0 to {last}"))
-            }
+            None => Err(no_such(what, number, sizes_bytes.len())),
             Some(capacity) if end_bytes > *capacity => {
                 Err(format!("beyond the end: {what} {number} has {capacity} bytes"))
             }

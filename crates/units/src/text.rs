@@ -1,10 +1,11 @@
 //! Cleaning of text that other programs, devices and people wrote: characters that move a cursor, reorder their
-//! surroundings or can't be seen are written as an escape (`\u{1b}`).
+//! surroundings or can't be seen are written as an escape (`\u{1b}`). Also lists in words.
 //!
 //! Everything that iodyno prints or writes goes through [`is_hidden`]: the terminal, error messages, CSV,
 //! Markdown and pictures differ only in the replacement.
 
 use std::borrow::Cow;
+use std::fmt::Display;
 
 /// Whether a character moves the cursor, reorders text, or can't be seen.
 pub fn is_hidden(c: char) -> bool {
@@ -73,6 +74,27 @@ pub fn quoted(text: &str, chars: usize) -> String {
     out
 }
 
+/// Joins words to a list: `a, b or c`. Empty without words.
+pub fn listed(words: impl IntoIterator<Item = impl Display>, conjunction: &str) -> String {
+    let words: Vec<String> = words.into_iter().map(|word| word.to_string()).collect();
+    match words.as_slice() {
+        [first @ .., last] if !first.is_empty() => {
+            format!("{} {conjunction} {last}", first.join(", "))
+        }
+        _ => words.concat(),
+    }
+}
+
+/// Names numbered things: `no volume`, `volume 3`, `volumes 0, 2 and 4`.
+pub fn numbered(noun: &str, numbers: impl IntoIterator<Item = impl Display>) -> String {
+    let numbers: Vec<String> = numbers.into_iter().map(|number| number.to_string()).collect();
+    match numbers.as_slice() {
+        [] => format!("no {noun}"),
+        [one] => format!("{noun} {one}"),
+        all => format!("{noun}s {}", listed(all, "and")),
+    }
+}
+
 /// Puts a word into single quotes if a shell would otherwise interpret some of its characters.
 pub fn for_shell(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+~?".contains(c);
@@ -86,6 +108,15 @@ pub fn for_shell(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lists_have_a_conjunction_before_the_last_word() {
+        assert_eq!([listed([""; 0], "or"), listed(["a"], "or")], ["", "a"]);
+        assert_eq!(listed(["a", "b"], "or"), "a or b");
+        assert_eq!(listed(["a", "b", "c"], "and"), "a, b and c");
+        let named = [&[][..], &[3], &[0, 2, 4]].map(|numbers| numbered("volume", numbers));
+        assert_eq!(named, ["no volume", "volume 3", "volumes 0, 2 and 4"]);
+    }
 
     #[test]
     fn words_are_quoted_as_a_shell_needs_it() {

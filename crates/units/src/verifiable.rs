@@ -19,6 +19,15 @@ const MAGIC_2: [u8; 8] = *b"iodynoV2";
 const MAGIC_1: [u8; 8] = *b"iodynoV1";
 const HEADER_BYTES: usize = 32;
 
+/// A write of a unit. The order is that of time, because stamps of writers ascend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WriteId {
+    /// Writer of the unit; see [`Mark::writer`].
+    pub writer: u64,
+    /// Generation; see [`Mark::generation`].
+    pub generation: u32,
+}
+
 /// A unit's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use iodyno_units::verifiable;
 use iodyno_units::{Op, OpKind};
-use iodyno_workload::{Arrivals, Filler, Geometry, Shared, Spec, Stream};
+use iodyno_workload::{Arrivals, Filler, Geometry, Shared, Spec, Stream, WorkerIndex};
 
 const PASSES: usize = 15;
 const CALLS: u32 = 1_000_000;
@@ -55,7 +55,8 @@ fn main() {
              arrivals = {{ kind = \"open\", rate = \"1M/s\", process = \"{process}\" }}"
         ));
         let mut arrivals =
-            Arrivals::new(&spec.expect("a workload"), 1, 0, 2).expect("an open loop");
+            Arrivals::new(&spec.expect("a workload"), 1, WorkerIndex { index: 0, of: 2 })
+                .expect("an open loop");
         println!(
             "  {process:28} {:6.2} ns",
             median_ns(|| {

@@ -3,6 +3,7 @@
 use iodyno_units::rng::{self, Generator, unit_open_closed};
 
 use crate::spec::{ArrivalKind, Process, Spec};
+use crate::worker_index::WorkerIndex;
 
 /// The arrivals of one worker. Together, the workers of a target have the target's rate.
 #[derive(Clone, Debug)]
@@ -17,18 +18,19 @@ enum Gaps {
 }
 
 impl Arrivals {
-    /// The arrivals of worker number `worker` of `workers`; `None` if the loop is closed.
+    /// The arrivals of a worker among those that share the rate; `None` if the loop is closed.
     ///
     /// # Panics
     /// If there is no such worker.
-    pub fn new(spec: &Spec, seed: u64, worker: u32, workers: u32) -> Option<Self> {
-        assert!(worker < workers, "worker {worker} of {workers}");
+    pub fn new(spec: &Spec, seed: u64, worker: WorkerIndex) -> Option<Self> {
+        let WorkerIndex { index, of } = worker;
+        assert!(index < of, "worker {index} of {of}");
         let ArrivalKind::Open { rate_iops, process } = spec.arrivals() else { return None };
         let process = match process {
-            Process::Constant => Gaps::Constant(Constant::new(rate_iops, worker, workers)),
+            Process::Constant => Gaps::Constant(Constant::new(rate_iops, worker)),
             Process::Poisson => Gaps::Poisson(Poisson {
-                rng: rng::stream(seed, "arrival", worker.into()),
-                mean_gap: 1e9 * f64::from(workers) / rate_iops * Poisson::FRACTIONS,
+                rng: rng::stream(seed, "arrival", index.into()),
+                mean_gap: 1e9 * f64::from(of) / rate_iops * Poisson::FRACTIONS,
                 now: 0,
             }),
         };
@@ -58,15 +60,15 @@ struct Constant {
 
 impl Constant {
     /// `rate_iops` must be from 0.001 to 10⁹.
-    fn new(rate_iops: f64, worker: u32, workers: u32) -> Self {
+    fn new(rate_iops: f64, worker: WorkerIndex) -> Self {
         let (numerator, divisor) = period_ns(rate_iops);
         let split = |periods: u32| {
             let whole = numerator * u128::from(periods);
             let divisor = u128::from(divisor);
             ((whole / divisor) as u64, (whole % divisor) as u64)
         };
-        let (now_ns, remainder) = split(worker);
-        let (gap_ns, gap_remainder) = split(workers);
+        let (now_ns, remainder) = split(worker.index);
+        let (gap_ns, gap_remainder) = split(worker.of);
         Self { now_ns, remainder, gap_ns, gap_remainder, divisor }
     }
 
@@ -142,7 +144,7 @@ mod tests {
             skip in 0_u64..3000,
         ) {
             let worker = worker % workers;
-            let mut arrivals = Constant::new(halves as f64 / 2.0, worker, workers);
+            let mut arrivals = Constant::new(halves as f64 / 2.0, WorkerIndex { index: worker, of: workers });
             for _ in 0..skip {
                 arrivals.next_ns();
             }
@@ -156,8 +158,8 @@ mod tests {
     fn constant_arrivals_of_all_workers_make_one_even_comb() {
         let spec = open("3", "constant");
         let mut due: Vec<u64> = (0..4)
-            .flat_map(|worker| {
-                let mut arrivals = Arrivals::new(&spec, 1, worker, 4).unwrap();
+            .flat_map(|index| {
+                let mut arrivals = Arrivals::new(&spec, 1, WorkerIndex { index, of: 4 }).unwrap();
                 (0..300).map(move |_| arrivals.next_ns())
             })
             .collect();
@@ -181,7 +183,7 @@ mod tests {
     #[test]
     fn poisson_arrivals_keep_their_rate() {
         const ARRIVALS: u32 = 10_000_000;
-        let mut arrivals = Arrivals::new(&open("1M/s", "poisson"), 5, 0, 1).unwrap();
+        let mut arrivals = Arrivals::new(&open("1M/s", "poisson"), 5, WorkerIndex::ALONE).unwrap();
         let mut same = rng::stream(5, "arrival", 0);
         // Kahan summation of the gaps.
         let (mut sum_ns, mut lost_ns) = (0.0, 0.0);
@@ -209,8 +211,8 @@ mod tests {
     fn workers_together_are_one_poisson_process() {
         let spec = open("100k/s", "poisson");
         let mut counts = vec![0_u32; 2000];
-        for worker in 0..8 {
-            let mut arrivals = Arrivals::new(&spec, 9, worker, 8).unwrap();
+        for index in 0..8 {
+            let mut arrivals = Arrivals::new(&spec, 9, WorkerIndex { index, of: 8 }).unwrap();
             while let Some(count) = counts.get_mut(arrivals.next_ns() as usize / 1_000_000) {
                 *count += 1;
             }
@@ -230,9 +232,10 @@ mod tests {
         for (rate, mean_ns) in [("500/s", 2e6), ("10k/s", 1e5), ("50M/s", 20.0)] {
             for workers in [1, 8] {
                 let mut due: Vec<u64> = (0..workers)
-                    .flat_map(|worker| {
+                    .flat_map(|index| {
+                        let worker = WorkerIndex { index, of: workers };
                         let mut arrivals =
-                            Arrivals::new(&open(rate, "poisson"), 3, worker, workers).unwrap();
+                            Arrivals::new(&open(rate, "poisson"), 3, worker).unwrap();
                         (0..GAPS).map(move |_| arrivals.next_ns()).collect::<Vec<_>>()
                     })
                     .collect();
@@ -247,7 +250,7 @@ mod tests {
         // The test detects even gaps, and a rate that is 2 % off.
         let even: Vec<u64> = (0..GAPS as u64).map(|k| k * 100_000).collect();
         assert!(distance(&even, 1e5) > 0.3);
-        let mut arrivals = Arrivals::new(&open("10k/s", "poisson"), 3, 0, 1).unwrap();
+        let mut arrivals = Arrivals::new(&open("10k/s", "poisson"), 3, WorkerIndex::ALONE).unwrap();
         let due: Vec<u64> = (0..GAPS).map(|_| arrivals.next_ns()).collect();
         assert!(distance(&due, 1.02e5) > 1.63 / (GAPS as f64).sqrt());
     }

@@ -2,7 +2,7 @@
 //! initial state. A method or a list of cells creates it, and it reaches the driver unchanged; targets, engines and
 //! the place in a method are added on the way.
 
-use crate::{ActiveRange, Edge, Percent, Replay, Spec};
+use crate::{ActiveRange, Edge, Percent, Replay, Spec, WorkerIndex};
 use iodyno_units::Precondition;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -74,14 +74,18 @@ impl TargetPart {
     /// The part of a process that has the target for itself.
     pub const WHOLE: Self = Self { index: 0, of: 1, own_region: false };
 
-    /// Worker `number` of a process, and the number of workers, across all processes.
-    pub const fn over_all(self, number: u32, threads: u32) -> (u32, u32) {
-        (self.index * threads + number, self.of * threads)
+    /// Worker `index` of a process with `threads` workers, among the workers of all processes.
+    pub const fn over_all(self, index: u32, threads: u32) -> WorkerIndex {
+        WorkerIndex { index: self.index * threads + index, of: self.of * threads }
     }
 
-    /// Worker `number` of a process, and the number of workers, among those that divide the active range.
-    pub const fn over_range(self, number: u32, threads: u32) -> (u32, u32) {
-        if self.own_region { (number, threads) } else { self.over_all(number, threads) }
+    /// Worker `index` of a process with `threads` workers, among those that divide the active range.
+    pub const fn over_range(self, index: u32, threads: u32) -> WorkerIndex {
+        if self.own_region {
+            WorkerIndex { index, of: threads }
+        } else {
+            self.over_all(index, threads)
+        }
     }
 
     /// The part of an active range that belongs to this process, if each has its own region. The parts are disjoint,

@@ -137,7 +137,7 @@ impl OfferedRate {
         self.0.iter().all(|(kind, _)| kind.is_some())
     }
 
-    /// Whether it is a single rate in operations per second.
+    /// Whether the offered rate is a single one, in operations per second.
     pub(crate) fn is_in_ops(&self) -> bool {
         matches!(self.0.as_slice(), [(None, Amount::OpsPerS(_))])
     }

@@ -38,6 +38,7 @@ mod source;
 mod spec;
 mod stream;
 pub mod trace;
+mod worker_index;
 
 pub use arrivals::Arrivals;
 pub use cell::{CellSpec, DropCache, EmulationOptions, Settle, TargetPart};
@@ -54,9 +55,10 @@ pub use replay::{Fit, Misfit, Placement, Replay, ReplayShape, Timing, TraceSourc
 pub use source::{Issue, Next, Outcome, Source, SourceEnd, WorkloadSource};
 pub use spec::{
     ActiveRange, Address, ArrivalKind, Batches, Block, Content, Edge, FlushBursts, Limits,
-    MAX_DEPTH, MAX_THREADS, MAX_TIME_NS, MixOrder, NewFile, Pattern, Percent, Process, Spec, Spot,
-    Steady, SteadyFigure,
+    MAX_DEPTH, MAX_ITEMS, MAX_THREADS, MAX_TIME_NS, MixOrder, NewFile, Pattern, Percent, Process,
+    Spec, Spot, Steady, SteadyFigure,
 };
 pub use stream::Stream;
 pub use stream::geometry::{Geometry, GeometryError};
 pub use stream::shared::Shared;
+pub use worker_index::WorkerIndex;

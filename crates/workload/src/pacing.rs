@@ -14,6 +14,7 @@
 
 use crate::arrivals::Arrivals;
 use crate::spec::{ArrivalKind, Spec};
+use crate::worker_index::WorkerIndex;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -151,14 +152,13 @@ pub struct Flow {
 }
 
 impl Pacing {
-    /// Creates the pacing of a specification for worker number `worker` of `workers` that share the rate, with
-    /// `slots` slots.
+    /// Creates the pacing of a specification for a worker among those that share the rate, with `slots` slots.
     ///
     /// # Panics
-    /// If `worker` is not below `workers`.
-    pub(crate) fn new(spec: &Spec, seed: u64, (worker, workers): (u32, u32), slots: u32) -> Self {
+    /// If there is no such worker.
+    pub(crate) fn new(spec: &Spec, seed: u64, worker: WorkerIndex, slots: u32) -> Self {
         let batches = spec.batches();
-        let mut pacing = match (Arrivals::new(spec, seed, worker, workers), spec.arrivals()) {
+        let mut pacing = match (Arrivals::new(spec, seed, worker), spec.arrivals()) {
             (Some(arrivals), _) => Self::open(arrivals),
             (None, ArrivalKind::Closed { think_time_ns, think_drains }) => {
                 Self::closed(slots, think_time_ns, think_drains)
@@ -440,7 +440,7 @@ mod tests {
         let spec = Spec::from_toml(
             "schema = 1\ndepth = 4\nmix = { read = 1 }\narrivals = { kind = \"closed\", refill_at = 1 }",
         );
-        let mut pacing = Pacing::new(&spec.unwrap(), 1, (0, 1), 4);
+        let mut pacing = Pacing::new(&spec.unwrap(), 1, WorkerIndex::ALONE, 4);
         let mut issued = Vec::new();
         let mut in_flight = 0;
         for _ in 0..9 {
@@ -510,7 +510,7 @@ mod tests {
                 "schema = 1\nmix = {{ read = 1 }}\narrivals = {{ kind = \"open\", rate = 1000, \
                  process = \"constant\", think_time = \"100ms\"{more} }}"
             ));
-            let mut pacing = Pacing::new(&spec.unwrap(), 1, (0, 1), 4);
+            let mut pacing = Pacing::new(&spec.unwrap(), 1, WorkerIndex::ALONE, 4);
             pacing.start(0);
             completions_in(&mut pacing, 4, until_ns)
         };
@@ -533,7 +533,7 @@ mod tests {
                 "schema = 1\nmix = {{ read = 1 }}\n\
                  arrivals = {{ kind = \"open\", rate = \"1000M/s\", process = \"{process}\" }}"
             ));
-            let mut pacing = Pacing::new(&spec.unwrap(), 1, (0, 1), 1);
+            let mut pacing = Pacing::new(&spec.unwrap(), 1, WorkerIndex::ALONE, 1);
             pacing.start(5_000);
             let backlog = pacing.backlog(10_000_005_000) as f64;
             assert!((backlog / 1e10 - 1.0).abs() < 0.01, "{process}: {backlog}");

@@ -9,6 +9,7 @@
 use crate::source::{Issue, Next, Outcome, Source, SourceEnd};
 use crate::spec::{Content, MAX_DEPTH, MAX_THREADS, Percent, Spec};
 use crate::trace::{Trace, TraceSize};
+use crate::worker_index::WorkerIndex;
 use core::fmt;
 use iodyno_units::{Op, OpKind, human};
 use serde::{Deserialize, Serialize};
@@ -263,22 +264,16 @@ pub struct TraceSource {
 }
 
 impl TraceSource {
-    /// A source for worker `worker` of the target's workers, with `slots` slots.
-    pub fn new(
-        replay: &Replay,
-        placement: Placement,
-        worker: u32,
-        workers: u32,
-        slots: u32,
-    ) -> Self {
+    /// A source for a worker among those that divide the trace, with `slots` slots.
+    pub fn new(replay: &Replay, placement: Placement, worker: WorkerIndex, slots: u32) -> Self {
         let thinks = matches!(replay.timing, Timing::Think { .. });
         Self {
             trace: Arc::clone(&replay.trace),
             timing: replay.timing,
             placement,
             start_ns: 0,
-            next: worker as usize,
-            step: workers as usize,
+            next: worker.index as usize,
+            step: worker.of as usize,
             completions: 0,
             ends_ns: vec![0; if thinks { slots as usize + 1 } else { 0 }].into(),
         }

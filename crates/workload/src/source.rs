@@ -12,6 +12,7 @@
 use crate::pacing::{Flow, Pacing, Step};
 use crate::spec::Spec;
 use crate::stream::Stream;
+use crate::worker_index::WorkerIndex;
 use iodyno_units::Op;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -132,18 +133,12 @@ pub struct WorkloadSource {
 }
 
 impl WorkloadSource {
-    /// A source for worker number `worker` of a target, with `slots` slots and the stream of the same worker.
+    /// A source for a worker among those that share the rate, with `slots` slots and the stream of the same worker.
     ///
     /// # Panics
     /// If there is no such worker.
-    pub fn new(
-        spec: &Spec,
-        seed: u64,
-        (worker, workers): (u32, u32),
-        slots: u32,
-        stream: Stream,
-    ) -> Self {
-        let pacing = Pacing::new(spec, seed, (worker, workers), slots);
+    pub fn new(spec: &Spec, seed: u64, worker: WorkerIndex, slots: u32, stream: Stream) -> Self {
+        let pacing = Pacing::new(spec, seed, worker, slots);
         Self {
             pacing,
             stream,

@@ -24,6 +24,8 @@ pub const MAX_THREADS: u32 = 1024;
 pub const MAX_TIME_NS: u64 = 365 * 24 * 3600 * 1_000_000_000;
 /// Maximum number of outstanding operations per worker.
 pub const MAX_DEPTH: u32 = 65_536;
+/// Maximum number of sizes in a distribution, patterns in a table, and spots in a pattern.
+pub const MAX_ITEMS: usize = 64;
 
 /// One block size of a distribution.
 #[derive(Clone, Copy, Debug, PartialEq)]

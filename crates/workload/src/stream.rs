@@ -271,7 +271,7 @@ impl MixedUniform {
         if !plain_writes || !shared.kinds.iter().all(same) {
             return None;
         }
-        let mut patterns = table.patterns(shared.seed, worker, shared.workers).into_iter();
+        let mut patterns = table.patterns(shared.seed, shared.worker(worker)).into_iter();
         let Some(Pattern::Uniform { rng, .. }) = patterns.next() else { return None };
         let mut bounds = [u64::MAX; OpKind::COUNT - 1];
         bounds[..shared.kinds.len() - 1].copy_from_slice(shared.mix.bounds());
@@ -374,7 +374,7 @@ impl General {
         let tables = shared.tables.iter().map(|plan| Table {
             choice: plan.choice.clone(),
             rng: rng::stream(seed, &format!("pattern.{}", plan.scope.key()), number),
-            patterns: plan.patterns(seed, worker, shared.workers),
+            patterns: plan.patterns(seed, shared.worker(worker)),
         });
         let mut windows = [0_u32; 2];
         for pattern in shared.tables.iter().flat_map(|table| &table.patterns) {

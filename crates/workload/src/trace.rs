@@ -187,6 +187,19 @@ impl Trace {
     }
 }
 
+/// An operation of a foreign trace: of any length, at any offset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ForeignOp {
+    /// Kind.
+    pub kind: OpKind,
+    /// A write that must be durable when it completes.
+    pub fua: bool,
+    /// Offset on its file or device, bytes; without meaning for a flush.
+    pub offset_bytes: u64,
+    /// Length, bytes; without meaning for a flush.
+    pub len_bytes: u64,
+}
+
 /// Builds a trace from operations in any order.
 #[derive(Debug)]
 pub struct TraceBuilder {
@@ -253,7 +266,7 @@ impl TraceBuilder {
 
     /// Extends a part to the end of an operation that is not in the trace, so that the trace's own operations have
     /// the same addresses as in a longer trace.
-    pub fn reach(&mut self, part: u16, (offset_bytes, len_bytes): (u64, u64)) {
+    pub fn reach(&mut self, part: u16, offset_bytes: u64, len_bytes: u64) {
         let end = offset_bytes.saturating_add(len_bytes).min(END_BYTES_MAX);
         let end = end.next_multiple_of(self.align_bytes.unwrap_or(UNIT_BYTES));
         let known = &mut self.part_ends_bytes[usize::from(part)];
@@ -278,10 +291,10 @@ impl TraceBuilder {
         &mut self,
         part: u16,
         at_ns: u64,
-        (kind, fua): (OpKind, bool),
-        (offset_bytes, len_bytes): (u64, u64),
+        op: ForeignOp,
         response_ns: Option<u64>,
     ) -> Result<usize, String> {
+        let ForeignOp { kind, fua, offset_bytes, len_bytes } = op;
         if at_ns > AT_NS_MAX {
             return Err("the operation is more than two years after the start".to_owned());
         }

@@ -17,7 +17,7 @@ pub struct FileMedium {
     pub fd: Arc<OwnedFd>,
     /// Addressable length, bytes.
     pub capacity_bytes: u64,
-    /// Whether it is a block device (trim and write-zeroes use other calls than on files).
+    /// Whether the target is a block device (trim and write-zeroes use other calls than on files).
     pub is_block_device: bool,
     /// Alignment of buffers in memory, bytes.
     pub memory_align_bytes: u32,
@@ -25,7 +25,7 @@ pub struct FileMedium {
     pub direct: bool,
     /// Whether reads and writes go through the page cache but leave nothing in it.
     pub uncached: bool,
-    /// Whether it is also open for writing.
+    /// Whether the descriptor is open for writing, too.
     pub writable: bool,
     /// The NVMe namespace to which commands bypass the block layer; `fd` is its block device. None without
     /// passthrough.

@@ -24,6 +24,7 @@ pub use medium::{FileMedium, Medium, NvmeNamespace};
 
 use crate::memory::Buffers;
 use iodyno_units::Op;
+use iodyno_units::text::listed;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
@@ -94,9 +95,9 @@ pub(crate) struct About {
     pub aliases: &'static [&'static str],
     /// Whether a worker can have several operations outstanding.
     pub queues: bool,
-    /// Whether it moves data only within the process, without the kernel or a device.
+    /// Whether the engine moves data only within the process, without the kernel or a device.
     pub in_process: bool,
-    /// Whether it maps the target. O_DIRECT does not apply then.
+    /// Whether the engine maps the target, so O_DIRECT does not apply.
     pub maps: bool,
     /// Whether trims and zeroes of a file have no asynchronous form, though other operations do. Each operation is then
     /// submitted separately, so that it does not include the time of others of a batch in the system call.
@@ -269,7 +270,7 @@ impl EngineKind {
         self.about().queues
     }
 
-    /// Whether this is the only engine of a special kind of target, such as `ram:`.
+    /// Whether the engine belongs to one kind of target, which works with no other engine.
     pub const fn comes_with_target(self) -> bool {
         self.on_files().is_none()
     }
@@ -286,23 +287,12 @@ impl std::str::FromStr for EngineKind {
         Self::ALL.into_iter().find(is_named).ok_or_else(|| {
             let (own, free): (Vec<Self>, Vec<Self>) =
                 Self::ALL.into_iter().partition(|engine| engine.comes_with_target());
-            let free: Vec<_> = free.into_iter().map(Self::name).collect();
-            let own: Vec<_> = own.into_iter().map(|it| format!("`{}:`", it.name())).collect();
             format!(
                 "there is no engine `{text}`: use {} ({} targets have their own)",
-                any_of(&free, "or"),
-                any_of(&own, "and")
+                listed(free.into_iter().map(Self::name), "or"),
+                listed(own.into_iter().map(|it| format!("`{}:`", it.name())), "and")
             )
         })
-    }
-}
-
-/// A list in words: `a, b or c`.
-fn any_of<T: AsRef<str>>(words: &[T], last: &str) -> String {
-    let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
-    match &words[..] {
-        [first @ .., end] if !first.is_empty() => format!("{} {last} {end}", first.join(", ")),
-        _ => words.concat(),
     }
 }
 

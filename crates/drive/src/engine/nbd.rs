@@ -24,7 +24,7 @@ pub struct NbdMedium {
     pub capacity_bytes: u64,
     /// The export's whole size at inspection, bytes. The server must still report the same.
     pub size_bytes: u64,
-    /// Whether the export was read-only at inspection. The server must still report the same.
+    /// Whether the export was read-only at inspection; the server must still report the same.
     pub read_only: bool,
 }
 

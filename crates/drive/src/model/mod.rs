@@ -37,6 +37,7 @@ use crate::engine::{EngineKind, Medium};
 use crate::gather::{Gathering, assemble, empty_cells};
 use crate::log_load;
 use crate::plan::{CellPlan, DriveError, Observer};
+use crate::probe::KernelWorkers;
 use crate::recorder::Recorder;
 use crate::spike_causes;
 use crate::worker_threads::{Done, WorkerParts, coverage, is_open, limits, shared, slots};
@@ -55,6 +56,7 @@ pub use pilot::drive_model_after_pilot;
 use settle::Settled;
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::channel;
@@ -414,7 +416,7 @@ fn record_evidence(spec: &Spec, medium: &Medium, cell: &mut Cell) {
     }
     let state = &system.volumes[*volume as usize].state;
     let written = if state.how == Written::Fresh { 0.0 } else { state.fill };
-    let (start, end) = crate::plan::active_range(spec, medium.capacity_bytes());
+    let Range { start, end } = crate::plan::active_range(spec, medium.capacity_bytes());
     // The written part is at the start.
     let end_written = (written * medium.capacity_bytes() as f64) as u64;
     let active_bytes = end.saturating_sub(start).max(1);
@@ -439,5 +441,11 @@ fn settled_in_words(plan: &CellPlan, settled: &Settled, window_ns: u64) -> Strin
 
 /// The final report of a target's worker, in the form that worker threads use.
 fn done(target: usize, number: u32, report: crate::worker::WorkerReport) -> Done {
-    Done { target, number, report, facts: BTreeMap::new(), kernel_workers: (0, 0) }
+    Done {
+        target,
+        number,
+        report,
+        facts: BTreeMap::new(),
+        kernel_workers: KernelWorkers::default(),
+    }
 }

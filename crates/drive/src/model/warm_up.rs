@@ -13,6 +13,7 @@ use iodyno_emulate::{Keeps, Machine, Store};
 use iodyno_measure::{Cell, StoreLevel};
 use iodyno_units::{OpKind, human};
 use iodyno_workload::{Pattern, Spec};
+use std::ops::Range;
 
 /// Maximum net gain of a store at rest, as a share of the bytes that it took in.
 const NET_SHARE_MAX: f64 = 0.01;
@@ -215,7 +216,8 @@ impl Relevance {
             (0..plan.targets.len()).map(|target| &plan.cell_on(target).spec).collect();
         let any = |is: fn(&Spec) -> bool| specs.iter().any(|spec| is(spec));
         let active = |(target, spec): (usize, &&Spec)| {
-            let (start, end) = active_range(spec, plan.targets[target].medium.capacity_bytes());
+            let Range { start, end } =
+                active_range(spec, plan.targets[target].medium.capacity_bytes());
             end.saturating_sub(start)
         };
         Self {

@@ -34,7 +34,7 @@ pub(super) struct Worker<S: Source> {
     carried_in_ns: i128,
     carried_out_ns: i128,
     coverage: Option<Box<Coverage>>,
-    /// Whether its window has begun.
+    /// Whether the worker's window has begun.
     pub(super) measured: bool,
     /// Start of its window, ns.
     pub(super) window_start_ns: u64,
@@ -119,7 +119,7 @@ impl<S: Source> Worker<S> {
         self.share = share;
     }
 
-    /// Whether its share may end at one of the next completions.
+    /// Whether the worker's share may end at one of the next completions.
     #[inline]
     pub(super) fn is_near_end(&self) -> bool {
         self.ops + self.in_flight.slots() as u64 + 1 >= self.share.ops_max

@@ -3,7 +3,7 @@
 use super::{UNSURE, VerifyMap};
 use core::fmt;
 use iodyno_measure::{Finding, Verification};
-use iodyno_units::verifiable::{self, Flaw, Mark};
+use iodyno_units::verifiable::{self, Flaw, Mark, WriteId};
 use std::sync::atomic::Ordering;
 
 /// A unit whose content differs from what was written.
@@ -16,8 +16,8 @@ pub struct Wrong {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum What {
     Flaw(Flaw),
-    /// Intact, but from an earlier write: its mark, and writer and generation of the latest.
-    Stale(Mark, (u64, u32)),
+    /// Intact, but from an earlier write: its mark, and the latest write.
+    Stale(Mark, WriteId),
 }
 
 impl fmt::Display for Wrong {
@@ -25,15 +25,15 @@ impl fmt::Display for Wrong {
         write!(f, "at byte {}: ", self.offset_bytes)?;
         match &self.what {
             What::Flaw(flaw) => flaw.fmt(f),
-            What::Stale(mark, (writer, generation)) if mark.writer == *writer => write!(
+            What::Stale(mark, latest) if mark.writer == latest.writer => write!(
                 f,
-                "stale content: generation {}, but generation {generation} had been acknowledged",
-                mark.generation
+                "stale content: generation {}, but generation {} had been acknowledged",
+                mark.generation, latest.generation
             ),
-            What::Stale(mark, (_, generation)) => write!(
+            What::Stale(mark, latest) => write!(
                 f,
-                "stale content: generation {} of an earlier run, but generation {generation} of a later run had been acknowledged",
-                mark.generation
+                "stale content: generation {} of an earlier run, but generation {} of a later run had been acknowledged",
+                mark.generation, latest.generation
             ),
         }
     }
@@ -84,7 +84,7 @@ impl VerifyMap {
             return unsure(read);
         }
         if now != 0 {
-            let latest = (self.writer, now);
+            let latest = WriteId { writer: self.writer, generation: now };
             return match read {
                 Ok(mark) if is_of(&mark, latest) => Judged::Current(mark),
                 Ok(mark) => Judged::Found(Finding::Stale, What::Stale(mark, latest)),
@@ -97,7 +97,7 @@ impl VerifyMap {
                 // A write of a run that did not finish may have been in flight.
                 Err(flaw @ Flaw::Torn { head, tail, .. })
                     if before.unfinished.is_some()
-                        && head.max(tail).map(|(writer, _)| writer) >= before.unfinished =>
+                        && head.max(tail).map(|write| write.writer) >= before.unfinished =>
                 {
                     Judged::Found(Finding::Unflushed, What::Flaw(flaw))
                 }
@@ -107,7 +107,7 @@ impl VerifyMap {
         let durable = before.durable(unit);
         match read {
             // A run that did not finish may have written to the unit since.
-            Ok(mark) if is_of(&mark, latest) && before.unfinished > Some(latest.0) => {
+            Ok(mark) if is_of(&mark, latest) && before.unfinished > Some(latest.writer) => {
                 Judged::Whole(mark)
             }
             Ok(mark) if is_of(&mark, latest) => Judged::Current(mark),
@@ -139,14 +139,15 @@ impl VerifyMap {
     }
 }
 
-/// Writer and generation of a write, as a key that ascends in time, because stamps do.
-fn rank(mark: &Mark) -> (u64, u32) {
+/// The write of a mark, for comparisons by age.
+fn rank(mark: &Mark) -> WriteId {
     // The writer of version 1 is a seed, and counts as older than any stamp.
-    (if mark.version == 1 { 0 } else { mark.writer }, mark.generation)
+    let writer = if mark.version == 1 { 0 } else { mark.writer };
+    WriteId { writer, generation: mark.generation }
 }
 
-fn is_of(mark: &Mark, write: (u64, u32)) -> bool {
-    mark.version != 1 && (mark.writer, mark.generation) == write
+fn is_of(mark: &Mark, write: WriteId) -> bool {
+    mark.version != 1 && rank(mark) == write
 }
 
 /// Classifies a unit to which a write failed, or that was trimmed.

@@ -160,7 +160,8 @@ fn the_next_run_knows_which_writes_were_flushed() {
     let first = map(100, None);
     let old = [write(&first, 0), write(&first, 1), write(&first, 2), write(&first, 3)];
     let kept = Written::from_bytes(&first.written(true).to_bytes()).unwrap();
-    assert_eq!((kept.latest(0), kept.latest(9)), (Some((100, 1)), None));
+    let latest = WriteId { writer: 100, generation: 1 };
+    assert_eq!((kept.latest(0), kept.latest(9)), (Some(latest), None));
 
     let second = map(200, Some(kept));
     let flushed = write(&second, 0);

@@ -1,6 +1,8 @@
 //! The write that each unit of a target holds, as one run passes it on to the next: plain data, and its
 //! encoding as bytes. `docs/formats/verifiable.md` describes the format.
 
+use iodyno_units::verifiable::WriteId;
+
 /// Magic number of the format; the last character is the version.
 const MAGIC: [u8; 8] = *b"iodynoW1";
 /// Magic number, unit, number of units, unfinished writer, number of writers, and whether durable writes
@@ -49,41 +51,42 @@ impl Written {
         self.writers.last().copied().unwrap_or(0).max(self.unfinished.unwrap_or(0))
     }
 
-    /// Writer and generation of the latest acknowledged write of a unit; None if unknown.
+    /// The latest acknowledged write of a unit; None if unknown.
     #[inline]
-    pub fn latest(&self, unit: usize) -> Option<(u64, u32)> {
+    pub fn latest(&self, unit: usize) -> Option<WriteId> {
         self.at(&self.acknowledged, unit)
     }
 
-    /// Writer and generation of the latest durable write of a unit; None if unknown.
-    pub fn durable(&self, unit: usize) -> Option<(u64, u32)> {
+    /// The latest durable write of a unit; None if unknown.
+    pub fn durable(&self, unit: usize) -> Option<WriteId> {
         self.at(self.durable.as_ref().unwrap_or(&self.acknowledged), unit)
     }
 
-    fn at(&self, column: &Column, unit: usize) -> Option<(u64, u32)> {
+    fn at(&self, column: &Column, unit: usize) -> Option<WriteId> {
         let writer = usize::from(*column.writer.get(unit)?).checked_sub(1)?;
-        Some((*self.writers.get(writer)?, column.generation[unit]))
+        let writer = *self.writers.get(writer)?;
+        Some(WriteId { writer, generation: column.generation[unit] })
     }
 
     /// Builds a map of `units` units from the known latest and durable write of each.
     pub(super) fn of(
         unit_bytes: u32,
         units: usize,
-        latest: impl Fn(usize) -> Option<(u64, u32)>,
-        durable: impl Fn(usize) -> Option<(u64, u32)>,
+        latest: impl Fn(usize) -> Option<WriteId>,
+        durable: impl Fn(usize) -> Option<WriteId>,
     ) -> Self {
         let mut writers: Vec<u64> = Vec::new();
-        for (writer, _) in (0..units).flat_map(|unit| [latest(unit), durable(unit)]).flatten() {
-            if let Err(at) = writers.binary_search(&writer) {
-                writers.insert(at, writer);
+        for write in (0..units).flat_map(|unit| [latest(unit), durable(unit)]).flatten() {
+            if let Err(at) = writers.binary_search(&write.writer) {
+                writers.insert(at, write.writer);
             }
         }
         let writers = writers.split_off(writers.len().saturating_sub(WRITERS_MAX));
-        let number = |write: Option<(u64, u32)>| {
-            let (stamp, generation) = write?;
-            Some((writers.binary_search(&stamp).ok()? as u8 + 1, generation))
+        let number = |write: Option<WriteId>| {
+            let write = write?;
+            Some((writers.binary_search(&write.writer).ok()? as u8 + 1, write.generation))
         };
-        let column = |write: &dyn Fn(usize) -> Option<(u64, u32)>| {
+        let column = |write: &dyn Fn(usize) -> Option<WriteId>| {
             let (mut writer, mut generation) = (vec![0; units], vec![0; units]);
             for unit in 0..units {
                 (writer[unit], generation[unit]) = number(write(unit)).unwrap_or((0, 0));

@@ -5,7 +5,7 @@
 
 use super::{AdapterPath, pair, units};
 use crate::adapters::Cache;
-use crate::content_event::{ContentEvent, UNIT_BYTES};
+use crate::content_event::{ContentEvent, UNIT_BYTES, UnitBytes};
 use crate::core::Core;
 use crate::part_id::PartId;
 use crate::request::{Origin, Request};
@@ -44,7 +44,7 @@ impl AdapterPath {
 
     /// The value of a unit that is in the cache.
     fn value(&self, core: &mut Core, unit: u64) -> u64 {
-        held_value(core, (self.part, self.number), unit)
+        held_value(core, self.part, self.number, unit)
     }
 
     /// Puts the value of a unit into the cache.
@@ -57,7 +57,7 @@ impl AdapterPath {
             return;
         }
         let part = self.part;
-        let token = core.give(part, unit, (0, UNIT_BYTES as u16), value);
+        let token = core.give(part, unit, UnitBytes::WHOLE, value);
         core.tell(ContentEvent::Accepted { part, unit, token, kept: true });
         core.tell(ContentEvent::Ended { part, token, failed: false });
     }
@@ -336,7 +336,7 @@ pub(super) fn free_all(core: &mut Core, values: Vec<u64>) {
 }
 
 /// The value of a unit of a path that is in the cache.
-fn held_value(core: &mut Core, (part, path): (PartId, u32), unit: u64) -> u64 {
+fn held_value(core: &mut Core, part: PartId, path: u32, unit: u64) -> u64 {
     if core.names_values() {
         return core.fetch(part, unit, None);
     }
@@ -344,18 +344,18 @@ fn held_value(core: &mut Core, (part, path): (PartId, u32), unit: u64) -> u64 {
 }
 
 /// Passes cached values to the array or device behind a path.
-pub(super) fn give_destaged(core: &mut Core, path: (PartId, u32), slot: u32, child: u32) {
+pub(super) fn give_destaged(core: &mut Core, part: PartId, path: u32, slot: u32, child: u32) {
     if !keeps_content(core) {
         return;
     }
     let units = units(&core.slab[slot]);
-    let values: Vec<u64> = units.map(|unit| held_value(core, path, unit)).collect();
+    let values: Vec<u64> = units.map(|unit| held_value(core, part, path, unit)).collect();
     if core.names_values()
         && let Some(of_core) = &mut core.values
     {
         of_core.set(slot, values.clone());
     }
-    give_child(core, path.1, child, values);
+    give_child(core, path, child, values);
 }
 
 /// Gives a child request the values of the whole units that it writes. A device receives them as

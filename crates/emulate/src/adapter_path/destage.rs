@@ -94,5 +94,5 @@ fn begin(core: &mut Core, path: u32, units: Range<u64>, token: u64) {
     (request.internal, request.origin, request.state) = (true, Origin::Own, State::Waiting);
     (request.at, request.len, request.token) = (op.offset_bytes, op.len_bytes, token);
     let child = ask(core, slot, path, &op);
-    content::give_destaged(core, (part, path), slot, child);
+    content::give_destaged(core, part, path, slot, child);
 }

@@ -46,7 +46,7 @@ pub(crate) struct Adapter {
     /// Operations that wait for a free command.
     pub(crate) waiting: List,
     is_lost: bool,
-    /// Whether its cache would lose its content in a power failure.
+    /// Whether the battery of the cache has failed: a power failure would lose its content.
     battery_failed: bool,
     /// Number of times that the adapter was lost. A command from before the last loss no longer
     /// exists.
@@ -93,7 +93,7 @@ pub(crate) struct PathUnits {
     pub(crate) optimized: usize,
     /// The adapter that serves the path now.
     pub(crate) server: usize,
-    /// Whether the path's access state is cleared, so that it is optimized on the primary.
+    /// Whether the path's access state is cleared, so the path is on the primary.
     is_cleared: bool,
     /// End of a failover, until which the path is not served.
     pub(crate) ready_ns: u64,

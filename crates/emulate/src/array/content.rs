@@ -3,7 +3,7 @@
 
 use super::row::Row;
 use super::{Array, Purpose, UNIT_SECTORS, units_of};
-use crate::content_event::{ContentEvent, UNIT_BYTES};
+use crate::content_event::{ContentEvent, UNIT_BYTES, UnitBytes};
 use crate::core::Core;
 use crate::part_id::PartId;
 use crate::request::{NIL, Origin};
@@ -235,7 +235,7 @@ impl Array {
             }
             let of_part = of_part.written(&new, &mut |terms| core.combine(terms));
             let bytes = |sectors: u64| (sectors * SECTOR_BYTES) as u16;
-            let part_bytes = (bytes(part.start), bytes(part.end));
+            let part_bytes = UnitBytes { start: bytes(part.start), end: bytes(part.end) };
             for (role, _) in self.strips(piece.stripe) {
                 let laid = match (row.get(role), of_part.get(role)) {
                     (None, over) => over,

@@ -105,8 +105,7 @@ impl Array {
         self.layout.is_redundant()
     }
 
-    /// Whether the array is a branch of another array, and lacks too many members to be rebuilt by
-    /// itself.
+    /// Whether the array is a branch of another, and lacks too many members to be rebuilt by itself.
     pub(super) fn is_broken_branch(&self) -> bool {
         self.is_branch && !self.layout.survives(self.missing)
     }

@@ -106,7 +106,7 @@ struct Piece {
     computes: bool,
     /// The copy to read, on levels with copies.
     copy: usize,
-    /// Whether the piece holds a lock on its rows.
+    /// Whether the piece holds a lock on its rows; and the first of them.
     locks: bool,
     /// The first locked row.
     first_row: u64,

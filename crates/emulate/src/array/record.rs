@@ -23,8 +23,7 @@ struct Dirty {
     is_written: bool,
     /// Sequence number of the row's last write.
     sequence: u64,
-    /// Whether the present write is forced, and the row has no earlier write that is not durable
-    /// (other than the one that a resync repairs).
+    /// Whether the row's write is forced, and the row was not in the record before.
     is_forced: bool,
     /// Written values, if there is a journal.
     journal: Vec<(Role, u64)>,

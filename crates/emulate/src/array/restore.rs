@@ -33,8 +33,12 @@ impl Array {
         let strips = self.strips(self.pieces[number].stripe);
         let has = |&&(_, place): &&(Role, Place)| !without.contains(place.member);
         let is_data = |&&(role, _): &&(Role, Place)| matches!(role, Role::Data(_));
-        let mut reads: Vec<Access> =
-            strips.iter().filter(is_data).filter(has).map(|s| access(s, offsets)).collect();
+        let mut reads: Vec<Access> = strips
+            .iter()
+            .filter(is_data)
+            .filter(has)
+            .map(|&(role, place)| access(role, place, offsets))
+            .collect();
         if self.layout.copies() > 1 {
             reads.truncate(if all { usize::MAX } else { 1 });
             let found = !reads.is_empty();
@@ -46,7 +50,7 @@ impl Array {
             .iter()
             .filter(|strip| !is_data(strip))
             .filter(has)
-            .map(|strip| access(strip, offsets))
+            .map(|&(role, place)| access(role, place, offsets))
             .collect();
         let is_enough = parities.len() >= gone;
         let wanted = if all { parities.len() } else { gone };
@@ -116,7 +120,7 @@ impl Array {
         let strips = self.strips(stripe);
         let writes = strips.iter().filter(is_written).filter(|_| !is_left);
         let piece = &mut self.pieces[number];
-        piece.writes = writes.map(|strip| access(strip, &range)).collect();
+        piece.writes = writes.map(|&(role, place)| access(role, place, &range)).collect();
         piece.computes = has_parity;
         // Lost data is reported before it is overwritten.
         let is_undefined = purpose == Purpose::Resync && has_parity && !self.journal;
@@ -246,7 +250,7 @@ impl Array {
 }
 
 /// An access to a range of a strip.
-fn access(&(role, place): &(Role, Place), offsets: &Range<u64>) -> Access {
+fn access(role: Role, place: Place, offsets: &Range<u64>) -> Access {
     Access {
         member: place.member as u16,
         role,

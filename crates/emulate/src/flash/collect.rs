@@ -8,7 +8,7 @@
 use super::{FlashDevice, HostInterface, ONE, UNIT_BYTES};
 use crate::bug_injection::InjectedBug;
 use crate::core::Core;
-use crate::ftl::{FREE_BLOCKS, PageCopy, Stream};
+use crate::ftl::{FREE_BLOCKS, Ftl, PageCopy, Stream};
 use crate::request::State;
 use crate::server::passed_ns;
 use iodyno_units::rng::below;
@@ -35,6 +35,82 @@ const RATIO_MAX: i64 = 64;
 /// chosen for its low wear.
 const RATIO_MAX_FOR_WEAR: i64 = 2;
 
+/// State of garbage collection. Credits are in 1/65536 page.
+#[derive(Clone, Debug)]
+pub(super) struct GarbageCollection {
+    pub(super) erases_due: u32,
+    pub(super) programs_since_erase: u64,
+    pub(super) copy_credit: i64,
+    /// Copies per page that the host writes, in credits (see [`ONE`]).
+    pub(super) pace: i64,
+    pub(super) paced: bool,
+    pub(super) copy_phase: u32,
+    pub(super) filler_phase: u32,
+    pub(super) sense_credit: u32,
+    /// If only a sample of pages is in the map: average number of writes whose data one flash page
+    /// holds. A page has that many parts, each valid or invalid as a whole. 0: nothing was written
+    /// yet.
+    pub(super) parts: f64,
+    /// Length in units of the writes that no longer change `parts`; 0: none.
+    pub(super) parts_of: u64,
+    /// Flash pages to read per copied page, cached with its arguments: (valid pages of the victim,
+    /// 0 without a victim; parts per flash page; result).
+    pub(super) senses_a_unit: (u32, f64, f64),
+    /// Copies for which no flash page has been read yet, in units.
+    pub(super) copy_units: u32,
+    /// Die of the last read for copies. Data programmed round-robin is read round-robin.
+    pub(super) copy_die: u32,
+    /// If every page is in the map: the flash page last read for copies of the present victim.
+    pub(super) copied_from: u32,
+    pub(super) map_credit: i64,
+    pub(super) map_per_page: i64,
+    pub(super) collecting: bool,
+    pub(super) pages_per_erase: u64,
+    pub(super) erase_credit: f64,
+    pub(super) erases_seen: u64,
+    pub(super) erases_per_map_erase: f64,
+}
+
+impl GarbageCollection {
+    /// The state of a preconditioned device with blocks of `block_units`, whose flash pages hold data of `parts` writes.
+    pub(super) fn new(
+        ftl: &mut Ftl,
+        map_writes_per_page: f64,
+        dies: u32,
+        block_units: u64,
+        is_random: bool,
+        parts: f64,
+    ) -> Self {
+        // In steady state a collection is always in progress.
+        let collecting = is_random && ftl.victim().is_some();
+        let erases_per_map_erase = ftl.erase_weight() * f64::from(dies);
+        Self {
+            // The victim before this one has just been retired: the erases of its row are spread over the programs to come.
+            erases_due: if collecting { erases_per_map_erase as u32 } else { 0 },
+            programs_since_erase: 0,
+            copy_credit: 0,
+            pace: 0,
+            paced: false,
+            copy_phase: 0,
+            filler_phase: 0,
+            sense_credit: 0,
+            parts,
+            parts_of: 0,
+            senses_a_unit: (u32::MAX, 0.0, 0.0),
+            copy_units: 0,
+            copy_die: 0,
+            copied_from: u32::MAX,
+            map_credit: 0,
+            map_per_page: (map_writes_per_page * ONE as f64) as i64,
+            collecting,
+            pages_per_erase: block_units,
+            erase_credit: 0.0,
+            erases_seen: 0,
+            erases_per_map_erase,
+        }
+    }
+}
+
 /// Average number of writes that share a flash page of `per_page` units, for consecutive writes of
 /// `units` units each.
 pub(super) fn parts(units: u64, per_page: u32) -> f64 {
@@ -46,41 +122,41 @@ pub(super) fn parts(units: u64, per_page: u32) -> f64 {
 impl FlashDevice {
     /// Adds the copies that garbage collection owes for `units` pages that the host has written.
     pub(super) fn earn(&mut self, units: u32) {
-        if !self.collecting && self.ftl.free_blocks() > PAUSE_ABOVE {
+        if !self.gc.collecting && self.ftl.free_blocks() > PAUSE_ABOVE {
             return;
         }
         let Some(victim) = self.ftl.victim() else { return };
-        self.collecting = true;
+        self.gc.collecting = true;
         if victim.valid == 0 {
             self.end_victim();
             return;
         }
         // Not earned by sequential writes or on a fresh device, where whole pages of the map are written, and rarely.
-        self.map_credit += self.map_per_page * i64::from(units);
-        if !self.paced {
+        self.gc.map_credit += self.gc.map_per_page * i64::from(units);
+        if !self.gc.paced {
             // A new victim: smooths its need with that of earlier ones, so that bursts don't follow random
             // differences between blocks.
-            self.paced = true;
+            self.gc.paced = true;
             let free = (victim.pages_per_block - victim.valid).max(1);
             let max = if victim.for_wear { RATIO_MAX_FOR_WEAR } else { RATIO_MAX };
             let ratio = (i64::from(victim.valid) * ONE / i64::from(free)).min(max * ONE);
-            self.pace = match self.pace {
+            self.gc.pace = match self.gc.pace {
                 0 => ratio,
                 pace => pace + (ratio - pace) / PACE_OVER,
             };
         }
         // Smoothing may fall behind, which shows in the number of free blocks.
         let behind = self.ftl.free_blocks() + BEHIND_BELOW < FREE_BLOCKS;
-        let pace = if behind { self.pace * 5 / 4 } else { self.pace };
-        self.copy_credit += pace * i64::from(units);
+        let pace = if behind { self.gc.pace * 5 / 4 } else { self.gc.pace };
+        self.gc.copy_credit += pace * i64::from(units);
     }
 
     /// Continues copying when no block is free for the host, even if no copies are owed.
     pub(super) fn hurry(&mut self, core: &mut Core) {
         if !self.owes_copies() && self.copies_reading == 0 && self.copies_ready.is_empty() {
-            self.collecting = self.ftl.victim().is_some();
-            if self.collecting {
-                self.copy_credit += ONE * i64::from(self.program_units);
+            self.gc.collecting = self.ftl.victim().is_some();
+            if self.gc.collecting {
+                self.gc.copy_credit += ONE * i64::from(self.program_units);
                 self.collect(core);
             }
         }
@@ -89,14 +165,14 @@ impl FlashDevice {
     /// Whether garbage collection owes copies that have not begun; the host's programs wait for
     /// them.
     pub(super) fn owes_copies(&self) -> bool {
-        self.copy_credit >= ONE * i64::from(self.program_units)
+        self.gc.copy_credit >= ONE * i64::from(self.program_units)
     }
 
     /// Begins the copies that are owed, as far as reads may run ahead of programs.
     pub(super) fn collect(&mut self, core: &mut Core) {
         let ahead_max = COPIES_AHEAD.saturating_mul(self.programs_max).min(1 << 12);
         while self.owes_copies() && self.copies_reading < ahead_max {
-            self.copy_credit -= ONE * i64::from(self.program_units);
+            self.gc.copy_credit -= ONE * i64::from(self.program_units);
             self.begin_copies(core);
         }
     }
@@ -111,12 +187,12 @@ impl FlashDevice {
         core.slab[slot].pending = 1;
         let mut taken = 0;
         for _ in 0..self.program_units {
-            self.copy_phase += 1;
-            if self.copy_phase < self.represent {
+            self.gc.copy_phase += 1;
+            if self.gc.copy_phase < self.represent {
                 taken += 1;
                 continue;
             }
-            self.copy_phase = 0;
+            self.gc.copy_phase = 0;
             if !self.ftl.has_space(Stream::Copy, 1) {
                 continue;
             }
@@ -139,12 +215,12 @@ impl FlashDevice {
         self.counts.copied_pages += u64::from(taken);
         if self.represent > 1 {
             // Each read brings its share of the valid pages; a remainder comes with the next read.
-            self.copy_units += taken;
+            self.gc.copy_units += taken;
             for left in (1..=self.senses_for(taken)).rev() {
-                self.copy_die = (self.copy_die + 1) % self.dies.len() as u32;
-                let die = u64::from(self.copy_die);
-                let units = self.copy_units.div_ceil(left).min(self.units_per_page);
-                self.copy_units -= units;
+                self.gc.copy_die = (self.gc.copy_die + 1) % self.dies.len() as u32;
+                let die = u64::from(self.gc.copy_die);
+                let units = self.gc.copy_units.div_ceil(left).min(self.units_per_page);
+                self.gc.copy_units -= units;
                 self.copy_sense(core, slot, die, units);
             }
         }
@@ -157,10 +233,10 @@ impl FlashDevice {
     /// the source is erased only when all its copies are committed.)
     fn read_source(&mut self, core: &mut Core, slot: u32, source: u32) {
         let page = source / self.units_per_page;
-        if self.copied_from == page {
+        if self.gc.copied_from == page {
             return;
         }
-        self.copied_from = page;
+        self.gc.copied_from = page;
         let rest = source + 1..(page + 1) * self.units_per_page;
         let more = rest.filter(|&slot| self.ftl.page_in(slot).is_some()).count();
         let die = self.die_of_slot(page * self.units_per_page);
@@ -171,12 +247,12 @@ impl FlashDevice {
     /// density.
     pub(super) fn fold(&mut self, core: &mut Core) {
         let at_once = (self.programs_max / 4).max(1);
-        while self.drain.is_empty()
-            && self.slc_free_units + self.slc_folding_units < self.slc_units
+        while self.buffer.drain.is_empty()
+            && self.slc.free_units + self.slc.folding_units < self.slc.units
             && self.programs.used() + self.copies_reading < at_once
         {
             let units = u64::from(self.program_units);
-            self.slc_folding_units += units;
+            self.slc.folding_units += units;
             let number = self.new_batch();
             self.batches[number].folds = true;
             self.owe_erase_of_program();
@@ -207,17 +283,17 @@ impl FlashDevice {
     /// overwritten together and so count as one.
     fn senses_for(&mut self, units: u32) -> u32 {
         let valid = self.ftl.victim().map_or(0, |victim| victim.valid.max(1));
-        let (of_valid, of_parts, _) = self.senses_a_unit;
-        if of_valid != valid || (of_parts - self.parts).abs() > PARTS_STEP {
+        let (of_valid, of_parts, _) = self.gc.senses_a_unit;
+        if of_valid != valid || (of_parts - self.gc.parts).abs() > PARTS_STEP {
             let of = f64::from(self.ftl.pages_per_block());
             let share = if valid == 0 { 0.5 } else { f64::from(valid) / of };
             let group = f64::from(self.units_per_page);
-            let some = 1.0 - libm::pow(1.0 - share, self.parts);
-            self.senses_a_unit = (valid, self.parts, some / (group * share));
+            let some = 1.0 - libm::pow(1.0 - share, self.gc.parts);
+            self.gc.senses_a_unit = (valid, self.gc.parts, some / (group * share));
         }
-        self.sense_credit += (f64::from(units) * self.senses_a_unit.2 * 65536.0) as u32;
-        let senses = (self.sense_credit >> 16).min(32);
-        self.sense_credit &= 0xFFFF;
+        self.gc.sense_credit += (f64::from(units) * self.gc.senses_a_unit.2 * 65536.0) as u32;
+        let senses = (self.gc.sense_credit >> 16).min(32);
+        self.gc.sense_credit &= 0xFFFF;
         senses
     }
 
@@ -225,7 +301,7 @@ impl FlashDevice {
     #[inline(always)]
     pub(super) fn note_parts(&mut self, units: u64) {
         // Most writes are as long as the previous one, which leaves the average unchanged.
-        if units != self.parts_of {
+        if units != self.gc.parts_of {
             self.change_parts(units);
         }
     }
@@ -233,13 +309,13 @@ impl FlashDevice {
     #[inline(never)]
     fn change_parts(&mut self, units: u64) {
         let now = parts(units, self.units_per_page);
-        if self.parts == 0.0 {
-            self.parts = now;
+        if self.gc.parts == 0.0 {
+            self.gc.parts = now;
         }
         let share = units as f64 / (self.raw_units as f64 * PARTS_OVER);
-        self.parts += (now - self.parts) * share.min(1.0);
-        let is_there = (now - self.parts).abs() < PARTS_STEP / 100.0;
-        self.parts_of = if is_there { units } else { 0 };
+        self.gc.parts += (now - self.gc.parts) * share.min(1.0);
+        let is_there = (now - self.gc.parts).abs() < PARTS_STEP / 100.0;
+        self.gc.parts_of = if is_there { units } else { 0 };
     }
 
     /// Takes the next valid page of the victim, or of the next victim if this one is exhausted.
@@ -253,7 +329,7 @@ impl FlashDevice {
                 return None;
             }
             self.ftl.victim()?;
-            self.collecting = true;
+            self.gc.collecting = true;
         }
     }
 
@@ -263,33 +339,33 @@ impl FlashDevice {
             self.erase_early();
         }
         self.ftl.retire_victim();
-        self.copied_from = u32::MAX;
-        self.collecting = false;
-        self.paced = false;
+        self.gc.copied_from = u32::MAX;
+        self.gc.collecting = false;
+        self.gc.paced = false;
         self.note_erases();
     }
 
     /// Schedules erases of the dies for the blocks of the map that were erased.
     pub(super) fn note_erases(&mut self) {
         let erases = self.ftl.counters().erases;
-        if erases == self.erases_seen {
+        if erases == self.gc.erases_seen {
             return;
         }
-        self.owe_erases((erases - self.erases_seen) as f64 * self.erases_per_map_erase);
-        self.erases_seen = erases;
+        self.owe_erases((erases - self.gc.erases_seen) as f64 * self.gc.erases_per_map_erase);
+        self.gc.erases_seen = erases;
         self.take_erased();
     }
 
     /// Adds the erases of pages that are not in the translation layer's map (the map's own pages,
     /// and the SLC cache), which in the long run equal their programs.
     pub(super) fn owe_erase_of_program(&mut self) {
-        self.owe_erases(f64::from(self.program_units) / self.pages_per_erase as f64);
+        self.owe_erases(f64::from(self.program_units) / self.gc.pages_per_erase as f64);
     }
 
     fn owe_erases(&mut self, count: f64) {
-        self.erase_credit += count;
-        self.erases_due += self.erase_credit as u32;
-        self.erase_credit -= libm::floor(self.erase_credit);
+        self.gc.erase_credit += count;
+        self.gc.erases_due += self.gc.erase_credit as u32;
+        self.gc.erase_credit -= libm::floor(self.gc.erase_credit);
     }
 
     /// Processes the end of a page read for copies, or for the stripe of an unreadable page.

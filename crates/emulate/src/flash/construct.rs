@@ -2,9 +2,11 @@
 //!
 //! The other modules of `flash` hold the behaviour.
 
-use super::collect::parts;
+use super::collect::{GarbageCollection, parts};
+use super::program::Slc;
 use super::sensing::{Sensing, share_of_u64};
-use super::{Counts, Die, FlashDevice, HostInterface, ONE, Phases, SLOW, UNIT_BYTES, UNPLACED};
+use super::write::WriteBuffer;
+use super::{Counts, Die, FlashDevice, HostInterface, Phases, SLOW, UNIT_BYTES, UNPLACED, unit_of};
 use crate::bug_injection::InjectedBug;
 use crate::core::{Core, Thread};
 use crate::ftl::{self, Ftl, Shape};
@@ -14,7 +16,6 @@ use crate::request::{List, State};
 use crate::server::{PerByte, Server, ticks, transfer_ticks};
 use crate::spec::{self, Attach, Kind, PlacedDevice, Preconditioned, System, Written};
 use iodyno_units::rng;
-use std::collections::VecDeque;
 
 /// Maximum number of pages in the maps of all devices of one machine together, if only a sample of
 /// pages is mapped.
@@ -137,26 +138,14 @@ impl FlashDevice {
         let die_count = n.channels * n.dies_per_channel;
         let program_units = program_units(n) as u32;
         let logical_pages = spec.capacity_bytes / UNIT_BYTES;
-        let units_per_page = unit_of(u64::from(n.page_bytes)) as u32;
-        let block_units = u64::from(n.pages_per_block) * u64::from(program_units);
         let represent = population.represent(logical_pages);
-        let shape = shape(spec, represent);
-        shape.check()?;
-        let pages_per_write = pages_per_write(before);
-        let is_random = before.how.random_block_bytes().is_some();
-        // Without random writes, future overwrites are unknown.
-        let parts = if is_random { parts(u64::from(pages_per_write), units_per_page) } else { 0.0 };
         let written = (logical_pages as f64 * before.fill.clamp(0.0, 1.0)) as u64;
-        let state = ftl_state(before, logical_pages);
-        let mut ftl = population.translation(Made { shape, state, written }, number);
-        // In steady state a collection is always in progress.
-        let collecting = is_random && ftl.victim().is_some();
+        let mut ftl = preconditioned_ftl(spec, before, written, represent, number, population)?;
+        let gc = garbage_collection(spec, before, &mut ftl);
         let ftl_slots = ftl.slots();
-        let erases_per_map_erase = ftl.erase_weight() * f64::from(die_count);
         let front = host_interface(spec, thread, part, population, core);
         let unlimited = |count: u32| if count == 0 { u32::MAX } else { count };
-        let buffer_units = unit_of(spec.buffer.bytes).max(u64::from(program_units)) as u32;
-        let slc_units = n.slc.map_or(0, |s| s.bytes / UNIT_BYTES);
+        let is_fresh = before.how == Written::Fresh;
         Ok(Self {
             part,
             front,
@@ -171,8 +160,8 @@ impl FlashDevice {
             lanes: spec.controller.lanes.max(1),
             sends_frames: spec.controller.read_contexts > spec.controller.lanes,
             split: share_of_u64(spec.controller.page_split),
-            units_per_page,
-            written_units: pages_per_write,
+            units_per_page: unit_of(u64::from(n.page_bytes)) as u32,
+            written_units: pages_per_write(before),
             read_latency_ns: spec.controller.read_latency_ns,
             read_ns: n.read_ns,
             sensing: Sensing::new(n, seed, number),
@@ -181,15 +170,7 @@ impl FlashDevice {
             suspend_ns: n.suspend_ns,
             reads_first: n.reads_first,
             unit_ticks: transfer_ticks(UNIT_BYTES, n.channel_bytes_per_s),
-            buffer_free: buffer_units,
-            buffer_units,
-            buffer_protected: spec.buffer.protected,
-            buffer_waiting: List::default(),
-            accept_ns: spec.buffer.accept_ns,
-            drain: VecDeque::with_capacity(buffer_units as usize),
-            units_in: 0,
-            units_out: 0,
-            flushes: VecDeque::new(),
+            buffer: WriteBuffer::new(&spec.buffer, program_units),
             program_units,
             programs_max: unlimited(n.programs_max).min(2 * die_count),
             programs: Gauge::default(),
@@ -199,16 +180,9 @@ impl FlashDevice {
             unprocessed: List::default(),
             copies_ready: List::default(),
             copies_reading: 0,
-            // The victim before this one has just been retired: the erases of its row are spread over the programs to come.
-            erases_due: if collecting { erases_per_map_erase as u32 } else { 0 },
-            programs_since_erase: 0,
-            // Preconditioning has filled the SLC cache.
-            slc_free_units: if before.how == Written::Fresh { slc_units } else { 0 },
-            slc_folding_units: 0,
-            slc_units,
-            slc_program_ns: n.slc.map_or(0, |s| s.program_ns),
+            slc: Slc::new(n.slc.as_ref(), is_fresh),
             logical_units: logical_pages,
-            stored_units: if before.how == Written::Fresh { 0 } else { written },
+            stored_units: if is_fresh { 0 } else { written },
             ftl,
             unit_dies: if represent == 1 {
                 vec![UNPLACED; (ftl_slots / program_units + 1) as usize]
@@ -216,25 +190,7 @@ impl FlashDevice {
                 Vec::new()
             },
             represent,
-            copy_credit: 0,
-            pace: 0,
-            paced: false,
-            copy_phase: 0,
-            filler_phase: 0,
-            sense_credit: 0,
-            parts,
-            parts_of: 0,
-            senses_a_unit: (u32::MAX, 0.0, 0.0),
-            copy_units: 0,
-            copy_die: 0,
-            copied_from: u32::MAX,
-            map_credit: 0,
-            map_per_page: (spec.translation.map_writes_per_page * ONE as f64) as i64,
-            collecting,
-            pages_per_erase: block_units,
-            erase_credit: 0.0,
-            erases_seen: 0,
-            erases_per_map_erase,
+            gc,
             stall: spec.translation.stall,
             stall_left: spec.translation.stall.map_or(u64::MAX, |s| s.every_bytes),
             rng: rng::stream(seed, "collection", number),
@@ -250,6 +206,39 @@ impl FlashDevice {
             counts: Counts::default(),
         })
     }
+}
+
+/// The translation layer of device `number` after preconditioning that wrote `written` pages.
+fn preconditioned_ftl(
+    spec: &spec::Flash,
+    before: &Preconditioned,
+    written: u64,
+    represent: u32,
+    number: u64,
+    population: &mut Population,
+) -> Result<Ftl, String> {
+    let shape = shape(spec, represent);
+    shape.check()?;
+    let state = ftl_state(before, shape.logical_pages);
+    Ok(population.translation(Made { shape, state, written }, number))
+}
+
+/// Garbage collection after preconditioning.
+fn garbage_collection(
+    spec: &spec::Flash,
+    before: &Preconditioned,
+    ftl: &mut Ftl,
+) -> GarbageCollection {
+    let n = &spec.nand;
+    let is_random = before.how.random_block_bytes().is_some();
+    // Without random writes, future overwrites are unknown.
+    let units_per_page = unit_of(u64::from(n.page_bytes)) as u32;
+    let parts =
+        if is_random { parts(u64::from(pages_per_write(before)), units_per_page) } else { 0.0 };
+    let dies = n.channels * n.dies_per_channel;
+    let block_units = u64::from(n.pages_per_block) * program_units(n);
+    let map_writes = spec.translation.map_writes_per_page;
+    GarbageCollection::new(ftl, map_writes, dies, block_units, is_random, parts)
 }
 
 /// The device's attachment to the host. `thread` is its driver thread, if it is a DIMM.
@@ -328,11 +317,6 @@ fn pages_per_write(before: &Preconditioned) -> u32 {
 /// Pages that a die programs at once, on all planes.
 fn program_units(nand: &spec::Nand) -> u64 {
     unit_of(u64::from(nand.planes) * u64::from(nand.page_bytes))
-}
-
-/// Number of 4 KiB pages in `bytes`, at least one.
-fn unit_of(bytes: u64) -> u64 {
-    (bytes / UNIT_BYTES).max(1)
 }
 
 /// The shape of a device's translation layer: erased by rows of one block on every plane, and

@@ -155,7 +155,7 @@ impl FlashDevice {
     /// Stores the content of writes from now on.
     pub(crate) fn keep_content(&mut self) {
         if self.content.is_none() {
-            self.content = Some(Content::new(self.represent == 1, self.drain.len()));
+            self.content = Some(Content::new(self.represent == 1, self.buffer.drain.len()));
             self.ftl.record_erased();
         }
     }

@@ -28,13 +28,15 @@ use crate::prefetch::{Address, DIE_BYTES, Hot};
 use crate::request::{List, NIL, State};
 use crate::server::{PerByte, Server};
 use crate::spec;
+use collect::GarbageCollection;
 pub(crate) use construct::{Place, Population, shape};
 pub(crate) use fork::LANES_MAX;
 use iodyno_units::IoError;
 use iodyno_units::OpKind;
 use iodyno_units::rng::Generator;
+use program::Slc;
 use sensing::Sensing;
-use std::collections::VecDeque;
+use write::WriteBuffer;
 
 /// The operation that occupies a die.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -203,20 +205,7 @@ pub(crate) struct FlashDevice {
     suspend_ns: Option<u64>,
     reads_first: bool,
     unit_ticks: u64,
-    // Write buffer.
-    buffer_free: u32,
-    buffer_units: u32,
-    buffer_protected: bool,
-    buffer_waiting: List,
-    accept_ns: u64,
-    drain: VecDeque<u64>,
-    /// Number of units that entered the buffer since the start; flushes compare it with
-    /// `units_out`.
-    units_in: u64,
-    /// Number of units that left the buffer since the start.
-    units_out: u64,
-    flushes: VecDeque<(u64, u32)>,
-    // Programs.
+    buffer: WriteBuffer,
     program_units: u32,
     programs_max: u32,
     programs: Gauge,
@@ -227,52 +216,17 @@ pub(crate) struct FlashDevice {
     unprocessed: List,
     copies_ready: List,
     copies_reading: u32,
-    erases_due: u32,
-    programs_since_erase: u64,
-    slc_free_units: u64,
-    slc_folding_units: u64,
-    slc_units: u64,
-    slc_program_ns: u64,
+    slc: Slc,
     /// Number of units written, before and since the start, counting overwrites; at most the
     /// device's capacity.
     stored_units: u64,
     logical_units: u64,
-    // Garbage collection; credits are in 1/65536 page.
     ftl: Ftl,
     represent: u32,
     /// If every page is in the map: die of each group of slots that a program fills. If the list is
     /// empty, or holds `UNPLACED`, groups are on the dies round-robin.
     unit_dies: Vec<u16>,
-    copy_credit: i64,
-    /// Copies per page that the host writes, in credits (see [`ONE`]).
-    pace: i64,
-    /// Whether `pace` already includes the need of the present victim.
-    paced: bool,
-    copy_phase: u32,
-    filler_phase: u32,
-    sense_credit: u32,
-    /// If only a sample of pages is in the map: average number of writes whose data one flash page
-    /// holds. A page has that many parts, each valid or invalid as a whole. 0: nothing was written
-    /// yet.
-    parts: f64,
-    /// Length in units of the writes that no longer change `parts`; 0: none.
-    parts_of: u64,
-    /// Flash pages to read per copied page, cached with its arguments: (valid pages of the victim,
-    /// 0 without a victim; parts per flash page; result).
-    senses_a_unit: (u32, f64, f64),
-    /// Copies for which no flash page has been read yet, in units.
-    copy_units: u32,
-    /// Die of the last read for copies. Data programmed round-robin is read round-robin.
-    copy_die: u32,
-    /// If every page is in the map: the flash page last read for copies of the present victim.
-    copied_from: u32,
-    map_credit: i64,
-    map_per_page: i64,
-    collecting: bool,
-    pages_per_erase: u64,
-    erase_credit: f64,
-    erases_seen: u64,
-    erases_per_map_erase: f64,
+    gc: GarbageCollection,
     stall: Option<spec::Stall>,
     stall_left: u64,
     rng: Generator,
@@ -287,6 +241,11 @@ pub(crate) struct FlashDevice {
     pub(crate) injected_bug: InjectedBug,
     phases: Phases,
     pub(crate) counts: Counts,
+}
+
+/// Number of 4 KiB pages in `bytes`, at least one.
+fn unit_of(bytes: u64) -> u64 {
+    (bytes / UNIT_BYTES).max(1)
 }
 
 /// Marks a group of slots whose die no program has recorded.

@@ -40,15 +40,15 @@ impl FlashDevice {
         self.unprocessed = List::EMPTY;
         self.copies_ready = List::EMPTY;
         self.copies_reading = 0;
-        self.copied_from = u32::MAX;
-        self.copy_units = 0;
-        self.slc_folding_units = 0;
-        self.buffer_waiting = List::EMPTY;
-        self.flushes.clear();
-        self.copy_credit = 0;
+        self.gc.copied_from = u32::MAX;
+        self.gc.copy_units = 0;
+        self.slc.folding_units = 0;
+        self.buffer.waiting = List::EMPTY;
+        self.buffer.flushes.clear();
+        self.gc.copy_credit = 0;
 
-        let waiting = std::mem::take(&mut self.drain);
-        let mut kept: VecDeque<u64> = VecDeque::with_capacity(self.buffer_units as usize);
+        let waiting = std::mem::take(&mut self.buffer.drain);
+        let mut kept: VecDeque<u64> = VecDeque::with_capacity(self.buffer.units as usize);
         let mut abandoned: Vec<u32> = Vec::new();
         for batch in std::mem::take(&mut self.batches) {
             let Batch { units, host, copies, filler, committed, .. } = batch;
@@ -60,7 +60,7 @@ impl FlashDevice {
         }
         self.batches_free.clear();
         kept.extend(waiting);
-        let keeps = self.buffer_protected && self.injected_bug != InjectedBug::ForgetfulBuffer;
+        let keeps = self.buffer.protected && self.injected_bug != InjectedBug::ForgetfulBuffer;
         if let Some(content) = &mut self.content {
             if self.injected_bug == InjectedBug::ForgetfulProgram {
                 content.forget_programs();
@@ -70,12 +70,12 @@ impl FlashDevice {
         if !keeps {
             kept.clear();
         }
-        self.buffer_free = self.buffer_units - kept.len() as u32;
-        self.units_in = self.units_out + kept.len() as u64;
-        self.drain = kept;
+        self.buffer.free = self.buffer.units - kept.len() as u32;
+        self.buffer.units_in = self.buffer.units_out + kept.len() as u64;
+        self.buffer.drain = kept;
         core.tell(ContentEvent::PowerCut { part: self.part });
         self.ftl.power_cut(abandoned);
-        self.collecting = false;
+        self.gc.collecting = false;
     }
 
     /// Processes the return of power: writes the content of a protected buffer to flash.

@@ -1,11 +1,34 @@
 //! Programs, which fill all planes of a die with pages from the buffer or from garbage collection.
 
-use super::{Batch, Doing, FlashDevice, ONE};
+use super::{Batch, Doing, FlashDevice, ONE, UNIT_BYTES};
 use crate::bug_injection::InjectedBug;
 use crate::core::Core;
 use crate::ftl::Stream;
 use crate::prefetch::Address;
 use crate::request::{State, Work};
+use crate::spec;
+
+/// The cache of single-level cells; without one, all is 0.
+#[derive(Clone, Debug)]
+pub(super) struct Slc {
+    pub(super) free_units: u64,
+    pub(super) folding_units: u64,
+    pub(super) units: u64,
+    pub(super) program_ns: u64,
+}
+
+impl Slc {
+    /// The cache of a fresh device, or of one whose preconditioning has filled it.
+    pub(super) fn new(spec: Option<&spec::Slc>, is_fresh: bool) -> Self {
+        let units = spec.map_or(0, |s| s.bytes / UNIT_BYTES);
+        Self {
+            free_units: if is_fresh { units } else { 0 },
+            folding_units: 0,
+            units,
+            program_ns: spec.map_or(0, |s| s.program_ns),
+        }
+    }
+}
 
 impl FlashDevice {
     /// Starts all work that can start: copies that are owed, programs, erases.
@@ -16,8 +39,8 @@ impl FlashDevice {
                 self.begin_program(core, slot);
                 continue;
             }
-            if self.map_credit >= ONE * i64::from(self.program_units) {
-                self.map_credit -= ONE * i64::from(self.program_units);
+            if self.gc.map_credit >= ONE * i64::from(self.program_units) {
+                self.gc.map_credit -= ONE * i64::from(self.program_units);
                 self.counts.map_pages += u64::from(self.program_units);
                 self.owe_erase_of_program();
                 let batch = self.new_batch();
@@ -25,10 +48,10 @@ impl FlashDevice {
                 self.begin_program(core, slot);
                 continue;
             }
-            let waiting = self.drain.len() as u32;
+            let waiting = self.buffer.drain.len() as u32;
             let full = waiting >= self.program_units;
             let held = self.owes_copies() || !self.copies_ready.is_empty();
-            if waiting == 0 || held || (!full && self.flushes.is_empty()) {
+            if waiting == 0 || held || (!full && self.buffer.flushes.is_empty()) {
                 break;
             }
             let Some(batch) = self.gather(waiting.min(self.program_units)) else {
@@ -45,7 +68,7 @@ impl FlashDevice {
             self.begin_program(core, slot);
             self.collect(core);
         }
-        if self.slc_units > 0 {
+        if self.slc.units > 0 {
             self.fold(core);
         }
     }
@@ -58,9 +81,9 @@ impl FlashDevice {
         }
         let number = self.new_batch();
         let mut batch = std::mem::take(&mut self.batches[number]);
-        batch.first = self.units_in - self.drain.len() as u64;
+        batch.first = self.buffer.units_in - self.buffer.drain.len() as u64;
         for _ in 0..units {
-            let unit = self.drain.pop_front().expect("as many as were counted");
+            let unit = self.buffer.drain.pop_front().expect("as many as were counted");
             batch.units.push(unit);
             if let Some(content) = &mut self.content {
                 batch.stored.push(content.take());
@@ -74,9 +97,9 @@ impl FlashDevice {
             self.fill_up(&mut batch, self.program_units - units);
         }
         self.stored_units = (self.stored_units + u64::from(units)).min(self.logical_units);
-        if self.slc_free_units >= u64::from(self.program_units) {
-            self.slc_free_units -= u64::from(self.program_units);
-            batch.program_ns = self.slc_program_ns;
+        if self.slc.free_units >= u64::from(self.program_units) {
+            self.slc.free_units -= u64::from(self.program_units);
+            batch.program_ns = self.slc.program_ns;
         }
         self.batches[number] = batch;
         self.counts.host_pages += u64::from(units);
@@ -89,9 +112,9 @@ impl FlashDevice {
     fn fill_up(&mut self, batch: &mut Batch, units: u32) {
         self.counts.filler_pages += u64::from(units);
         for _ in 0..units {
-            self.filler_phase += 1;
-            if self.filler_phase >= self.represent {
-                self.filler_phase = 0;
+            self.gc.filler_phase += 1;
+            if self.gc.filler_phase >= self.represent {
+                self.gc.filler_phase = 0;
                 batch.filler.push(self.ftl.reserve(Stream::Host).expect("space was checked"));
             }
         }
@@ -229,8 +252,8 @@ impl FlashDevice {
         batch.copies.clear();
         self.note_erases();
         if std::mem::take(&mut batch.folds) {
-            self.slc_folding_units -= u64::from(self.program_units);
-            self.slc_free_units += u64::from(self.program_units);
+            self.slc.folding_units -= u64::from(self.program_units);
+            self.slc.free_units += u64::from(self.program_units);
         }
         if self.damage.is_some() {
             self.mend_units(batch.units.iter().copied());
@@ -242,9 +265,9 @@ impl FlashDevice {
         self.batches_free.push(number as u32);
         core.slab.remove(slot);
         if freed > 0 {
-            self.buffer_free += freed;
-            self.units_out += u64::from(freed);
-            debug_assert!(self.buffer_free <= self.buffer_units);
+            self.buffer.free += freed;
+            self.buffer.units_out += u64::from(freed);
+            debug_assert!(self.buffer.free <= self.buffer.units);
             self.end_flushes(core);
             self.admit_waiting(core);
         }
@@ -310,13 +333,13 @@ impl FlashDevice {
     /// Begins due erases. They are spread over the programs that will fill the freed space, with a margin
     /// so that none are left over.
     fn erase_some(&mut self, core: &mut Core) {
-        self.programs_since_erase += 1;
-        let programs_per_erase = self.pages_per_erase / u64::from(self.program_units);
-        if self.erases_due == 0 || self.programs_since_erase * 8 < programs_per_erase * 7 {
+        self.gc.programs_since_erase += 1;
+        let programs_per_erase = self.gc.pages_per_erase / u64::from(self.program_units);
+        if self.gc.erases_due == 0 || self.gc.programs_since_erase * 8 < programs_per_erase * 7 {
             return;
         }
-        self.programs_since_erase = 0;
-        self.erases_due -= 1;
+        self.gc.programs_since_erase = 0;
+        self.gc.erases_due -= 1;
         self.counts.erases += 1;
         let batch = self.new_batch();
         let slot = self.new_internal(core, batch);

@@ -50,8 +50,14 @@ impl FlashDevice {
     /// The data that a fault of the medium would hit in these units.
     pub(crate) fn medium(&self, units: Range<u64>) -> Medium {
         let of_batches = self.batches.iter().flat_map(|batch| &batch.units);
-        let buffered: BTreeSet<u64> =
-            self.drain.iter().chain(of_batches).copied().filter(|u| units.contains(u)).collect();
+        let buffered: BTreeSet<u64> = self
+            .buffer
+            .drain
+            .iter()
+            .chain(of_batches)
+            .copied()
+            .filter(|u| units.contains(u))
+            .collect();
         let on_medium = |unit: u64| self.ftl.holds(unit) && !buffered.contains(&unit);
         let held = if units.clone().any(on_medium) {
             Held::OnMedium
@@ -89,10 +95,10 @@ impl FlashDevice {
     /// each unit a fixed block among all blocks of the die.
     fn block_of(&self, unit: u64) -> Option<(u16, u64)> {
         let die = self.place(unit)?;
-        let per_die = self.raw_units / self.pages_per_erase / self.dies.len() as u64;
+        let per_die = self.raw_units / self.gc.pages_per_erase / self.dies.len() as u64;
         let block = match self.ftl.find(unit) {
             Residence::Slot(slot) if self.represent == 1 => {
-                u64::from(slot) / self.pages_per_erase / self.dies.len() as u64
+                u64::from(slot) / self.gc.pages_per_erase / self.dies.len() as u64
             }
             _ => splitmix64(unit.rotate_left(17) ^ self.key) % per_die.max(1),
         };
@@ -130,7 +136,7 @@ impl FlashDevice {
 
     /// Whether the buffer serves a host's read of the unit.
     fn is_buffered(&self, unit: u64) -> bool {
-        self.drain.contains(&unit) || self.batches.iter().any(|b| b.units.contains(&unit))
+        self.buffer.drain.contains(&unit) || self.batches.iter().any(|b| b.units.contains(&unit))
     }
 
     /// Checks the page read in `slot` for damage. Returns true if the page is being rebuilt, or has failed.

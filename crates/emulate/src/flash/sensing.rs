@@ -77,7 +77,7 @@ impl FlashDevice {
 
     /// Number of units in the SLC cache.
     pub(super) fn slc_held_units(&self) -> u64 {
-        self.slc_units.saturating_sub(self.slc_free_units + self.slc_folding_units)
+        self.slc.units.saturating_sub(self.slc.free_units + self.slc.folding_units)
     }
 }
 

@@ -9,25 +9,25 @@ impl FlashDevice {
     /// Dirty bytes in the buffer, and the buffer's size.
     pub(crate) fn buffered_bytes(&self) -> (u64, u64) {
         let bytes = |units: u32| u64::from(units) * UNIT_BYTES;
-        (bytes(self.buffer_units - self.buffer_free), bytes(self.buffer_units))
+        (bytes(self.buffer.units - self.buffer.free), bytes(self.buffer.units))
     }
 
     /// Calls `take` with the fill of the write buffer and of the SLC cache.
     pub(crate) fn stores(&self, take: &mut dyn FnMut(Store)) {
         let (held_bytes, capacity_bytes) = self.buffered_bytes();
-        let passed_bytes = self.units_in * UNIT_BYTES;
+        let passed_bytes = self.buffer.units_in * UNIT_BYTES;
         let (name, keeps) = ("SSD's write buffer", Keeps::Dirty);
         let choice_bytes = 0;
         take(Store { name, keeps, held_bytes, capacity_bytes, passed_bytes, choice_bytes });
         let held_bytes = self.slc_held_units() * UNIT_BYTES;
-        let capacity_bytes = self.slc_units * UNIT_BYTES;
+        let capacity_bytes = self.slc.units * UNIT_BYTES;
         let name = "SLC cache";
         take(Store { name, keeps, held_bytes, capacity_bytes, passed_bytes, choice_bytes });
     }
 
     /// Erases since the start, as a fraction of the rated erases of all blocks.
     pub(crate) fn worn(&self) -> f64 {
-        let blocks = self.raw_units as f64 / self.pages_per_erase as f64;
+        let blocks = self.raw_units as f64 / self.gc.pages_per_erase as f64;
         self.counts.erases as f64 / (blocks * f64::from(self.cycles.max(1)))
     }
 
@@ -83,12 +83,12 @@ impl FlashDevice {
     /// Checks that no page is lost between buffer, programs and flash.
     pub(crate) fn check(&self) -> Result<(), String> {
         let programming: usize = self.batches.iter().map(|b| b.units.len()).sum();
-        let held = u64::from(self.buffer_units - self.buffer_free);
-        let known = (self.drain.len() + programming) as u64;
-        if held != known || self.units_in - self.units_out != held {
+        let held = u64::from(self.buffer.units - self.buffer.free);
+        let known = (self.buffer.drain.len() + programming) as u64;
+        if held != known || self.buffer.units_in - self.buffer.units_out != held {
             return Err(format!(
                 "the buffer counts {held} pages, but {known} wait or are being programmed; {} entered it, {} left",
-                self.units_in, self.units_out
+                self.buffer.units_in, self.buffer.units_out
             ));
         }
         if self.contexts.used() > self.contexts_max || self.programs.used() > self.programs_max {

@@ -1,12 +1,48 @@
 //! Host writes, which enter the buffer or wait for space in it; flushes and trims.
 
-use super::{FlashDevice, HostInterface, UNIT_BYTES};
+use super::{FlashDevice, HostInterface, UNIT_BYTES, unit_of};
 use crate::bug_injection::InjectedBug;
 use crate::content_event::ContentEvent;
 use crate::core::Core;
-use crate::request::State;
+use crate::request::{List, State};
 use crate::server::ticks;
+use crate::spec;
 use iodyno_units::OpKind;
+use std::collections::VecDeque;
+
+/// The write buffer, and the requests that wait for it.
+#[derive(Clone, Debug)]
+pub(super) struct WriteBuffer {
+    pub(super) free: u32,
+    pub(super) units: u32,
+    pub(super) protected: bool,
+    pub(super) waiting: List,
+    pub(super) accept_ns: u64,
+    pub(super) drain: VecDeque<u64>,
+    /// Number of units that entered the buffer since the start; flushes compare it with
+    /// `units_out`.
+    pub(super) units_in: u64,
+    pub(super) units_out: u64,
+    pub(super) flushes: VecDeque<(u64, u32)>,
+}
+
+impl WriteBuffer {
+    /// The empty buffer of a device that programs `program_units` at once.
+    pub(super) fn new(spec: &spec::Buffer, program_units: u32) -> Self {
+        let units = unit_of(spec.bytes).max(program_units.into()) as u32;
+        Self {
+            free: units,
+            units,
+            protected: spec.protected,
+            waiting: List::default(),
+            accept_ns: spec.accept_ns,
+            drain: VecDeque::with_capacity(units as usize),
+            units_in: 0,
+            units_out: 0,
+            flushes: VecDeque::new(),
+        }
+    }
+}
 
 impl FlashDevice {
     /// Processes the arrival of a write's data at the buffer.
@@ -17,12 +53,12 @@ impl FlashDevice {
         request.pending = units as u32;
         self.note_parts(units);
         self.housekeep(core, len);
-        if self.buffer_waiting.is_empty() {
+        if self.buffer.waiting.is_empty() {
             self.fill_buffer(core, slot);
         }
         if core.slab[slot].pending > 0 {
             core.slab[slot].state = State::Waiting;
-            self.buffer_waiting.push(&mut core.slab, slot);
+            self.buffer.waiting.push(&mut core.slab, slot);
         }
         self.pump(core);
     }
@@ -30,46 +66,46 @@ impl FlashDevice {
     /// Puts as much of a write into the buffer as fits, and acknowledges it when all of it is in.
     fn fill_buffer(&mut self, core: &mut Core, slot: u32) {
         let request = core.slab[slot];
-        let units = request.pending.min(self.buffer_free);
+        let units = request.pending.min(self.buffer.free);
         let end = (request.at + u64::from(request.len) - 1) / UNIT_BYTES + 1;
         let first = end - u64::from(request.pending);
         for unit in first..first + u64::from(units) {
-            self.drain.push_back(unit);
+            self.buffer.drain.push_back(unit);
             self.ftl.prefetch(unit);
             if let Some(content) = &mut self.content {
                 let token = core.value(slot, unit);
                 content.accept(unit, token);
                 if let Some(changes) = &mut core.changes {
                     let part = self.part;
-                    let kept = self.buffer_protected;
+                    let kept = self.buffer.protected;
                     changes.push(ContentEvent::Accepted { part, unit, token, kept });
                 }
             }
         }
         let request = &mut core.slab[slot];
         request.pending -= units;
-        self.buffer_free -= units;
-        self.units_in += u64::from(units);
+        self.buffer.free -= units;
+        self.buffer.units_in += u64::from(units);
         if request.pending > 0 {
             return;
         }
         self.phases.buffer_wait_ns += core.now - request.entered_ns;
         request.entered_ns = core.now;
-        if request.fua && !self.buffer_protected {
+        if request.fua && !self.buffer.protected {
             self.wait_for_programs(core, slot);
         } else {
-            let acknowledged = core.now + self.accept_ns + self.latency_ns();
+            let acknowledged = core.now + self.buffer.accept_ns + self.latency_ns();
             core.at(core.notified_ns(acknowledged, slot), slot, State::Done);
         }
     }
 
     /// Admits waiting writes as far as there is space.
     pub(super) fn admit_waiting(&mut self, core: &mut Core) {
-        while self.buffer_free > 0
-            && let Some(slot) = self.buffer_waiting.first()
+        while self.buffer.free > 0
+            && let Some(slot) = self.buffer.waiting.first()
         {
-            if core.slab[slot].pending <= self.buffer_free {
-                self.buffer_waiting.pop(&core.slab);
+            if core.slab[slot].pending <= self.buffer.free {
+                self.buffer.waiting.pop(&core.slab);
             }
             self.fill_buffer(core, slot);
         }
@@ -99,8 +135,8 @@ impl FlashDevice {
     /// Flushes: makes all acknowledged writes durable.
     pub(super) fn flush(&mut self, core: &mut Core, slot: u32) {
         let hasty = self.injected_bug == InjectedBug::HastyFlush;
-        if self.buffer_protected || self.units_out == self.units_in || hasty {
-            let end = core.now + self.accept_ns + self.latency_ns();
+        if self.buffer.protected || self.buffer.units_out == self.buffer.units_in || hasty {
+            let end = core.now + self.buffer.accept_ns + self.latency_ns();
             core.at(end, slot, State::Done);
         } else {
             self.wait_for_programs(core, slot);
@@ -110,7 +146,7 @@ impl FlashDevice {
     /// Completes a flush when all units that are in the buffer now have been programmed.
     fn wait_for_programs(&mut self, core: &mut Core, slot: u32) {
         core.slab[slot].state = State::Waiting;
-        self.flushes.push_back((self.units_in, slot));
+        self.buffer.flushes.push_back((self.buffer.units_in, slot));
         self.pump(core);
     }
 
@@ -118,23 +154,23 @@ impl FlashDevice {
     /// programmed. (Counting would not suffice, because programs end in any order.)
     fn durable_before(&self) -> u64 {
         if self.injected_bug == InjectedBug::CountingFlush {
-            return self.units_out;
+            return self.buffer.units_out;
         }
-        let begun = self.units_in - self.drain.len() as u64;
+        let begun = self.buffer.units_in - self.buffer.drain.len() as u64;
         let under_way = self.batches.iter().filter(|batch| !batch.units.is_empty());
         under_way.map(|batch| batch.first).min().unwrap_or(begun)
     }
 
     /// Completes the flushes and FUA writes whose programs have ended.
     pub(super) fn end_flushes(&mut self, core: &mut Core) {
-        if self.flushes.is_empty() {
+        if self.buffer.flushes.is_empty() {
             return;
         }
         let durable = self.durable_before();
-        while let Some(&(units, slot)) = self.flushes.front()
+        while let Some(&(units, slot)) = self.buffer.flushes.front()
             && units <= durable
         {
-            self.flushes.pop_front();
+            self.buffer.flushes.pop_front();
             if matches!(core.slab[slot].kind, OpKind::Trim | OpKind::WriteZeroes) {
                 self.forget(core, slot);
             }
@@ -145,12 +181,12 @@ impl FlashDevice {
 
     /// Trims once all earlier writes have left the buffer.
     pub(super) fn trim(&mut self, core: &mut Core, slot: u32) {
-        if self.units_out < self.units_in {
+        if self.buffer.units_out < self.buffer.units_in {
             self.wait_for_programs(core, slot);
             return;
         }
         self.forget(core, slot);
-        let end = core.now + self.accept_ns + self.latency_ns();
+        let end = core.now + self.buffer.accept_ns + self.latency_ns();
         core.at(end, slot, State::Done);
     }
 
@@ -169,7 +205,7 @@ impl FlashDevice {
                     core.tell(ContentEvent::Dropped { part, unit, count, token, overtaken: false });
                 }
                 // A protected buffer keeps the newer value, which remains valid.
-                if newer < units.end && !self.buffer_protected {
+                if newer < units.end && !self.buffer.protected {
                     let (unit, count) = (newer, 1);
                     core.tell(ContentEvent::Dropped { part, unit, count, token, overtaken: true });
                 }

@@ -15,8 +15,7 @@ pub struct Victim {
     pub valid: u32,
     /// Number of pages of the block, valid or not.
     pub pages_per_block: u32,
-    /// Whether the block was chosen for low wear rather than for the space to gain, which may be
-    /// none. Such a block should be collected slowly.
+    /// Whether the block was chosen for low wear rather than the space to gain, which may be none; if so, collect it slowly.
     pub for_wear: bool,
 }
 

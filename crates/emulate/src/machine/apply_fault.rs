@@ -170,8 +170,8 @@ impl Machine {
         let spec = &self.system.parts[part.index()];
         let mut population = Population::new(&self.system, self.seed, self.represent);
         let before = Preconditioned { how: Written::Fresh, fill: 0.0 };
-        let (host, core) = ((&self.system.host, self.seed), &mut self.core);
-        let made = Part::new((part, spec), &before, host, &mut population, core);
+        let (host, core) = (&self.system.host, &mut self.core);
+        let made = Part::new(part, spec, &before, host, self.seed, &mut population, core);
         let mut made = made.expect("such a device was built before");
         if core.values.is_some() {
             made.keep_content(core);

@@ -112,7 +112,7 @@ pub struct Cache {
     pub destage_ramp_bytes: u64,
     /// Maximum number of concurrent destage operations per device.
     pub destage_depth: u32,
-    /// Whether the cache also keeps recent reads.
+    /// Whether the cache also holds recent reads.
     pub keeps_reads: bool,
 }
 

@@ -14,12 +14,11 @@ pub struct Array {
     pub members: Vec<PartId>,
     /// Whether the members consist of several devices each.
     pub is_of_arrays: bool,
-    /// Whether the array ignores trims, because an array with parity below it would ignore parts of
-    /// some trims.
+    /// Whether the array ignores trims, because an array with parity below its members ignores parts of some.
     pub ignores_trims: bool,
-    /// Whether the array is a branch of an array above, which stores its data redundantly. If a
-    /// branch lacks too many members, it is not rebuilt: once all its devices are present it is
-    /// re-created, and the array above rebuilds it.
+    /// Whether the array is a branch of an array above, which stores its data redundantly. If a branch lacks too many
+    /// members, it is not rebuilt: once all its devices are present it is re-created, and the array above rebuilds
+    /// it.
     pub is_branch: bool,
     /// Location of each sector, in sectors of [`SECTOR_BYTES`].
     pub layout: Layout,

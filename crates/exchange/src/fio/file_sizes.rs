@@ -10,8 +10,8 @@ use iodyno_workload::{Pattern, Percent, Spot};
 
 /// Maximum number of files with sizes of their own.
 const MAX_DRAWN: u64 = 1 << 20;
-/// Maximum number of files with equal shares of the operations: the limit of a workload's spots.
-const MAX_SPOTS: usize = 64;
+/// Maximum number of files with equal shares of the operations: each is a spot of the workload.
+const MAX_SPOTS: usize = iodyno_workload::MAX_ITEMS;
 /// Maximum block size for which an aligned block never crosses the end of a file, bytes.
 const MAX_PLACED_BYTES: u64 = 1 << 20;
 /// fio's default of `randseed`.

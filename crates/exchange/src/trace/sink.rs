@@ -2,7 +2,7 @@
 
 use super::Selection;
 use iodyno_units::OpKind;
-use iodyno_workload::trace::TraceBuilder;
+use iodyno_workload::trace::{ForeignOp, TraceBuilder};
 use std::collections::BTreeMap;
 
 /// Maximum number of descriptions of left-out lines that are counted separately.
@@ -105,13 +105,14 @@ impl<'a> Sink<'a> {
             || self.chosen.to_ns.as_ref().is_some_and(is_at)
         {
             // The place of a file must not depend on the selected time.
-            if kind != OpKind::Flush {
-                self.builder.reach(number, place);
+            if kind.0 != OpKind::Flush {
+                self.builder.reach(number, place.0, place.1);
             }
             self.leave_out("operations at other times");
             return Ok(None);
         }
-        self.builder.push(number, at_ns, (kind, fua), place, response_ns).map(Some)
+        let op = ForeignOp { kind: kind.0, fua: kind.1, offset_bytes: place.0, len_bytes: place.1 };
+        self.builder.push(number, at_ns, op, response_ns).map(Some)
     }
 
     /// Adds a read or write on the file or device whose name is the concatenation of `name`. Operations of no bytes are

@@ -137,8 +137,7 @@ fn a_poller_on_a_preempted_core_is_reported() {
     assert!(0 < away && away <= late, "{volume}");
     let output = place.iodyno("status --control unix:ctl.sock");
     let reads = whole(&volume["operations"]["read"]["operations"]);
-    let words =
-        format!("{late} of {reads} completions were more than 10 µs late, {away} of these while");
+    let words = format!("{late} of {reads} completions by more than 10 µs, {away} of these while");
     assert!(output.succeeds().stdout.contains(&words), "{}", output.stdout);
     served.stop();
 }

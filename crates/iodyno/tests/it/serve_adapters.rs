@@ -66,11 +66,11 @@ fn a_pair_serves_on_without_one() {
     server.fault("lose adapter 1");
     expected.write(&mut client, 6);
     let said = server.fault("lose adapter 0");
-    assert!(said.contains("volumes 0: no adapter can serve them"), "{said}");
+    assert!(said.contains("volume 0: no adapter can serve it"), "{said}");
     assert!(expected.check(&mut client, true) > 100);
     // (The other one's cache is old.)
     let said = server.fault("clear adapter 1");
-    assert!(said.contains("no adapter can serve them"), "{said}");
+    assert!(said.contains("no adapter can serve it"), "{said}");
     server.fault("clear adapter 0");
     expected.check(&mut client, false);
     // With an empty cache in its place what that held is lost, and reported.
@@ -81,8 +81,8 @@ fn a_pair_serves_on_without_one() {
     assert!(expected.check(&mut client, true) > 0);
     assert_eq!(server.status()["volumes"][0]["array"]["data_lost"], true);
     for (words, message) in [
-        ("lose adapter 2", "there is no adapter 2: there are 2"),
-        ("link-down aa 1", "there is no link aa 1: there are 1"),
+        ("lose adapter 2", "there is no adapter 2: their numbers are 0 to 1"),
+        ("link-down aa 1", "there is no link aa 1: there is one, and its number is 0"),
         ("link-down 1", "use `link-down aa 0`"),
     ] {
         server.try_fault(words).exits(2).says(&[message]);
@@ -149,17 +149,17 @@ fn several_volumes_share_adapters_and_a_folder() {
     expected.write(&mut server.client(), 1);
     // A volume is optimized on another adapter while it is served; only the primary changes that.
     let said = server.fault("access adapter 1 volume 0");
-    assert!(said.contains("adapter 1: serves volumes 0, 1"), "{said}");
+    assert!(said.contains("adapter 1: serves volumes 0 and 1"), "{said}");
     expected.check(&mut server.client(), false);
     expected.write(&mut server.client(), 2);
     server.fault("lose adapter 1");
     let status = place.iodyno("status --control unix:ctl.sock").succeeds().stdout.clone();
-    assert!(status.contains("serves 0, 1, and none is optimized there"), "{status}");
+    assert!(status.contains("serves volumes 0 and 1; optimized on it: no volume"), "{status}");
     expected.check(&mut server.client(), false);
     for (words, message) in [
         ("access adapter 0 volume 0", "adapter 1 is lost"),
-        ("access adapter 0 volume 2", "there is no volume 2: there are 2"),
-        ("access adapter 2 volume 0", "there is no adapter 2: there are 2"),
+        ("access adapter 0 volume 2", "there is no volume 2: their numbers are 0 to 1"),
+        ("access adapter 2 volume 0", "there is no adapter 2: their numbers are 0 to 1"),
     ] {
         server.try_fault(words).exits(2).says(&[message]);
     }

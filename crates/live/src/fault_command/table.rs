@@ -3,6 +3,7 @@
 use super::values::{delay_ns, factor, percent, range, volume_size};
 use super::{Arguments, Ask};
 use iodyno_emulate::{AdapterFault, Fault};
+use iodyno_units::text::listed;
 use std::fmt::Write as _;
 
 /// A fault command: its syntax, its help, and the fault or request that it stands for.
@@ -249,7 +250,7 @@ const RANGE: Operand = Operand { example: "1GiB..+64KiB", what: "a range" };
 pub(super) fn examples() -> String {
     let list = |of_adapters: bool| {
         let commands = COMMANDS.iter().filter(|command| command.is_of_adapters() == of_adapters);
-        listed(&commands.map(Command::example).collect::<Vec<_>>(), "or")
+        listed(commands.map(Command::example), "or")
     };
     format!(
         "use {}, followed by the number of a volume other than 0; for RAID adapters, {}",
@@ -268,14 +269,6 @@ pub(super) fn verbs_of_adapters() -> String {
         }
     }
     listed(&verbs, "or")
-}
-
-fn listed(words: &[String], conjunction: &str) -> String {
-    match words {
-        [] => String::new(),
-        [one] => one.clone(),
-        [all @ .., last] => format!("{} {conjunction} {last}", all.join(", ")),
-    }
 }
 
 /// Help text: an example of each command with its effect, one per line.

@@ -59,10 +59,10 @@ impl ArrayBytes {
                 self.fetch(part, unit, name, &stores[part.index()]);
             }
             ContentEvent::Added { name, factor, term } => self.add(name, factor, term),
-            ContentEvent::Laid { name, onto, over, part_bytes: (from, to) } => {
+            ContentEvent::Laid { name, onto, over, part_bytes } => {
                 let (onto, over) = (self.page(onto), self.page(over));
                 let page = onto.zip(over).map(|(mut page, over)| {
-                    let part = usize::from(from)..usize::from(to);
+                    let part = part_bytes.range();
                     page[part.clone()].copy_from_slice(&over[part]);
                     page
                 });
@@ -72,14 +72,14 @@ impl ArrayBytes {
                 self.take(token, unit, onto, name);
             }
             ContentEvent::Returned { token, unit, name } => self.give_back(token, unit, name),
-            ContentEvent::Given { part, unit, part_bytes: (from, to), token, name } => {
+            ContentEvent::Given { part, unit, part_bytes, token, name } => {
                 let page = self.page(name);
                 let store = &mut stores[part.index()];
                 // An unreadable page becomes an unreadable unit at its destination, too.
                 let bytes = page.as_deref().unwrap_or(&[0; UNIT]);
                 let at = unit * UNIT_BYTES;
-                let bytes = &bytes[usize::from(from)..usize::from(to)];
-                let begun = store.begin_write(token, at + u64::from(from), bytes);
+                let bytes = &bytes[part_bytes.range()];
+                let begun = store.begin_write(token, at + u64::from(part_bytes.start), bytes);
                 debug_assert!(begun.is_ok(), "a member must be as large as its store");
                 if page.is_none() {
                     store.corrupt(&(at..at + UNIT_BYTES), token);

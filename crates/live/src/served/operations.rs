@@ -29,11 +29,11 @@ struct Waiting<S> {
     kind: OpKind,
     offset_bytes: u64,
     len_bytes: u32,
-    /// Whether the operation may be acknowledged only once no power cut can lose it.
+    /// Whether the write may be acknowledged only once no power cut can lose it.
     forced: bool,
     /// Machine time when the operation was submitted, ns.
     submitted_ns: u64,
-    /// Whether the store holds the operation's payload until it ends.
+    /// Whether the store holds the operation's payload until the operation ends.
     holds: bool,
     /// Error of the store when it read or accepted the operation's bytes, if any.
     failed: Option<IoError>,

@@ -5,6 +5,7 @@ use super::{
     NativeStatus, Status, VolumeStatus,
 };
 use iodyno_units::human;
+use iodyno_units::text::numbered;
 use std::fmt::Write as _;
 
 impl Status {
@@ -31,7 +32,7 @@ impl ModelStatus {
             let time = |ns: u64| human::time_ns(ns as f64);
             let _ = writeln!(
                 text,
-                "transport {} per round trip are subtracted, {} of them until a client receives a reply; {} more if a thread had to be woken",
+                "transport subtracted: {} per round trip, {} of it until a client receives the reply; another {} where a thread was woken",
                 time(transport.round_trip_ns),
                 time(transport.taking_ns),
                 time(transport.waking_ns),
@@ -71,7 +72,7 @@ impl VolumeStatus {
         let completions = self.operations.given().map(|(_, of)| of.operations + of.errors).sum();
         let _ = writeln!(
             text,
-            "  late          {} of {} were more than 10 µs late, {} of these while the core was preempted; p50 {}, p99 {}",
+            "  late          {} of {} by more than 10 µs, {} of these while the core was preempted; p50 {}, p99 {}",
             self.late,
             human::counted(completions, "completion"),
             self.late_away,
@@ -114,7 +115,7 @@ impl VolumeStatus {
             (self.corruptions_found, "corrupt unit", "found"),
             (self.pages_recovered.unwrap_or(0), "page", "rebuilt from parity"),
             (self.pages_lost.unwrap_or(0), "page", "lost"),
-            (self.backing_errors, "failed attempt", "to write bytes to the backing"),
+            (self.backing_errors, "failed write", "to the backing"),
             (self.dropped_writes, "acknowledged write", "lost in power cuts"),
             (self.torn_writes, "write", "torn by power cuts"),
         ] {
@@ -131,8 +132,8 @@ impl ArrayStatus {
         let members = self.members.iter().enumerate();
         for (number, member) in members.filter(|(_, of)| of.state != MemberState::Present) {
             let devices = match &member.devices {
-                MemberDevices::One { device } => format!("device {device}"),
-                MemberDevices::Several { devices } => format!("devices {}", numbers(devices)),
+                MemberDevices::One { device } => numbered("device", [device]),
+                MemberDevices::Several { devices } => numbered("device", devices),
             };
             let what = match (member.state, self.rebuilt_share) {
                 (MemberState::Rebuilt, Some(share)) => {
@@ -147,7 +148,7 @@ impl ArrayStatus {
             alarm(text, &format!("resync after a power cut: {runs} of rows"));
         }
         if self.data_lost {
-            alarm(text, "some data is lost: it can't be read until it is written");
+            alarm(text, "some data is lost: it can't be read until it is rewritten");
         }
     }
 }
@@ -160,17 +161,16 @@ impl AdaptersStatus {
             let how = match (self.caching, self.mirrored) {
                 (true, true) => "in both adapters",
                 (true, false) => "in one adapter",
-                (false, _) => "off: writes are acknowledged when they are on the devices",
+                (false, _) => "off: writes are acknowledged once they are on the devices",
             };
-            let _ = writeln!(text, "  cache         {how}; {dirty} are not on the devices");
+            let _ = writeln!(text, "  cache         {how}; {dirty} dirty");
         }
         for (number, adapter) in self.adapters.iter().enumerate() {
-            let (served, optimized) = (numbers(&adapter.volumes), numbers(&adapter.optimized));
-            let serves = if served.is_empty() { "no volume".to_owned() } else { served.clone() };
-            let elsewhere = match optimized.as_str() {
-                same if same == served => String::new(),
-                "" => ", and none is optimized there".to_owned(),
-                others => format!(", and {others} are optimized there"),
+            let serves = numbered("volume", &adapter.volumes);
+            let elsewhere = if adapter.optimized == adapter.volumes {
+                String::new()
+            } else {
+                format!("; optimized on it: {}", numbered("volume", &adapter.optimized))
             };
             let _ = writeln!(text, "  adapter {number}     serves {serves}{elsewhere}");
             for (is_so, words) in [
@@ -183,13 +183,13 @@ impl AdaptersStatus {
             }
         }
         for (number, _) in self.aa_down.iter().enumerate().filter(|(_, is_down)| **is_down) {
-            alarm(&mut text, &format!("aa {number}: down"));
+            alarm(&mut text, &format!("link aa {number}: down"));
         }
         if !self.cleared.is_empty() {
             let _ = writeln!(
                 text,
-                "  cleared       access state of {}: on the primary adapter",
-                numbers(&self.cleared)
+                "  cleared       access state of {} (optimized on the primary)",
+                numbered("volume", &self.cleared)
             );
         }
         for volume in &self.volumes_down {
@@ -229,11 +229,6 @@ impl MemoryStatus {
     }
 }
 
-/// Formats numbers as a list: `0, 2, 4`.
-fn numbers(of: &[u32]) -> String {
-    of.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
-}
-
 #[cfg(test)]
 mod tests {
     use crate::status::{
@@ -244,17 +239,22 @@ mod tests {
 
     /// A status in which every field that the document has differs from its default.
     fn all_in_effect() -> ModelStatus {
-        let kind = |number: u64| KindStatus {
-            operations: number,
-            bytes: number << 20,
-            errors: 1,
-            latency_mean_ns: Some(1500.5),
-            latency_p50_ns: Some(1000),
-            latency_p99_ns: Some(90_000),
-            latency_p999_ns: None,
-        };
+        ModelStatus {
+            machine_ns: 1_500_000_000,
+            events: 42,
+            transport: Some(TransportStatus {
+                round_trip_ns: 24_500,
+                taking_ns: 21_000,
+                waking_ns: 22_400,
+            }),
+            adapters: Some(adapters_in_effect()),
+            volumes: vec![volume_in_effect()],
+        }
+    }
+
+    fn array_in_effect() -> ArrayStatus {
         let member = |devices, state| MemberStatus { devices, state };
-        let array = ArrayStatus {
+        ArrayStatus {
             members: vec![
                 member(MemberDevices::One { device: 0 }, MemberState::Present),
                 member(MemberDevices::One { device: 1 }, MemberState::Lost),
@@ -269,8 +269,21 @@ mod tests {
             rebuilt_bytes: 2,
             resynced_units: 3,
             lost_units: 4,
+        }
+    }
+
+    fn volume_in_effect() -> VolumeStatus {
+        let kind = |number: u64| KindStatus {
+            operations: number,
+            bytes: number << 20,
+            errors: 1,
+            latency_mean_ns: Some(1500.5),
+            latency_p50_ns: Some(1000),
+            latency_p99_ns: Some(90_000),
+            latency_p999_ns: None,
         };
-        let volume = VolumeStatus {
+        let array = array_in_effect();
+        VolumeStatus {
             device: "disk".to_owned(),
             capacity_bytes: 2 << 30,
             size_bytes: 1 << 30,
@@ -302,37 +315,30 @@ mod tests {
             branches: vec![array],
             erases: None,
             busy_ns: Named::default(),
-        };
+        }
+    }
+
+    fn adapters_in_effect() -> AdaptersStatus {
         let adapter = |lost, battery_failed, volumes: &[u32], optimized: &[u32]| AdapterStatus {
             lost,
             battery_failed,
             volumes: volumes.to_vec(),
             optimized: optimized.to_vec(),
         };
-        ModelStatus {
-            machine_ns: 1_500_000_000,
-            events: 42,
-            transport: Some(TransportStatus {
-                round_trip_ns: 24_500,
-                taking_ns: 21_000,
-                waking_ns: 22_400,
-            }),
-            adapters: Some(AdaptersStatus {
-                adapters: vec![
-                    adapter(false, true, &[0, 1], &[0, 1]),
-                    adapter(true, false, &[], &[2]),
-                    adapter(false, false, &[2], &[]),
-                    adapter(false, false, &[], &[]),
-                ],
-                aa_down: vec![false, true],
-                has_cache: true,
-                caching: true,
-                mirrored: false,
-                dirty_bytes: 8192,
-                volumes_down: vec![3],
-                cleared: vec![0, 2],
-            }),
-            volumes: vec![volume],
+        AdaptersStatus {
+            adapters: vec![
+                adapter(false, true, &[0, 1], &[0, 1]),
+                adapter(true, false, &[], &[2]),
+                adapter(false, false, &[2], &[]),
+                adapter(false, false, &[], &[]),
+            ],
+            aa_down: vec![false, true],
+            has_cache: true,
+            caching: true,
+            mirrored: false,
+            dirty_bytes: 8192,
+            volumes_down: vec![3],
+            cleared: vec![0, 2],
         }
     }
 
@@ -369,22 +375,22 @@ mod tests {
         let text = Status::Model(all_in_effect()).text();
         let array = "
   !             member 1 (device 1): lost
-  !             member 2 (devices 2, 3): rebuilt to 12.5 %
+  !             member 2 (devices 2 and 3): rebuilt to 12.5 %
   !             member 3 (device 4): missing
   !             resync after a power cut: 2 runs of rows
-  !             some data is lost: it can't be read until it is written";
+  !             some data is lost: it can't be read until it is rewritten";
         let expected = "machine  1.5 s of the model's time
-transport 24.5 µs per round trip are subtracted, 21.0 µs of them until a client receives a reply; 22.4 µs more if a thread had to be woken
+transport subtracted: 24.5 µs per round trip, 21.0 µs of it until a client receives the reply; another 22.4 µs where a thread was woken
 adapters
-  cache         in one adapter; 8 KiB are not on the devices
-  adapter 0     serves 0, 1
+  cache         in one adapter; 8 KiB dirty
+  adapter 0     serves volumes 0 and 1
   !             adapter 0: the battery of its cache has failed
-  adapter 1     serves no volume, and 2 are optimized there
+  adapter 1     serves no volume; optimized on it: volume 2
   !             adapter 1: lost
-  adapter 2     serves 2, and none is optimized there
+  adapter 2     serves volume 2; optimized on it: no volume
   adapter 3     serves no volume
-  !             aa 1: down
-  cleared       access state of 0, 2: on the primary adapter
+  !             link aa 1: down
+  cleared       access state of volumes 0 and 2 (optimized on the primary)
   !             volume 3: no adapter can serve it
 disk
   read            12.3 k  12.1 GiB  errors 1  mean 1.50 µs  p50 1.00 µs  p99 90.0 µs
@@ -393,7 +399,7 @@ disk
   write_zeroes         9     9 MiB  errors 1  mean 1.50 µs  p50 1.00 µs  p99 90.0 µs
   buffer        4 KiB of 1 MiB
   flash         write amplification 2.50, worn 0.1000 %
-  late          3 of 12365 completions were more than 10 µs late, 2 of these while the core was preempted; p50 2.00 µs, p99 30.0 µs{array}{array}
+  late          3 of 12365 completions by more than 10 µs, 2 of these while the core was preempted; p50 2.00 µs, p99 30.0 µs{array}{array}
   !             resized to 1 GiB of 2 GiB
   !             slow: everything takes 10 times as long
   !             delayed: each flush ends 5.00 ms later
@@ -405,7 +411,7 @@ disk
   !             1 corrupt unit found
   !             2 pages rebuilt from parity
   !             1 page lost
-  !             4 failed attempts to write bytes to the backing
+  !             4 failed writes to the backing
   !             5 acknowledged writes lost in power cuts
   !             1 write torn by power cuts
 ";

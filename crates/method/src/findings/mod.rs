@@ -130,7 +130,7 @@ pub fn findings(method: &Method, seed: u64, subjects: u32, cells: &[Cell]) -> Fi
                 .iter()
                 .filter(|s| s.done.place.subject == subject && s.done.place.stage as usize == stage)
                 .collect();
-            finding(method, seed, (stage, subject), &mine, &done)
+            finding(method, seed, stage, subject, &mine, &done)
         });
         all.push(Subject { target, stages: stages.collect() });
     }
@@ -181,7 +181,8 @@ fn steps<'a>(done: &'a [Done], cells: &[&'a Cell]) -> Vec<Step<'a>> {
 fn finding(
     method: &Method,
     seed: u64,
-    (stage, subject): (usize, u32),
+    stage: usize,
+    subject: u32,
     steps: &[&Step<'_>],
     done: &[Done],
 ) -> StageFinding {

@@ -89,7 +89,7 @@ pub struct Publisher<S, D> {
     persisted: u64,
     dropped: u64,
     reconnects: u64,
-    /// Whether the publisher has connected before. Then a reconnect checks the log's last sequence.
+    /// Whether the publisher has connected before, so a reconnect checks the log's last sequence.
     was_open: bool,
     /// Start of the current failure, and the pause before the next retry; None while there is no failure.
     failing: Option<(Instant, Duration)>,

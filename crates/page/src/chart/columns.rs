@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use crate::{Matrix, Quantity};
 
 use super::labels::Taken;
-use super::path::Path;
+use super::path::{Path, Position};
 use super::scale::{Kind, Ruler};
 use super::text::{Anchor, Label, SIZE, SMALL, isolated, label, width};
 use super::{Frame, legend, steps, ticks};
@@ -22,7 +22,7 @@ const THICK: f64 = 0.62;
 /// Screen position and orientation of the plane on which the columns stand.
 struct Plane {
     /// Screen position of the farthest corner.
-    origin: (f64, f64),
+    origin: Position,
     /// Width and height of half a cell on the screen.
     half: (f64, f64),
     columns: usize,
@@ -34,11 +34,11 @@ struct Plane {
 
 impl Plane {
     /// Screen position of a point `up` pixels above the plane.
-    fn at(&self, column: f64, row: f64, up: f64) -> (f64, f64) {
-        (
-            self.origin.0 + (column - row) * self.half.0,
-            self.origin.1 + (column + row) * self.half.1 - up,
-        )
+    fn at(&self, column: f64, row: f64, up: f64) -> Position {
+        Position {
+            x: self.origin.x + (column - row) * self.half.0,
+            y: self.origin.y + (column + row) * self.half.1 - up,
+        }
     }
 
     /// Index in the matrix of the cell that is `column` and `row` steps from the farthest corner.
@@ -74,7 +74,7 @@ pub(super) fn write(out: &mut String, matrix: &Matrix, frame: &Frame, top: f64) 
     let height = if frame.is_small { HEIGHT * 0.6 } else { HEIGHT };
     let plane = lay(matrix, frame, top, most, height);
     let cells = (columns + rows) as f64;
-    let bottom = plane.origin.1 + cells * plane.half.1 + 64.0;
+    let bottom = plane.origin.y + cells * plane.half.1 + 64.0;
 
     out.push_str("<g class=\"panel\" data-panel=\"0\">\n");
     walls(out, matrix, &plane, height);
@@ -94,10 +94,10 @@ pub(super) fn write(out: &mut String, matrix: &Matrix, frame: &Frame, top: f64) 
     out.push_str("</g></g>\n<g class=\"labels\">\n");
     let mut taken = Taken::new([0.0, top, frame.width, bottom]);
     // Front columns first, since nothing hides them.
-    for (i, &((x, y), _, value)) in tops.iter().enumerate().rev() {
+    for (i, &(Position { x, y }, _, value)) in tops.iter().enumerate().rev() {
         // A hidden column has no label, since it would seem to belong to the nearer column.
-        let hides = |&((tx, ty), up, _): &((f64, f64), f64, f64)| {
-            (x - tx).abs() < plane.half.0 * THICK && y > ty - 2.0 && y < ty + up
+        let hides = |&(top, up, _): &(Position, f64, f64)| {
+            (x - top.x).abs() < plane.half.0 * THICK && y > top.y - 2.0 && y < top.y + up
         };
         let is_crowded = plane.half.0 < 20.0 && value < most;
         if is_crowded || tops[i + 1..].iter().any(hides) {
@@ -156,7 +156,7 @@ fn lay(matrix: &Matrix, frame: &Frame, top: f64, most: f64, height: f64) -> Plan
         to: height,
     };
     let left = (frame.width - (columns + rows) as f64 * half.0) / 2.0;
-    let origin = (left + rows as f64 * half.0, top + height + 34.0);
+    let origin = Position { x: left + rows as f64 * half.0, y: top + height + 34.0 };
     Plane { origin, half, columns, rows, turned, value }
 }
 
@@ -166,29 +166,29 @@ fn walls(out: &mut String, matrix: &Matrix, plane: &Plane, height: f64) {
     out.push_str("<g class=\"axis y\">");
     let mut grid = Path::default();
     for i in 0..=plane.columns {
-        line(&mut grid, plane.at(i as f64, 0.0, 0.0), plane.at(i as f64, rows, 0.0));
+        grid.segment(plane.at(i as f64, 0.0, 0.0), plane.at(i as f64, rows, 0.0));
     }
     for j in 0..=plane.rows {
-        line(&mut grid, plane.at(0.0, j as f64, 0.0), plane.at(columns, j as f64, 0.0));
+        grid.segment(plane.at(0.0, j as f64, 0.0), plane.at(columns, j as f64, 0.0));
     }
-    for corner in [(0.0, rows), (0.0, 0.0), (columns, 0.0)] {
-        line(&mut grid, plane.at(corner.0, corner.1, 0.0), plane.at(corner.0, corner.1, height));
+    for (column, row) in [(0.0, rows), (0.0, 0.0), (columns, 0.0)] {
+        grid.segment(plane.at(column, row, 0.0), plane.at(column, row, height));
     }
     grid.write(out, "minor");
     for tick in ticks::ticks(&plane.value, false).iter().filter(|t| !t.label.is_empty()) {
         let up = plane.up(tick.value);
         let mut path = Path::default();
-        path.move_to(plane.at(0.0, rows, up).0, plane.at(0.0, rows, up).1);
-        for corner in [(0.0, 0.0), (columns, 0.0)] {
-            let (x, y) = plane.at(corner.0, corner.1, up);
-            path.line_to(x, y);
+        let Position { x, y } = plane.at(0.0, rows, up);
+        path.move_to(x, y);
+        for column in [0.0, columns] {
+            let corner = plane.at(column, 0.0, up);
+            path.line_to(corner.x, corner.y);
         }
-        let (x, y) = plane.at(0.0, rows, up);
         let _ = write!(out, r#"<g class="tick"><path d="{}"/>"#, path.d());
         label(x - 6.0, y + 4.0, Anchor::End, 100.0).write(out, &tick.label);
         out.push_str("</g>");
     }
-    let (x, y) = plane.at(0.0, rows, height);
+    let Position { x, y } = plane.at(0.0, rows, height);
     let unit = if matrix.quantity == Quantity::Iops { "IOPS" } else { "" };
     if !unit.is_empty() {
         Label { class: "name", ..label(x - 6.0, y - 12.0, Anchor::End, 100.0) }.write(out, unit);
@@ -201,11 +201,6 @@ fn widest(names: &[String]) -> f64 {
     names.iter().map(|name| width(&isolated(name), SIZE)).fold(0.0, f64::max)
 }
 
-fn line(path: &mut Path, a: (f64, f64), b: (f64, f64)) {
-    path.move_to(a.0, a.1);
-    path.line_to(b.0, b.1);
-}
-
 /// Writes the names of columns along the right front edge and of rows along the left one.
 fn names(out: &mut String, matrix: &Matrix, plane: &Plane, frame: &Frame) {
     let (columns, rows) = (plane.columns as f64, plane.rows as f64);
@@ -213,13 +208,13 @@ fn names(out: &mut String, matrix: &Matrix, plane: &Plane, frame: &Frame) {
     let every = (13.0 / plane.half.1).ceil().max(1.0) as usize;
     out.push_str("<g class=\"axis x\">");
     for column in (0..plane.columns).step_by(every) {
-        let (x, y) = plane.at(column as f64 + 0.5, rows, 0.0);
+        let Position { x, y } = plane.at(column as f64 + 0.5, rows, 0.0);
         let name = &matrix.columns[plane.index(column, 0).0];
         let cat = label(x - 5.0, y + 14.0, Anchor::End, (x - 7.0).max(20.0));
         Label { class: "cat", ..cat }.write(out, name);
     }
     for row in (0..plane.rows).step_by(every) {
-        let (x, y) = plane.at(columns, row as f64 + 0.5, 0.0);
+        let Position { x, y } = plane.at(columns, row as f64 + 0.5, 0.0);
         let name = &matrix.rows[plane.index(0, row).1];
         let width_max = (frame.width - x - 7.0).max(20.0);
         Label { class: "cat", ..label(x + 5.0, y + 14.0, Anchor::Start, width_max) }
@@ -227,11 +222,11 @@ fn names(out: &mut String, matrix: &Matrix, plane: &Plane, frame: &Frame) {
     }
     // Names of the axes are below the middle of their edges.
     let name = |x, y, anchor| Label { class: "name", ..label(x, y, anchor, frame.width / 2.0) };
-    let (x, y) = plane.at(columns / 2.0, rows, 0.0);
+    let Position { x, y } = plane.at(columns / 2.0, rows, 0.0);
     let own = width(&isolated(&matrix.columns_label), SIZE);
     let x = (x - widest(&matrix.columns) - 14.0).max(own);
     name(x, y + 40.0, Anchor::End).write(out, &matrix.columns_label);
-    let (x, y) = plane.at(columns, rows / 2.0, 0.0);
+    let Position { x, y } = plane.at(columns, rows / 2.0, 0.0);
     let own = width(&isolated(&matrix.rows_label), SIZE);
     let x = (x + widest(&matrix.rows) + 14.0).min(frame.width - own);
     name(x, y + 40.0, Anchor::Start).write(out, &matrix.rows_label);
@@ -246,7 +241,7 @@ fn column_at(
     row: usize,
     value: f64,
     color: usize,
-) -> (f64, f64) {
+) -> Position {
     let rim = (1.0 - THICK) / 2.0;
     // Near and far ends of the foot along both axes.
     let (far_x, near_x) = (column as f64 + rim, column as f64 + 1.0 - rim);
@@ -255,7 +250,7 @@ fn column_at(
     let face = |corners: [(f64, f64, f64); 4]| {
         let mut path = Path::default();
         for (i, (x, y, up)) in corners.into_iter().enumerate() {
-            let (x, y) = plane.at(x, y, up);
+            let Position { x, y } = plane.at(x, y, up);
             if i == 0 { path.move_to(x, y) } else { path.line_to(x, y) }
         }
         path.close();

@@ -10,8 +10,8 @@ use iodyno_units::human;
 use crate::figure::HeatMap;
 
 use super::layout::{Area, Layout};
-use super::path::{Path, px};
-use super::text::{Anchor, Label, SMALL, clean, width};
+use super::path::{Path, Position, px};
+use super::text::{Anchor, Label, SMALL, clean, label, width};
 
 /// Number of colours in the ramp.
 pub(super) const LEVELS: usize = 8;
@@ -76,7 +76,9 @@ impl Field {
                 let ends = left.zip(layout.x.place_within(self.x_edges[column]));
                 if let (Some(level), Some((left, right))) = (of_first, ends.filter(|(a, b)| a < b))
                 {
-                    paths[level].rect((left, high), (right, low));
+                    let (top, foot) =
+                        (Position { x: left, y: high }, Position { x: right, y: low });
+                    paths[level].rect(top, foot);
                 }
             }
         }
@@ -127,12 +129,9 @@ impl Levels {
         const SWATCH: f64 = 46.0;
         out.push_str("<g class=\"key\">");
         let small = |x: f64, y: f64, anchor, width_max| Label {
-            at: (x, y),
-            anchor,
             class: "small",
             size: SMALL,
-            width_max,
-            more: "",
+            ..label(x, y, anchor, width_max)
         };
         let words = format!("{} in a cell, by rank, from:", clean(of));
         let rest = frame_width - 16.0 - width(&words, SMALL).min(frame_width / 2.0);

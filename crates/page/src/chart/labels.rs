@@ -1,12 +1,14 @@
 //! Occupied areas of a panel, so that labels cover neither each other nor dots.
 
+use super::path::Position;
+
 /// The parts of a panel that dots, lines and labels already cover.
 #[derive(Clone, Debug)]
 pub(super) struct Taken {
     /// Areas that must not be covered: left, top, right, bottom.
     hard: Vec<[f64; 4]>,
     /// Points on lines, to be covered as little as possible.
-    soft: Vec<(f64, f64)>,
+    soft: Vec<Position>,
     /// Area for labels: left, top, right, bottom.
     bounds: [f64; 4],
 }
@@ -23,11 +25,11 @@ impl Taken {
     }
 
     /// Adds points along a line, which labels cover as little as possible.
-    pub(super) fn line(&mut self, a: (f64, f64), b: (f64, f64)) {
-        let steps = ((b.0 - a.0).abs().max((b.1 - a.1).abs()) / 6.0).clamp(1.0, 200.0) as usize;
+    pub(super) fn line(&mut self, a: Position, b: Position) {
+        let steps = ((b.x - a.x).abs().max((b.y - a.y).abs()) / 6.0).clamp(1.0, 200.0) as usize;
         self.soft.extend((0..=steps).map(|i| {
             let share = i as f64 / steps as f64;
-            (a.0 + share * (b.0 - a.0), a.1 + share * (b.1 - a.1))
+            Position { x: a.x + share * (b.x - a.x), y: a.y + share * (b.y - a.y) }
         }));
     }
 
@@ -42,7 +44,7 @@ impl Taken {
             if !is_inside || self.hard.iter().any(meets) {
                 continue;
             }
-            let covers = |p: &&(f64, f64)| p.0 > r[0] && p.0 < r[2] && p.1 > r[1] && p.1 < r[3];
+            let covers = |p: &&Position| p.x > r[0] && p.x < r[2] && p.y > r[1] && p.y < r[3];
             let covered = self.soft.iter().filter(covers).count();
             if best.is_none_or(|(least, _)| covered < least) {
                 best = Some((covered, i));

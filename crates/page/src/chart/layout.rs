@@ -80,7 +80,7 @@ impl Layout {
         let mut rulers = Vec::new();
         let mut left = 30.0_f64;
         for (panel, &height) in plot.panels.iter().zip(&heights) {
-            let ruler = Ruler::new(&panel.y, vertical(panel), (height, 0.0), false);
+            let ruler = Ruler::new(&panel.y, vertical(panel), height, 0.0, false);
             let mut ticks = ticks::ticks(&ruler, false);
             thin(&mut ticks, &ruler, None);
             left = left.max(label_width(&panel.y, &ticks, frame) + 12.0);
@@ -91,7 +91,7 @@ impl Layout {
         let (extent, gap) = horizontal(plot);
         let is_tight = gap.is_none()
             && matches!(plot.x.quantity, Quantity::Seconds | Quantity::Ratio | Quantity::LatencyNs);
-        let x = Ruler::new(&plot.x, extent, (from, to), is_tight);
+        let x = Ruler::new(&plot.x, extent, from, to, is_tight);
         let mut x_ticks = ticks::ticks(&x, true);
         thin(&mut x_ticks, &x, Some(frame.width));
         let bar_width = gap.map_or(40.0, |gap| {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::{Mark, Panel, Plot, Series, Tone};
 
 use super::Frame;
-use super::path::px;
+use super::path::{Position, px};
 use super::text::{Anchor, SIZE, isolated, label, width};
 
 /// Maximum points of a line that is drawn with dots.
@@ -189,7 +189,7 @@ fn sample(entry: &Entry, x: f64, y: f64) -> String {
             match entry.mark {
                 Mark::Interval => out += &dot,
                 Mark::Undecided => out += &(dot + &inside),
-                mark => triangle(&mut out, mark, (middle, y)),
+                mark => triangle(&mut out, mark, Position { x: middle, y }),
             }
             out
         }
@@ -197,14 +197,14 @@ fn sample(entry: &Entry, x: f64, y: f64) -> String {
 }
 
 /// Writes the triangle of an estimate that is better or worse; nothing for other marks.
-pub(super) fn triangle(out: &mut String, mark: Mark, (x, y): (f64, f64)) {
+pub(super) fn triangle(out: &mut String, mark: Mark, at: Position) {
     let (top, sides) = match mark {
-        Mark::Better => (y - 6.5, "l6.5 11h-13z"),
-        Mark::Worse => (y + 6.5, "l6.5-11h-13z"),
+        Mark::Better => (at.y - 6.5, "l6.5 11h-13z"),
+        Mark::Worse => (at.y + 6.5, "l6.5-11h-13z"),
         _ => return,
     };
     let _ =
-        write!(out, r#"<path class="sign {}" d="M{} {}{sides}"/>"#, class(mark), px(x), px(top));
+        write!(out, r#"<path class="sign {}" d="M{} {}{sides}"/>"#, class(mark), px(at.x), px(top));
 }
 
 /// Writes a tone's sign around a position: a triangle for Warning, a cross for Bad, nothing for

@@ -11,7 +11,7 @@ use crate::{Mark, Series};
 use super::labels::Taken;
 use super::layout::{Area, Layout};
 use super::legend;
-use super::path::Path;
+use super::path::{Path, Position};
 
 /// Lines of figures with more points than this are thinned to their [`envelope`].
 pub(super) const THIN_ABOVE: usize = 5000;
@@ -41,7 +41,7 @@ pub(super) struct Spot {
     /// Index of the point.
     pub(super) point: usize,
     /// Position of the point.
-    pub(super) at: (f64, f64),
+    pub(super) at: Position,
     /// Right end of the mark.
     pub(super) end: f64,
 }
@@ -83,9 +83,9 @@ fn runs(series: &Series, place: Place) -> Vec<Vec<Spot>> {
     };
     for (i, point) in series.points.iter().enumerate() {
         let y = place.panel.ruler.place(point.y).or_else(|| foot(point.y));
-        let at = place.layout.x.place(point.x).zip(y);
+        let at = place.layout.x.place(point.x).zip(y).map(|(x, y)| Position { x, y });
         match (at, runs.last_mut()) {
-            (Some(at), Some(run)) => run.push(Spot { point: i, at, end: at.0 }),
+            (Some(at), Some(run)) => run.push(Spot { point: i, at, end: at.x }),
             (None, Some(run)) if !run.is_empty() => runs.push(Vec::new()),
             _ => {}
         }
@@ -94,8 +94,8 @@ fn runs(series: &Series, place: Place) -> Vec<Vec<Spot>> {
     runs
 }
 
-fn is_inside(place: Place, at: (f64, f64)) -> bool {
-    place.layout.x.holds(at.0) && place.panel.ruler.holds(at.1)
+fn is_inside(place: Place, at: Position) -> bool {
+    place.layout.x.holds(at.x) && place.panel.ruler.holds(at.y)
 }
 
 fn line(out: &mut String, series: &Series, place: Place, taken: &mut Taken) -> Vec<Spot> {
@@ -104,20 +104,20 @@ fn line(out: &mut String, series: &Series, place: Place, taken: &mut Taken) -> V
     let mut spots = Vec::new();
     let has_dots = series.points.len() <= legend::DOTS_UP_TO && series.mark == Mark::Line;
     for run in runs(series, place) {
-        let places: Vec<(f64, f64)> = run.iter().map(|s| s.at).collect();
+        let places: Vec<Position> = run.iter().map(|s| s.at).collect();
         let places = if place.is_thinned { envelope(&places) } else { places };
         if let [alone] = places[..] {
             // A point between gaps has no line, so draw it as a dot.
             if is_inside(place, alone) && !has_dots {
-                dots.dot(alone.0, alone.1);
+                dots.dot(alone.x, alone.y);
             }
         } else {
-            path.move_to(places[0].0, places[0].1);
+            path.move_to(places[0].x, places[0].y);
             for pair in places.windows(2) {
                 if series.mark == Mark::Step {
-                    path.line_to(pair[1].0, pair[0].1);
+                    path.line_to(pair[1].x, pair[0].y);
                 }
-                path.line_to(pair[1].0, pair[1].1);
+                path.line_to(pair[1].x, pair[1].y);
                 if series.points.len() <= 2000 {
                     taken.line(pair[0], pair[1]);
                 }
@@ -125,8 +125,8 @@ fn line(out: &mut String, series: &Series, place: Place, taken: &mut Taken) -> V
         }
         for spot in run.into_iter().filter(|s| is_inside(place, s.at)) {
             if has_dots {
-                dots.dot(spot.at.0, spot.at.1);
-                taken.dot(spot.at.0, spot.at.1);
+                dots.dot(spot.at.x, spot.at.y);
+                taken.dot(spot.at.x, spot.at.y);
             }
             spots.push(spot);
         }
@@ -142,7 +142,7 @@ fn dots(out: &mut String, series: &Series, place: Place, taken: &mut Taken) -> V
     let mut spots = Vec::new();
     let mut seen = std::collections::BTreeSet::new();
     for spot in runs(series, place).into_iter().flatten().filter(|s| is_inside(place, s.at)) {
-        let (x, y) = spot.at;
+        let Position { x, y } = spot.at;
         // Dots in the same half pixel are merged.
         if place.is_thinned && !seen.insert(((x * 2.0).round() as i64, (y * 2.0).round() as i64)) {
             continue;
@@ -170,14 +170,14 @@ fn whiskers(out: &mut String, series: &Series, place: Place) {
         let ends = ruler.place_within(low).zip(ruler.place_within(high));
         let (Some(x), Some((low, high))) = (place.layout.x.place(point.x), ends) else { continue };
         if place.layout.x.holds(x) {
-            whisker(&mut path, place, x, (low, high), false);
+            whisker(&mut path, place, x, low, high, false);
         }
     }
     path.write(out, "w");
 }
 
 /// Adds a line from `low` to `high` with end caps, which stay within the panel.
-fn whisker(path: &mut Path, place: Place, x: f64, (low, high): (f64, f64), is_bar: bool) {
+fn whisker(path: &mut Path, place: Place, x: f64, low: f64, high: f64, is_bar: bool) {
     let (left, right) = (place.panel.x, place.panel.x + place.panel.width);
     let (a, b) = ((x - CAP).max(left), (x + CAP).min(right));
     // Caps within a dot would only make it look square.
@@ -222,17 +222,17 @@ fn bars(out: &mut String, series: &Series, place: Place, taken: &mut Taken) -> V
         // A thin gap between neighbours, if they are wide enough.
         let inset = if wide > 6.0 { 0.5 } else { 0.0 };
         let (a, b) = ((x + inset).clamp(left, right), (x + wide - inset).clamp(left, right));
-        path.rect((a, from), (b, to));
+        path.rect(Position { x: a, y: from }, Position { x: b, y: to });
         let center = f64::midpoint(a, b);
         let mut top = to.min(from);
         if let Some((low, high)) = point.interval
             && let Some((low, high)) = ruler.place_within(low).zip(ruler.place_within(high))
         {
-            whisker(&mut whiskers, place, center, (low, high), true);
-            taken.line((center, low), (center, high));
+            whisker(&mut whiskers, place, center, low, high, true);
+            taken.line(Position { x: center, y: low }, Position { x: center, y: high });
             top = top.min(low).min(high);
         }
-        spots.push(Spot { point: i, at: (center, top), end: b });
+        spots.push(Spot { point: i, at: Position { x: center, y: top }, end: b });
     }
     path.write(out, "b");
     whiskers.write(out, "w over");
@@ -244,12 +244,13 @@ fn band(out: &mut String, series: &Series, place: Place) -> Vec<Spot> {
     let mut run: Vec<(f64, f64, f64)> = Vec::new();
     let finish = |run: &mut Vec<(f64, f64, f64)>, path: &mut Path| {
         if run.len() > 1 {
-            let upper: Vec<_> = run.iter().map(|&(x, _, high)| (x, high)).collect();
-            let lower: Vec<_> = run.iter().rev().map(|&(x, low, _)| (x, low)).collect();
+            let upper: Vec<_> = run.iter().map(|&(x, _, high)| Position { x, y: high }).collect();
+            let lower: Vec<_> =
+                run.iter().rev().map(|&(x, low, _)| Position { x, y: low }).collect();
             let [upper, lower] =
                 [upper, lower].map(|side| if place.is_thinned { envelope(&side) } else { side });
-            path.move_to(upper[0].0, upper[0].1);
-            for &(x, y) in upper[1..].iter().chain(&lower) {
+            path.move_to(upper[0].x, upper[0].y);
+            for &Position { x, y } in upper[1..].iter().chain(&lower) {
                 path.line_to(x, y);
             }
             path.close();
@@ -288,13 +289,13 @@ fn intervals(out: &mut String, series: &Series, place: Place, taken: &mut Taken)
             lines.line_to(high, y);
             lines.move_to(high, a);
             lines.line_to(high, b);
-            taken.line((low, y), (high, y));
+            taken.line(Position { x: low, y }, Position { x: high, y });
         }
         if let Some(at) = x.place(point.x).filter(|&at| x.holds(at)) {
             dots.dot(at, y);
             taken.dot(at, y);
             let end = ends.map_or(at, |(_, high)| high.max(at));
-            spots.push(Spot { point: i, at: (at, y), end });
+            spots.push(Spot { point: i, at: Position { x: at, y }, end });
         }
     }
     lines.write(out, "w");
@@ -310,14 +311,14 @@ fn intervals(out: &mut String, series: &Series, place: Place, taken: &mut Taken)
 
 /// Thins a line to the first, lowest, highest and last position of each pixel column. A column that
 /// the line enters again is thinned again.
-pub(super) fn envelope(places: &[(f64, f64)]) -> Vec<(f64, f64)> {
+pub(super) fn envelope(places: &[Position]) -> Vec<Position> {
     let mut out = Vec::new();
     let mut start = 0;
     while start < places.len() {
-        let column = |i: usize| places[i].0.floor() as i64;
+        let column = |i: usize| places[i].x.floor() as i64;
         let len = (start..places.len()).take_while(|&i| column(i) == column(start)).count();
         let end = start + len;
-        let by_height = |&a: &usize, &b: &usize| places[a].1.total_cmp(&places[b].1);
+        let by_height = |&a: &usize, &b: &usize| places[a].y.total_cmp(&places[b].y);
         let least = (start..end).min_by(by_height).unwrap_or(start);
         let most = (start..end).max_by(by_height).unwrap_or(start);
         let mut kept = [start, least, most, end - 1];
@@ -345,17 +346,18 @@ mod tests {
         fn the_envelope_keeps_extremes_and_is_bounded(
             points in prop::collection::vec((0.0_f64..50.0, -1e3_f64..1e3), 1..3000)
         ) {
-            let mut points = points;
-            points.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let mut points: Vec<_> =
+                points.into_iter().map(|(x, y)| Position { x, y }).collect();
+            points.sort_by(|a, b| a.x.total_cmp(&b.x));
             let kept = envelope(&points);
             prop_assert!(kept.len() <= 4 * 50);
             prop_assert_eq!(kept[0], points[0]);
             prop_assert_eq!(kept.last(), points.last());
             for column in 0..50 {
-                let ends = |of: &[(f64, f64)]| {
-                    of.iter().filter(|p| p.0.floor() as i32 == column).fold(
+                let ends = |of: &[Position]| {
+                    of.iter().filter(|p| p.x.floor() as i32 == column).fold(
                         (f64::INFINITY, f64::NEG_INFINITY),
-                        |(low, high), p| (low.min(p.1), high.max(p.1)),
+                        |(low, high), p| (low.min(p.y), high.max(p.y)),
                     )
                 };
                 prop_assert_eq!(ends(&kept), ends(&points));

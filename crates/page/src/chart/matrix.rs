@@ -7,7 +7,7 @@ use crate::{Matrix, Quantity};
 use super::Frame;
 use super::heat::LEVELS;
 use super::names::{Names, SLANT_COS, SLANT_SIN, SLANT_STEP, SLANT_WIDTH_MAX};
-use super::path::px;
+use super::path::{Position, px};
 use super::scale::{Kind, Ruler};
 use super::text::{Anchor, Label, SIZE, SMALL, escape, isolated, label, width};
 
@@ -20,7 +20,8 @@ pub(super) struct Grid {
     pub(super) x: f64,
     /// Top of the cells.
     pub(super) y: f64,
-    cell: (f64, f64),
+    cell_width: f64,
+    cell_height: f64,
     columns: usize,
     rows: usize,
     is_slanted: bool,
@@ -55,25 +56,17 @@ impl Grid {
             18.0
         };
         let y = top + KEY_HEIGHT + 20.0 + names;
-        Self {
-            x: left,
-            y: y.round(),
-            cell: (cell_width, cell_height),
-            columns,
-            rows,
-            is_slanted,
-            top,
-        }
+        Self { x: left, y: y.round(), cell_width, cell_height, columns, rows, is_slanted, top }
     }
 
     /// Total width of the cells.
     pub(super) fn width(&self) -> f64 {
-        self.cell.0 * self.columns as f64
+        self.cell_width * self.columns as f64
     }
 
     /// Total height of the cells.
     pub(super) fn height(&self) -> f64 {
-        self.cell.1 * self.rows as f64
+        self.cell_height * self.rows as f64
     }
 }
 
@@ -119,16 +112,17 @@ enum Writing {
 }
 
 impl Writing {
-    fn new(matrix: &Matrix, cell: (f64, f64)) -> Self {
+    fn new(matrix: &Matrix, cell_width: f64, cell_height: f64) -> Self {
         let values = || matrix.values.iter().flatten().flatten();
         let words = || values().map(|&v| matrix.quantity.words(v));
         let widest = words().map(|w| width(&w, 1.0)).fold(0.0, f64::max);
         let lines = |w: String| w.split(' ').map(|part| width(part, SMALL)).fold(0.0, f64::max);
-        if widest * SIZE <= cell.0 - 4.0 {
+        if widest * SIZE <= cell_width - 4.0 {
             Self::Line(SIZE)
-        } else if widest * SMALL <= cell.0 - 2.0 {
+        } else if widest * SMALL <= cell_width - 2.0 {
             Self::Line(SMALL)
-        } else if cell.1 >= 28.0 && words().map(lines).fold(0.0, f64::max) <= cell.0 - 2.0 {
+        } else if cell_height >= 28.0 && words().map(lines).fold(0.0, f64::max) <= cell_width - 2.0
+        {
             Self::TwoLines
         } else {
             Self::None
@@ -141,7 +135,8 @@ impl Writing {
     }
 
     /// Writes `words` in the middle of a cell.
-    fn write(self, out: &mut String, (x, y): (f64, f64), words: &str) {
+    fn write(self, out: &mut String, middle: Position, words: &str) {
+        let Position { x, y } = middle;
         // The style sheet centres the text of cells.
         let line = |out: &mut String, size, y, words: &str| {
             Label { size, ..label(x, y, Anchor::Start, 200.0) }.write(out, words);
@@ -162,7 +157,7 @@ impl Writing {
 pub(super) fn write(out: &mut String, matrix: &Matrix, frame: &Frame, top: f64) -> f64 {
     let at = Grid::new(matrix, frame, top);
     let ramp = Ramp::new(matrix);
-    let writing = Writing::new(matrix, at.cell);
+    let writing = Writing::new(matrix, at.cell_width, at.cell_height);
     if let Some(ramp) = &ramp {
         key(out, matrix, ramp, at.top);
     }
@@ -228,16 +223,17 @@ fn names(out: &mut String, matrix: &Matrix, at: &Grid, frame: &Frame) {
     Label { class: "name", ..label(x, head, Anchor::Start, wide + 0.1) }
         .write(out, &matrix.columns_label);
     // Step between slanted names at which they don't touch.
-    let every = if at.is_slanted { (SLANT_STEP / at.cell.0).ceil().max(1.0) as usize } else { 1 };
+    let every =
+        if at.is_slanted { (SLANT_STEP / at.cell_width).ceil().max(1.0) as usize } else { 1 };
     for (i, column) in matrix.columns.iter().enumerate().step_by(every) {
-        let x = at.x + (i as f64 + 0.5) * at.cell.0;
+        let x = at.x + (i as f64 + 0.5) * at.cell_width;
         if at.is_slanted {
             let y = at.y - 6.0;
             let turn = format!(r#" transform="rotate(-35 {} {})""#, px(x), px(y));
             Label { class: "cat", more: &turn, ..label(x, y, Anchor::Start, SLANT_WIDTH_MAX) }
                 .write(out, column);
         } else {
-            Label { class: "cat", ..label(x, at.y - 6.0, Anchor::Middle, at.cell.0) }
+            Label { class: "cat", ..label(x, at.y - 6.0, Anchor::Middle, at.cell_width) }
                 .write(out, column);
         }
     }
@@ -267,7 +263,7 @@ fn cell(
 ) {
     let value = matrix.values.get(row).and_then(|r| r.get(column)).copied().flatten();
     let value = value.filter(|v| v.is_finite()).zip(ramp);
-    let (x, y) = (at.x + column as f64 * at.cell.0, at.y + row as f64 * at.cell.1);
+    let (x, y) = (at.x + column as f64 * at.cell_width, at.y + row as f64 * at.cell_height);
     let words = value.map_or_else(|| "–".to_owned(), |(v, _)| matrix.quantity.words(v));
     let level = value.map_or_else(|| "empty".to_owned(), |(v, ramp)| format!("h{}", ramp.level(v)));
     // The group's `fill` is the background, its `color` the colour of text on it.
@@ -277,10 +273,11 @@ fn cell(
         r#"<g class="cell {level}{size}"><rect x="{}" y="{}" width="{}" height="{}"/>"#,
         px(x + 0.5),
         px(y + 0.5),
-        px(at.cell.0 - 1.0),
-        px(at.cell.1 - 1.0)
+        px(at.cell_width - 1.0),
+        px(at.cell_height - 1.0)
     );
-    writing.write(out, (x + at.cell.0 / 2.0, y + at.cell.1 / 2.0), &words);
+    let middle = Position { x: x + at.cell_width / 2.0, y: y + at.cell_height / 2.0 };
+    writing.write(out, middle, &words);
     let note = matrix.notes.get(row).and_then(|r| r.get(column)).map_or("", String::as_str);
     if !note.is_empty() || *writing == Writing::None {
         let gap = if note.is_empty() { "" } else { ", " };

@@ -26,6 +26,13 @@ fn push_tenths(out: &mut String, tenths: i64) {
     };
 }
 
+/// A position in the picture, in pixels from its top left corner.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Position {
+    pub(super) x: f64,
+    pub(super) y: f64,
+}
+
 /// The `d` attribute of a path under construction.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Path {
@@ -79,12 +86,18 @@ impl Path {
         self.command = 'h';
     }
 
+    /// Adds a line between two positions.
+    pub(super) fn segment(&mut self, a: Position, b: Position) {
+        self.move_to(a.x, a.y);
+        self.line_to(b.x, b.y);
+    }
+
     /// Adds a rectangle between two corners.
-    pub(super) fn rect(&mut self, a: (f64, f64), b: (f64, f64)) {
-        self.move_to(a.0, a.1);
-        self.line_to(b.0, a.1);
-        self.line_to(b.0, b.1);
-        self.line_to(a.0, b.1);
+    pub(super) fn rect(&mut self, a: Position, b: Position) {
+        self.move_to(a.x, a.y);
+        self.line_to(b.x, a.y);
+        self.line_to(b.x, b.y);
+        self.line_to(a.x, b.y);
         self.close();
     }
 
@@ -137,7 +150,7 @@ mod tests {
         path.line_to(11.0, 19.0);
         path.line_to(12.0, 19.0);
         path.dot(0.0, 0.0);
-        path.rect((1.0, 1.0), (2.0, 3.0));
+        path.rect(Position { x: 1.0, y: 1.0 }, Position { x: 2.0, y: 3.0 });
         assert_eq!(path.d(), "M10 20l.3-.5 .7-.5h1m-12-19h0m1 1h1v2h-1z");
         assert_eq!(px(-0.04), "0");
     }

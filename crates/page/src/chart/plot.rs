@@ -10,7 +10,7 @@ use super::labels::Taken;
 use super::layout::{self, Area, Layout, SPAN_ROW, axis_label};
 use super::marks::{self, Place, Spot};
 use super::names::Names;
-use super::path::{Path, px};
+use super::path::{Path, Position, px};
 use super::text::{Anchor, Label, SIZE, SMALL, isolated, label, width};
 use super::{Frame, legend, sign_before, span_name};
 use crate::tone;
@@ -139,7 +139,7 @@ impl Drawing<'_> {
         let mut group = String::new();
         for spot in spots {
             let tone = series.points[spot.point].tone;
-            legend::sign(&mut group, tone, spot.at.0, sign_y(series, spot));
+            legend::sign(&mut group, tone, spot.at.x, sign_y(series, spot));
             legend::triangle(&mut group, series.mark, spot.at);
         }
         // More labels would be illegible; points with a sign keep theirs.
@@ -256,7 +256,8 @@ impl Drawing<'_> {
         for span in &self.plot.spans {
             let Some((a, b)) = self.span_ends(span) else { continue };
             let mut path = Path::default();
-            path.rect((a, self.at.y), (b, self.at.y + self.at.height));
+            let Area { y, height, .. } = *self.at;
+            path.rect(Position { x: a, y }, Position { x: b, y: y + height });
             let _ = writeln!(
                 out,
                 r#"<g class="span {}"><path d="{}"/><title>{}</title></g>"#,
@@ -296,13 +297,12 @@ impl Drawing<'_> {
         for rule in &self.panel.rules {
             let Some(place) = self.rule_place(rule) else { continue };
             let (a, b) = if rule.upright {
-                ((place, at.y), (place, at.y + at.height))
+                (Position { x: place, y: at.y }, Position { x: place, y: at.y + at.height })
             } else {
-                ((at.x, place), (at.x + at.width, place))
+                (Position { x: at.x, y: place }, Position { x: at.x + at.width, y: place })
             };
             let mut path = Path::default();
-            path.move_to(a.0, a.1);
-            path.line_to(b.0, b.1);
+            path.segment(a, b);
             taken.line(a, b);
             let _ = writeln!(
                 out,
@@ -343,8 +343,8 @@ impl Drawing<'_> {
 /// Vertical position of a point's sign: on its dot, or above its bar.
 fn sign_y(series: &Series, spot: &Spot) -> f64 {
     match series.mark {
-        Mark::Bars | Mark::Stack => spot.at.1 - 9.0,
-        _ => spot.at.1,
+        Mark::Bars | Mark::Stack => spot.at.y - 9.0,
+        _ => spot.at.y,
     }
 }
 
@@ -357,7 +357,7 @@ fn point_label(out: &mut String, series: &Series, spot: &Spot, taken: &mut Taken
         return;
     }
     let wide = width(&isolated(&point.label), SMALL).min(LABEL_WIDTH_MAX) + 2.0;
-    let (x, y) = spot.at;
+    let Position { x, y } = spot.at;
     // A sign needs more space than a dot.
     let off = if sign_before(point.tone).is_empty() { 5.0 } else { 9.0 };
     let offered = match series.mark {

@@ -111,7 +111,7 @@ pub(super) struct Ruler {
 
 impl Ruler {
     /// Lays an axis between two positions. `is_tight`: the ends are those of the data, not rounded.
-    pub(super) fn new(axis: &Axis, extent: Extent, (from, to): (f64, f64), is_tight: bool) -> Self {
+    pub(super) fn new(axis: &Axis, extent: Extent, from: f64, to: f64, is_tight: bool) -> Self {
         let kind = Kind::of(&axis.scale);
         // Horizontal axes run to the right, vertical ones upwards; labels side by side need more space.
         let wanted = steps::wanted((to - from).abs(), from < to);
@@ -246,7 +246,7 @@ mod tests {
             let mut extent = Extent::new(&scale);
             extent.add(low);
             extent.add(high);
-            let ruler = Ruler::new(&axis(scale), extent, (300.0, 20.0), false);
+            let ruler = Ruler::new(&axis(scale), extent, 300.0, 20.0, false);
             let value = low + share * (high - low);
             let place = ruler.place(value).unwrap();
             prop_assert!(ruler.holds(place), "{ruler:?} {value} {place}");
@@ -270,7 +270,7 @@ mod tests {
             let mut axis = axis(scale);
             for range in [None, Some((low, high)), Some((high, low))] {
                 axis.range = range;
-                let ruler = Ruler::new(&axis, extent, (0.0, 100.0), false);
+                let ruler = Ruler::new(&axis, extent, 0.0, 100.0, false);
                 prop_assert!(ruler.low < ruler.high, "{ruler:?}");
                 if let Some(place) = ruler.place(value) {
                     prop_assert!(place.is_finite());
@@ -298,7 +298,7 @@ mod tests {
         let mut extent = Extent::new(&Scale::Linear { zero: true });
         extent.add(900.0);
         extent.add(950.0);
-        let ruler = Ruler::new(&axis(Scale::Linear { zero: true }), extent, (0.0, 200.0), false);
+        let ruler = Ruler::new(&axis(Scale::Linear { zero: true }), extent, 0.0, 200.0, false);
         assert_eq!(ruler.values(), (0.0, 1000.0));
     }
 }

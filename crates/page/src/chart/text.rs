@@ -8,7 +8,7 @@ use iodyno_units::text;
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 
-use super::path::px;
+use super::path::{Position, px};
 
 /// Normal text size, in units of the picture.
 pub(super) const SIZE: f64 = 12.0;
@@ -179,7 +179,7 @@ impl Anchor {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Label<'a> {
     /// Position, on the base line.
-    pub(super) at: (f64, f64),
+    pub(super) at: Position,
     /// Part of the text at the position.
     pub(super) anchor: Anchor,
     /// CSS classes besides the anchor's; may be empty.
@@ -197,7 +197,7 @@ impl Label<'_> {
     pub(super) fn write(&self, out: &mut String, text: &str) {
         let text = isolated(text);
         let shown = cut(&text, self.size, self.width_max);
-        let _ = write!(out, r#"<text x="{}" y="{}""#, px(self.at.0), px(self.at.1));
+        let _ = write!(out, r#"<text x="{}" y="{}""#, px(self.at.x), px(self.at.y));
         let anchor = self.anchor.class();
         let gap = if anchor.is_empty() || self.class.is_empty() { "" } else { " " };
         if !(anchor.is_empty() && self.class.is_empty()) {
@@ -223,7 +223,7 @@ impl Label<'_> {
 
 /// A label of normal size, without further classes or attributes.
 pub(super) fn label(x: f64, y: f64, anchor: Anchor, width_max: f64) -> Label<'static> {
-    Label { at: (x, y), anchor, class: "", size: SIZE, width_max, more: "" }
+    Label { at: Position { x, y }, anchor, class: "", size: SIZE, width_max, more: "" }
 }
 
 #[cfg(test)]

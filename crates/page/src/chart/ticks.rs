@@ -24,7 +24,7 @@ pub(super) fn ticks(ruler: &Ruler, is_wide: bool) -> Vec<Tick> {
     let (first, last) = ruler.values();
     let found = match ruler.kind {
         // Rounding the ends to steps of this many ticks has lengthened the axis.
-        Kind::Linear => linear(ruler.quantity, (first, last), 1.25 * wanted(pixels, is_wide)),
+        Kind::Linear => linear(ruler.quantity, first, last, 1.25 * wanted(pixels, is_wide)),
         Kind::Log => log(ruler, pixels, is_wide),
         Kind::Nines => nines(ruler),
         Kind::Categories(_) => Vec::new(),
@@ -44,7 +44,7 @@ pub(super) fn ticks(ruler: &Ruler, is_wide: bool) -> Vec<Tick> {
     out
 }
 
-fn linear(quantity: Quantity, (first, last): (f64, f64), wanted: f64) -> Vec<Tick> {
+fn linear(quantity: Quantity, first: f64, last: f64, wanted: f64) -> Vec<Tick> {
     let step = linear_step(quantity, last - first, wanted);
     if !(step > 0.0 && step.is_finite()) {
         return Vec::new();
@@ -70,7 +70,7 @@ fn log(ruler: &Ruler, pixels: f64, is_wide: bool) -> Vec<Tick> {
     }
     if decades < 0.3 {
         let (first, last) = ruler.values();
-        return linear(ruler.quantity, (first, last), wanted(pixels, is_wide));
+        return linear(ruler.quantity, first, last, wanted(pixels, is_wide));
     }
     if ruler.quantity == Quantity::Seconds && high > 60_f64.log10() && decades > 1.0 {
         return clock(ruler);

@@ -112,23 +112,9 @@ pub(super) fn export(name: &TargetName, uri: &Uri) -> Result<Inspection, TargetE
         count: Some(status.extents),
     });
     let mut reader = ExportReader { client: &mut client, step, most: info.max_payload_bytes };
-    match signature::probe(size_bytes, &mut |at, to| reader.read(at, to)) {
-        Ok(content) => {
-            inspection.content = Some(content);
-            let whole = [(0, size_bytes)];
-            let data = status.as_ref().map_or(&whole[..], |status| &status.data);
-            let mut read = |at: u64, to: &mut [u8]| reader.read(at, to);
-            let seed = blank::any_seed();
-            let found = blank::sample(size_bytes, data, Depth::REMOTE, seed, &mut read);
-            match found {
-                Ok(found) => inspection.sampled = Some(found),
-                // An export that could not be sampled may hold anything, but is not known to hold data.
-                Err(error) => inspection.unreadable = Some(error.to_string()),
-            }
-        }
-        Err(error) if error.kind() == io::ErrorKind::TimedOut => return Err(silent(name)),
-        Err(error) => inspection.unreadable = Some(error.to_string()),
-    }
+    let whole = [(0, size_bytes)];
+    let data = status.as_ref().map_or(&whole[..], |status| &status.data);
+    look_at_content(&mut inspection, name, size_bytes, data, &mut reader)?;
     let holds_data = inspection.sampled.as_ref().map(|found| found.own + found.foreign > 0);
     if holds_data == Some(true)
         && inspection.content.as_ref().is_some_and(|content| content.signatures.is_empty())
@@ -160,6 +146,30 @@ pub(super) fn export(name: &TargetName, uri: &Uri) -> Result<Inspection, TargetE
         holds_data,
     });
     Ok(inspection)
+}
+
+/// Reads signatures, and samples of the ranges `data`: start and length of each.
+fn look_at_content(
+    inspection: &mut Inspection,
+    name: &TargetName,
+    size_bytes: u64,
+    data: &[(u64, u64)],
+    reader: &mut ExportReader<'_>,
+) -> Result<(), TargetError> {
+    let mut read = |at: u64, to: &mut [u8]| reader.read(at, to);
+    match signature::probe(size_bytes, &mut read) {
+        Ok(content) => {
+            inspection.content = Some(content);
+            match blank::sample(size_bytes, data, Depth::REMOTE, blank::any_seed(), &mut read) {
+                Ok(found) => inspection.sampled = Some(found),
+                // An export that could not be sampled may hold anything, but is not known to hold data.
+                Err(error) => inspection.unreadable = Some(error.to_string()),
+            }
+        }
+        Err(error) if error.kind() == io::ErrorKind::TimedOut => return Err(silent(name)),
+        Err(error) => inspection.unreadable = Some(error.to_string()),
+    }
+    Ok(())
 }
 
 /// Allocation of an export, by its block status.

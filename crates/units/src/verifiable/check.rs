@@ -1,13 +1,13 @@
 //! Checks one unit, and diagnoses a unit that does not hold the expected content.
 
-use super::{MAGIC_1, Mark, SECTOR_BYTES, fill_version, is_whole, u32_at, u64_at};
+use super::{MAGIC_1, Mark, SECTOR_BYTES, WriteId, fill_version, is_whole, u32_at, u64_at};
 use core::fmt;
 
 /// A unit is damaged, rather than foreign, if at least 1 in `OURS_MIN` of its bytes match a write.
 const OURS_MIN: usize = 4;
 
-/// Writer and generation of a part of a torn unit; None if the part is all zeroes.
-pub type Part = Option<(u64, u32)>;
+/// The write of a part of a torn unit; None if the part is all zeroes.
+pub type Part = Option<WriteId>;
 
 /// Why a unit does not hold the expected content.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,9 +28,9 @@ pub enum Flaw {
     },
     /// Each sector is zero or belongs to a write of this unit, but not all to the same write.
     Torn {
-        /// Writer and generation of the sectors before `at_byte`.
+        /// Write of the first part.
         head: Part,
-        /// Writer and generation of the sector at `at_byte`.
+        /// Write of the rest.
         tail: Part,
         /// Start of the first sector of a different write, in bytes from the unit's start.
         at_byte: usize,
@@ -72,10 +72,10 @@ impl fmt::Display for Flaw {
             Self::Torn { head, tail, at_byte } => {
                 let words = |part: &Part| match part {
                     None => "zeroes".to_owned(),
-                    Some((_, generation)) => format!("generation {generation}"),
+                    Some(write) => format!("generation {}", write.generation),
                 };
                 let by = match (head, tail) {
-                    (Some((a, _)), Some((b, _))) if a != b => " of another run",
+                    (Some(a), Some(b)) if a.writer != b.writer => " of another run",
                     _ => "",
                 };
                 let (head, tail) = (words(head), words(tail));
@@ -167,7 +167,8 @@ fn diagnose(unit: &[u8], offset_bytes: u64) -> Flaw {
             }
             let same = |e: &Vec<u8>| e[at..at + SECTOR_BYTES] == *sector;
             let of = expected.iter().position(same)?;
-            Some(Some((writes[of].writer, writes[of].generation)))
+            let Write { writer, generation, .. } = writes[of];
+            Some(Some(WriteId { writer, generation }))
         })
         .collect();
     if let Some(parts) = sectors.iter().copied().collect::<Option<Vec<Part>>>() {

@@ -143,8 +143,8 @@ proptest! {
         if sectors > 1 {
             let at_byte = (1 + cut % (sectors - 1)) * 512;
             let torn = [&new[..at_byte], &old[at_byte..]].concat();
-            let (head, tail) = ((writers.0, generations.0), (writers.1, generations.1));
-            let (head, tail) = (Some(head), Some(tail));
+            let head = Some(WriteId { writer: writers.0, generation: generations.0 });
+            let tail = Some(WriteId { writer: writers.1, generation: generations.1 });
             prop_assert_eq!(check(&torn, at), Err(Flaw::Torn { head, tail, at_byte }));
             let half = [&new[..at_byte], &vec![0; len - at_byte]].concat();
             prop_assert_eq!(check(&half, at), Err(Flaw::Torn { head, tail: None, at_byte }));

@@ -2,14 +2,15 @@
 
 use super::*;
 use crate::ArrivalKind;
-use crate::trace::TraceBuilder;
+use crate::trace::{ForeignOp, TraceBuilder};
 use proptest::prelude::*;
 
 fn replay(ops: &[(u64, OpKind, u64, u64)], timing: Timing, fit: Fit, offset_bytes: u64) -> Replay {
     let mut builder = TraceBuilder::new(1000, None);
     let part = builder.part("a").unwrap();
     for &(at_ns, kind, offset, len) in ops {
-        builder.push(part, at_ns, (kind, false), (offset, len), Some(1000)).unwrap();
+        let op = ForeignOp { kind, fua: false, offset_bytes: offset, len_bytes: len };
+        builder.push(part, at_ns, op, Some(1000)).unwrap();
     }
     let mut trace = builder.finish(Some(0)).unwrap();
     trace.add_waits().unwrap();
@@ -104,7 +105,8 @@ fn think_time_is_kept() {
     ];
     for (speed, expected) in [(1.0, [100, 200, 670]), (2.0, [50, 100, 370])] {
         let of = replay(&ops, Timing::Think { speed }, Fit::Exact, 0);
-        let mut source = TraceSource::new(&of, of.placement(1 << 20).unwrap(), 0, 1, 4);
+        let mut source =
+            TraceSource::new(&of, of.placement(1 << 20).unwrap(), WorkerIndex::ALONE, 4);
         source.start(0);
         let (mut now_ns, mut issued, mut in_flight) = (0, Vec::new(), Vec::new());
         loop {

@@ -2,11 +2,9 @@
 
 use super::{MAX_RANGE_BYTES, MAX_WINDOW};
 use crate::faults::Faults;
-use crate::spec::{Address, Pattern, Percent, Scope, Spec, Spot};
+use crate::spec::{Address, MAX_ITEMS, Pattern, Percent, Scope, Spec, Spot};
 use iodyno_units::{OpKind, human};
 
-/// Maximum number of patterns in a table, and of hot spots.
-const MAX_ITEMS: usize = 64;
 /// Maximum number of blocks in a sequential run.
 const MAX_RUN: u64 = 1 << 40;
 /// Maximum number of interleaved streams.

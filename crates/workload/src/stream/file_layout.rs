@@ -31,7 +31,8 @@ impl FileLayout {
         set: &FileSet,
         seed: u64,
         range_bytes: u64,
-        (align_bytes, largest_bytes): (u64, u64),
+        align_bytes: u64,
+        largest_bytes: u64,
     ) -> Result<Self, GeometryError> {
         let files = u64::from(set.files.max(1));
         let unit_bytes = align_bytes.max(FS_BLOCK_BYTES);
@@ -102,7 +103,7 @@ mod tests {
     fn layout(files: u32, percent: f64, extent_bytes: Option<u64>, range_bytes: u64) -> FileLayout {
         let size = Edge::Share(Percent::from_fraction(percent / 100.0));
         let set = FileSet { files, size, extent_bytes };
-        FileLayout::new(&set, 7, range_bytes, (16384, 16384)).unwrap()
+        FileLayout::new(&set, 7, range_bytes, 16384, 16384).unwrap()
     }
 
     /// Every block of every file has its own place, outside metadata and within the range.
@@ -158,7 +159,7 @@ mod tests {
         let size = Edge::Bytes(3 * (100 << 20));
         for extent_bytes in [None, Some(64 << 10)] {
             let set = FileSet { files: 3, size, extent_bytes };
-            let set = FileLayout::new(&set, 7, 4 << 30, (4096, 12288)).unwrap();
+            let set = FileLayout::new(&set, 7, 4 << 30, 4096, 12288).unwrap();
             let owner = |at: u64| (set.offset(at, 4096), at / (100 << 20));
             let owners: BTreeMap<u64, u64> = (0..set.bytes()).step_by(4096).map(owner).collect();
             for address in (0..set.bytes() - 12288).step_by(4096) {
@@ -175,7 +176,7 @@ mod tests {
     #[test]
     fn what_does_not_fit() {
         let set = |files, bytes| FileSet { files, size: Edge::Bytes(bytes), extent_bytes: None };
-        let new = |set: FileSet, range| FileLayout::new(&set, 1, range, (4096, 16384)).unwrap_err();
+        let new = |set: FileSet, range| FileLayout::new(&set, 1, range, 4096, 16384).unwrap_err();
         let small = new(set(64, 64 << 12), 4 << 30).to_string();
         assert!(
             small.contains("a file of the file set has 4 KiB, less than one block of 16 KiB"),

@@ -10,6 +10,7 @@ use super::permute::Permutation;
 use super::ring::Ring;
 use super::weighted::Weighted;
 use super::zipf::Zipf;
+use crate::worker_index::WorkerIndex;
 
 /// A cursor that all workers of a target advance. It has its own cache lines, because every worker writes it at
 /// every operation.
@@ -148,13 +149,13 @@ pub(crate) struct Pass {
 }
 
 impl Pass {
-    pub(crate) fn new(key: u64, extent: Extent, worker: u32, workers: u32) -> Self {
-        let first = u64::from(worker);
+    pub(crate) fn new(key: u64, extent: Extent, worker: WorkerIndex) -> Self {
+        let first = u64::from(worker.index);
         Self {
             order: Permutation::new(extent.blocks(), pass_key(key, 0)),
             first,
             next: first,
-            step: u64::from(workers),
+            step: u64::from(worker.of),
             block_units: extent.block_units,
             key,
             number: 0,

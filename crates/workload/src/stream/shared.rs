@@ -14,6 +14,7 @@ use super::permute::Permutation;
 use super::weighted::Weighted;
 use super::zipf::Zipf;
 use crate::spec::{self, Scope, Spec};
+use crate::worker_index::WorkerIndex;
 
 /// State that the workers of one target share. Created once; each worker's
 /// [`Stream`](crate::Stream) is made from it.
@@ -58,8 +59,7 @@ pub(super) struct TablePlan {
 #[derive(Clone, Copy)]
 struct Worker {
     seed: u64,
-    number: u32,
-    count: u32,
+    index: WorkerIndex,
 }
 
 /// A pattern, prepared for any worker.
@@ -97,8 +97,8 @@ impl Shared {
         if let Some(set) = spec.file_set {
             let largest =
                 spec.kinds().flat_map(|(kind, _)| spec.blocks(kind)).map(|b| b.bytes).max();
-            let sizes = (u64::from(spec.align_bytes()), u64::from(largest.unwrap_or(0)));
-            let layout = FileLayout::new(&set, seed, span_bytes, sizes)?;
+            let (align, largest) = (spec.align_bytes().into(), largest.unwrap_or(0).into());
+            let layout = FileLayout::new(&set, seed, span_bytes, align, largest)?;
             span_bytes = layout.span_bytes(span_bytes);
             range.units = layout.bytes() >> range.shift;
             files = Some(Arc::new(layout));
@@ -140,6 +140,11 @@ impl Shared {
             kinds,
             tables,
         }))
+    }
+
+    /// Worker `index` among those of the target.
+    pub(super) fn worker(&self, index: u32) -> WorkerIndex {
+        WorkerIndex { index, of: self.workers }
     }
 
     /// First byte of a worker's range.
@@ -185,9 +190,9 @@ impl TablePlan {
     }
 
     /// The patterns of one worker, each with its own random stream.
-    pub(super) fn patterns(&self, seed: u64, worker: u32, workers: u32) -> Box<[Pattern]> {
+    pub(super) fn patterns(&self, seed: u64, index: WorkerIndex) -> Box<[Pattern]> {
         let patterns = self.patterns.iter().enumerate();
-        let of = Worker { seed, number: worker, count: workers };
+        let of = Worker { seed, index };
         patterns.map(|(i, plan)| self.pattern(plan, i, of)).collect()
     }
 
@@ -197,7 +202,7 @@ impl TablePlan {
         // Random streams depend on the worker's number, even with a range of its own.
         let rng = || {
             let name = stream_name("address", self.scope.key(), position);
-            rng::stream(of.seed, &name, of.number.into())
+            rng::stream(of.seed, &name, of.index.index.into())
         };
         match plan {
             PatternPlan::Uniform => Pattern::Uniform { rng: rng(), units },
@@ -238,14 +243,14 @@ impl TablePlan {
         }
     }
 
-    /// Number of a worker among those that share the range, and the count of these workers.
-    fn sharing(&self, of: Worker) -> (u32, u32) {
-        if self.is_own { (0, 1) } else { (of.number, of.count) }
+    /// The worker among those that share its range.
+    fn sharing(&self, of: Worker) -> WorkerIndex {
+        if self.is_own { WorkerIndex::ALONE } else { of.index }
     }
 
     fn zones(&self, zone_units: u64, open: u64, of: Worker, mut rng: Generator) -> Pattern {
-        let (worker, workers) = self.sharing(of);
-        let (first, apart) = (u64::from(worker), u64::from(workers));
+        let sharing = self.sharing(of);
+        let (first, apart) = (u64::from(sharing.index), u64::from(sharing.of));
         let zones = (self.extent.units / zone_units).saturating_sub(first).div_ceil(apart);
         // Distinct random zones: the first ones in a random order of all.
         let order = Permutation::new(zones, rng.next_u64());
@@ -256,14 +261,14 @@ impl TablePlan {
     /// A pattern without draws: its workers begin at different places of the range.
     fn walk(&self, plan: &PatternPlan, position: usize, of: Worker) -> Pattern {
         let Extent { units, block_units } = self.extent;
-        let (worker, workers) = self.sharing(of);
-        let (nth, of_all) = (u128::from(worker), u128::from(workers));
+        let sharing = self.sharing(of);
+        let (nth, of_all) = (u128::from(sharing.index), u128::from(sharing.of));
         match plan {
             PatternPlan::OncePerPass => {
                 let name = stream_name("pass", self.scope.key(), position);
-                let number = if self.is_own { of.number.into() } else { 0 };
+                let number = if self.is_own { of.index.index.into() } else { 0 };
                 let key = rng::key(of.seed, &name, number);
-                Pattern::OncePerPass(Pass::new(key, self.extent, worker, workers))
+                Pattern::OncePerPass(Pass::new(key, self.extent, sharing))
             }
             PatternPlan::Shared(cursor) => Pattern::Shared {
                 cursor: Arc::clone(cursor),

@@ -2,7 +2,13 @@
 
 use super::*;
 
-const READ: (OpKind, bool) = (OpKind::Read, false);
+fn op(kind: OpKind, offset_bytes: u64, len_bytes: u64) -> ForeignOp {
+    ForeignOp { kind, fua: false, offset_bytes, len_bytes }
+}
+
+fn read(offset_bytes: u64, len_bytes: u64) -> ForeignOp {
+    op(OpKind::Read, offset_bytes, len_bytes)
+}
 
 fn builder() -> TraceBuilder {
     let mut builder = TraceBuilder::new(1000, None);
@@ -15,23 +21,24 @@ fn operations_come_back_as_they_were_in_the_order_of_their_times() {
     let mut b = builder();
     let other = b.part("b").unwrap();
     assert_eq!(b.part("a").unwrap(), 0);
-    b.push(0, 500, READ, (4096, 512), Some(30)).unwrap();
-    b.push(other, 100, (OpKind::Write, true), (1 << 40, 64 << 20), None).unwrap();
-    let late = b.push(0, 500, (OpKind::Trim, false), (0, 1536), None).unwrap();
-    b.push(0, 500, (OpKind::Flush, false), (77, 1), None).unwrap();
+    b.push(0, 500, read(4096, 512), Some(30)).unwrap();
+    b.push(other, 100, ForeignOp { fua: true, ..op(OpKind::Write, 1 << 40, 64 << 20) }, None)
+        .unwrap();
+    let late = b.push(0, 500, op(OpKind::Trim, 0, 1536), None).unwrap();
+    b.push(0, 500, op(OpKind::Flush, 77, 1), None).unwrap();
     b.completed(late, 700);
     let trace = b.finish(None).unwrap();
-    let op = |at_ns, kind, offset_bytes, len_bytes, fua, response_ns| TraceOp {
+    let expect = |at_ns, kind, offset_bytes, len_bytes, fua, response_ns| TraceOp {
         at_ns,
         op: Op { offset_bytes, len_bytes, kind, fua },
         response_ns,
     };
     let expected = [
         // The second part begins after the first one, at a whole MiB.
-        op(0, OpKind::Write, (1 << 40) + (1 << 20), 64 << 20, true, None),
-        op(400, OpKind::Read, 4096, 512, false, Some(30)),
-        op(400, OpKind::Trim, 0, 1536, false, Some(200)),
-        op(400, OpKind::Flush, 0, 0, false, None),
+        expect(0, OpKind::Write, (1 << 40) + (1 << 20), 64 << 20, true, None),
+        expect(400, OpKind::Read, 4096, 512, false, Some(30)),
+        expect(400, OpKind::Trim, 0, 1536, false, Some(200)),
+        expect(400, OpKind::Flush, 0, 0, false, None),
     ];
     assert_eq!(trace.ops().collect::<Vec<_>>(), expected);
     let of = trace.summary();
@@ -44,14 +51,14 @@ fn operations_come_back_as_they_were_in_the_order_of_their_times() {
 #[test]
 fn what_can_not_be_issued_is_refused() {
     let mut b = builder();
-    for (kind, at_ns, place, why) in [
-        (OpKind::Read, 0, (0, 0), "a read needs a length"),
-        (OpKind::Read, 0, (100, 512), "--align 512"),
-        (OpKind::Write, 0, (0, (64 << 20) + 512), "larger than 64 MiB"),
-        (OpKind::Trim, 0, (u64::MAX, 512), "ends beyond"),
-        (OpKind::Read, 1 << 56, (0, 512), "two years"),
+    for (at_ns, op, why) in [
+        (0, read(0, 0), "a read needs a length"),
+        (0, read(100, 512), "--align 512"),
+        (0, op(OpKind::Write, 0, (64 << 20) + 512), "larger than 64 MiB"),
+        (0, op(OpKind::Trim, u64::MAX, 512), "ends beyond"),
+        (1 << 56, read(0, 512), "two years"),
     ] {
-        let error = b.push(0, at_ns, (kind, false), place, None).unwrap_err();
+        let error = b.push(0, at_ns, op, None).unwrap_err();
         assert!(error.contains(why), "{error}");
     }
     assert!(b.is_empty());
@@ -59,17 +66,17 @@ fn what_can_not_be_issued_is_refused() {
     let mut few = TraceBuilder::new(2, None);
     few.part("a").unwrap();
     for _ in 0..2 {
-        few.push(0, 0, READ, (0, 512), None).unwrap();
+        few.push(0, 0, read(0, 512), None).unwrap();
     }
-    assert!(few.push(0, 0, READ, (0, 512), None).unwrap_err().contains("holds 2 operations"));
+    assert!(few.push(0, 0, read(0, 512), None).unwrap_err().contains("holds 2 operations"));
 }
 
 #[test]
 fn ranges_are_enlarged_and_long_trims_divided() {
     let mut b = TraceBuilder::new(1000, Some(4096));
     b.part("a").unwrap();
-    b.push(0, 0, READ, (100, 5000), None).unwrap();
-    b.push(0, 0, (OpKind::Trim, false), (0, (2 << 30) + 1), None).unwrap();
+    b.push(0, 0, read(100, 5000), None).unwrap();
+    b.push(0, 0, op(OpKind::Trim, 0, (2 << 30) + 1), None).unwrap();
     let trace = b.finish(Some(0)).unwrap();
     let places: Vec<_> = trace.ops().map(|o| (o.op.offset_bytes, o.op.len_bytes)).collect();
     assert_eq!(places, [(0, 8192), (0, 1 << 30), (1 << 30, 1 << 30), (2 << 30, 4096)]);
@@ -82,14 +89,14 @@ fn ranges_are_enlarged_and_long_trims_divided() {
 fn an_operation_that_is_issued_again_moves_to_its_last_issue() {
     let mut b = builder();
     assert_eq!(b.first_at_ns(), None);
-    let trim = b.push(0, 100, (OpKind::Trim, false), (0, 2 << 30), None).unwrap();
-    b.push(0, 200, READ, (0, 512), None).unwrap();
-    let last = b.push(0, 300, READ, (512, 512), None).unwrap();
+    let trim = b.push(0, 100, op(OpKind::Trim, 0, 2 << 30), None).unwrap();
+    b.push(0, 200, read(0, 512), None).unwrap();
+    let last = b.push(0, 300, read(512, 512), None).unwrap();
     b.reissued(trim, 250);
     b.reissued(last, 400);
     b.completed(last, 390);
     b.completed(trim, 260);
-    b.push(0, 410, READ, (0, 512), None).unwrap();
+    b.push(0, 410, read(0, 512), None).unwrap();
     assert_eq!(b.first_at_ns(), Some(200));
     let trace = b.finish(Some(0)).unwrap();
     let times: Vec<_> = trace.ops().map(|o| (o.at_ns, o.response_ns)).collect();
@@ -100,9 +107,9 @@ fn an_operation_that_is_issued_again_moves_to_its_last_issue() {
 fn rates_runs_and_means_are_those_of_the_operations() {
     let mut b = builder();
     for i in 0..10 {
-        b.push(0, i * 250_000_000, READ, (i * 4096, 4096), Some(1000 * i)).unwrap();
+        b.push(0, i * 250_000_000, read(i * 4096, 4096), Some(1000 * i)).unwrap();
     }
-    b.push(0, 2_300_000_000, (OpKind::Write, false), (1 << 20, 4096), None).unwrap();
+    b.push(0, 2_300_000_000, op(OpKind::Write, 1 << 20, 4096), None).unwrap();
     let of = b.finish(Some(0)).unwrap().summary().clone();
     assert_eq!((of.peak_ops_per_s, of.peak_bytes_per_s), (4, 4 * 4096));
     assert_eq!((of.sequential, of.responses), ([9, 0, 9], (10, 4500.0)));
@@ -114,7 +121,7 @@ fn rates_runs_and_means_are_those_of_the_operations() {
 fn waits_are_counts_of_completions() {
     let mut b = builder();
     for (at_ns, response_ns) in [(10, 5), (12, 100), (15, 2), (40, 0), (40, 9), (200, 1)] {
-        b.push(0, at_ns, READ, (0, 512), Some(response_ns)).unwrap();
+        b.push(0, at_ns, read(0, 512), Some(response_ns)).unwrap();
     }
     let mut trace = b.finish(Some(0)).unwrap();
     trace.add_waits().unwrap();
@@ -123,6 +130,6 @@ fn waits_are_counts_of_completions() {
     // The fourth ends at its own start, but does not wait for itself; the fifth waits for it.
     assert_eq!(waits, [(0, 10), (0, 12), (1, 0), (2, 23), (3, 0), (5, 88)]);
     let mut b = builder();
-    b.push(0, 0, READ, (0, 512), None).unwrap();
+    b.push(0, 0, read(0, 512), None).unwrap();
     assert!(b.finish(None).unwrap().add_waits().unwrap_err().contains("1 of the 1"));
 }

@@ -1,0 +1,171 @@
+//! What a machine shows of itself: states of arrays, adapters and devices, counters, activity of its parts. Nothing here
+//! changes an event.
+
+use super::Machine;
+use crate::adapters::AdaptersState;
+use crate::array::{Array, ArrayHealth, ArrayState};
+use crate::fault_state::FaultState;
+use crate::flash::Counts;
+use crate::part::Part;
+use crate::part_id::PartId;
+use crate::read_cache_counts::ReadCacheCounts;
+use crate::usage::{self, Phase, Resource, Snapshot, VolumeUsage};
+
+impl Machine {
+    /// The array of a volume, if it has one.
+    fn array_of(&self, volume: u32) -> Option<&Part> {
+        self.system.array_of(volume).map(|(part, _)| &self.parts[part.index()])
+    }
+
+    /// The state of a volume's array; `None` without an array.
+    pub fn array_state(&self, volume: u32) -> Option<ArrayState> {
+        let mut state = self.array_of(volume)?.array_state()?;
+        state.lost |= self.has_lost(volume);
+        Some(state)
+    }
+
+    /// Same as [`Self::array_state`], for an array anywhere in a tree.
+    pub fn array_state_of(&self, part: PartId) -> Option<ArrayState> {
+        self.parts[part.index()].array_state()
+    }
+
+    /// Counters of a volume's read cache since the start; `None` without a read cache.
+    pub fn read_cache_counts(&self, volume: u32) -> Option<ReadCacheCounts> {
+        self.parts[self.system.volumes[volume as usize].root.index()].read_cache_counts()
+    }
+
+    /// The health of the members of a volume's array; `None` without an array.
+    pub fn array_health(&self, volume: u32) -> Option<ArrayHealth> {
+        let (part, _) = self.system.array_of(volume)?;
+        self.array_health_of(part)
+    }
+
+    /// Same as [`Self::array_health`], for an array anywhere in a tree.
+    #[inline]
+    pub fn array_health_of(&self, part: PartId) -> Option<ArrayHealth> {
+        let array = self.parts[part.index()].as_array()?;
+        let mut health = array.health();
+        if let (Some(path), Some(adapters)) = (array.path(), &self.core.adapters) {
+            health.lost |= !adapters.lost(path).is_empty();
+        }
+        Some(health)
+    }
+
+    /// Whether the loss of an adapter's cache lost some dirty data of a volume.
+    fn has_lost(&self, volume: u32) -> bool {
+        let Some(adapters) = &self.core.adapters else { return false };
+        self.system.paths_of(volume).any(|path| !adapters.lost(path).is_empty())
+    }
+
+    /// Whether a power cut could leave rows of a volume's array inconsistent, because they were written and not
+    /// flushed since. Tracked only while content is kept.
+    pub fn has_unflushed_rows(&self, volume: u32) -> bool {
+        let mut arrays = self.system.parts_of(volume);
+        arrays
+            .any(|part| self.parts[part.index()].as_array().is_some_and(Array::has_unflushed_rows))
+    }
+
+    /// The state of the RAID adapters; `None` without adapters.
+    pub fn adapters(&self) -> Option<AdaptersState> {
+        let mut state = self.core.adapters.as_ref()?.state();
+        // Paths are translated to volumes.
+        let volumes_of = |paths: &[u32]| -> Vec<u32> {
+            let leads = |volume: &u32| self.system.paths_of(*volume).any(|p| paths.contains(&p));
+            (0..self.volumes()).filter(leads).collect()
+        };
+        for adapter in &mut state.adapters {
+            adapter.volumes = volumes_of(&adapter.volumes);
+        }
+        state.volumes_down = volumes_of(&state.volumes_down);
+        Some(state)
+    }
+
+    /// The present faults of a device.
+    pub fn device_fault_state(&self, device: PartId) -> FaultState {
+        self.fault_state_of(device)
+    }
+
+    /// The parts of a volume's tree.
+    fn parts_of(&self, volume: u32) -> impl Iterator<Item = &Part> {
+        self.system.parts_of(volume).map(|part| &self.parts[part.index()])
+    }
+
+    /// Sum of the counters of a volume's flash devices since the start; `None` without flash.
+    pub fn flash_counts(&self, volume: u32) -> Option<Counts> {
+        self.parts_of(volume).filter_map(Part::flash_counts).reduce(|a, b| a.plus(&b))
+    }
+
+    /// The present faults of a volume's root part.
+    pub fn fault_state(&self, volume: u32) -> FaultState {
+        self.fault_state_of(self.system.volumes[volume as usize].root)
+    }
+
+    /// Dirty bytes in a volume's write buffers, and the size of the buffers; `None` if the model has no
+    /// separate buffer.
+    pub fn buffered_bytes(&self, volume: u32) -> Option<(u64, u64)> {
+        let buffers = self.parts_of(volume).filter_map(Part::buffered_bytes);
+        buffers.reduce(|a, b| (a.0 + b.0, a.1 + b.1))
+    }
+
+    /// Erase cycles used since the start, as a fraction of the rated cycles of the most worn device;
+    /// `None` for devices without wear.
+    pub fn worn(&self, volume: u32) -> Option<f64> {
+        self.parts_of(volume).filter_map(Part::worn).reduce(f64::max)
+    }
+
+    /// The distinct cores of all workers, and their busy time since the start.
+    pub(super) fn generator_cores(&self) -> Resource {
+        let mut on: Vec<usize> = self.core.worker_cores.clone();
+        on.sort_unstable();
+        on.dedup();
+        let busy_ns = on.iter().map(|&c| self.core.cores[c].busy_ns(self.core.now)).sum();
+        let count = on.len() as u32;
+        Resource { name: "generator cores", part: None, count, held: false, busy_ns }
+    }
+
+    /// All resources with their busy time since the start: the host's, then those of a volume's parts.
+    pub fn resources(&self, volume: u32) -> Vec<Resource> {
+        let of_parts = self.parts_of(volume).flat_map(|part| part.resources(&self.core));
+        [self.generator_cores()].into_iter().chain(of_parts).collect()
+    }
+
+    /// Phase times of a volume's I/Os since the start, in its root part.
+    pub fn phases(&self, volume: u32) -> Vec<Phase> {
+        let root = self.system.volumes[volume as usize].root;
+        self.parts[root.index()].phases()
+    }
+
+    /// Phase times in the parts below the root: one entry for each kind of part, uppermost first.
+    fn phases_below(&self, volume: u32) -> Vec<(&'static str, Vec<Phase>)> {
+        let root = self.system.volumes[volume as usize].root;
+        let mut below: Vec<(&'static str, Vec<Phase>)> = Vec::new();
+        let parts: Vec<PartId> =
+            self.system.parts_of(volume).filter(|&part| part != root).collect();
+        // (Children precede their parents.)
+        for part in parts.into_iter().rev().map(|part| &self.parts[part.index()]) {
+            let at = below.iter().position(|level| level.0 == part.level());
+            let at = at.unwrap_or_else(|| {
+                below.push((part.level(), Vec::new()));
+                below.len() - 1
+            });
+            usage::sum(&mut below[at].1, &part.phases());
+        }
+        below
+    }
+
+    /// Usage of all volumes since the start.
+    pub fn snapshot(&self) -> Snapshot {
+        let usage = |volume| VolumeUsage {
+            resources: self.resources(volume),
+            phases: self.phases(volume),
+            below: self.phases_below(volume),
+            counts: self.flash_counts(volume),
+            read_cache: self.read_cache_counts(volume),
+        };
+        Snapshot {
+            at_ns: self.core.now,
+            events: self.events,
+            volumes: (0..self.volumes()).map(usage).collect(),
+        }
+    }
+}
