@@ -79,7 +79,6 @@ impl<'a> Sink<'a> {
     /// Adds an operation on a file or device, and returns its number; None if it is not selected.
     pub(super) fn push(&mut self, part: &str, op: Traced) -> Result<Option<usize>, String> {
         let Traced { at_ns, kind, fua, offset_bytes, len_bytes, response_ns } = op;
-        let place = (offset_bytes, len_bytes);
         if !self.chosen.only.is_empty() && !self.chosen.only.iter().any(|name| name == part) {
             self.others.0 = true;
             if self.other_names.len() < OTHERS_MAX
@@ -105,13 +104,13 @@ impl<'a> Sink<'a> {
             || self.chosen.to_ns.as_ref().is_some_and(is_at)
         {
             // The place of a file must not depend on the selected time.
-            if kind.0 != OpKind::Flush {
-                self.builder.reach(number, place.0, place.1);
+            if kind != OpKind::Flush {
+                self.builder.reach(number, offset_bytes, len_bytes);
             }
             self.leave_out("operations at other times");
             return Ok(None);
         }
-        let op = ForeignOp { kind: kind.0, fua: kind.1, offset_bytes: place.0, len_bytes: place.1 };
+        let op = ForeignOp { kind, fua, offset_bytes, len_bytes };
         self.builder.push(number, at_ns, op, response_ns).map(Some)
     }
 
