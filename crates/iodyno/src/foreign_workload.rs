@@ -231,7 +231,7 @@ fn check_of<'a>(job: &'a Job, spec: &Spec, flags: &Run) -> Option<&'a Job> {
     }
     // The job may not have written everything.
     let words = format!(
-        "what `{}` writes is not read back, since flags change it: `iodyno run --verify-only` does",
+        "job `{}` is not verified, because flags change what it writes: `iodyno run --verify-only` verifies the target",
         job.name
     );
     remark("note", &words);

@@ -371,7 +371,10 @@ fn invalid_commands_are_refused_with_the_right_form() {
 fn server_is_gone(place: &Place) {
     for words in ["fault clear", "status", "status --json", "status --metrics"] {
         let output = place.iodyno(&format!("{words} --control unix:ctl.sock"));
-        output.fails(4, &["ctl.sock", "is a server there, started with --control unix:ctl.sock?"]);
+        output.fails(
+            4,
+            &["ctl.sock", "check that a server with `--control unix:ctl.sock` is running"],
+        );
     }
     place.iodyno("fault --control unix:ctl.sock").exits(2);
     place.iodyno("fault clear").exits(2);
