@@ -83,12 +83,11 @@ fn no_answer(path: &Path, line: &str, e: &std::io::Error) -> Failure {
     let at = path.display();
     Failure::target(match e.kind() {
         ErrorKind::TimedOut => format!(
-            "{at}: the server has not answered for {SAY_TIMEOUT_S} s: it is busy, and may still carry out `{line}`: check \
-                 with `iodyno status`"
+            "{at}: the server did not answer `{line}` within {SAY_TIMEOUT_S} s, and may still execute it: check with `iodyno status`"
         ),
         ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
             format!("{at}: the server ended before it answered `{line}`")
         }
-        _ => format!("{at}: {e}: does a server run that was started with --control unix:{at}?"),
+        _ => format!("{at}: {e}: check that a server with `--control unix:{at}` is running"),
     })
 }

@@ -232,7 +232,7 @@ fn check_of<'a>(job: &'a Job, spec: &Spec, flags: &Run) -> Option<&'a Job> {
     }
     // The job may not have written everything.
     let words = format!(
-        "flags change what `{}` writes, so it is not read back: use `iodyno run --verify-only`",
+        "job `{}` is not verified, because flags change what it writes: `iodyno run --verify-only` verifies the target",
         job.name
     );
     remark("note", &words);

@@ -232,7 +232,7 @@ impl FromStr for Axis {
         match axis.twice() {
             None => Ok(axis),
             Some((_, value)) => {
-                Err(format!("{value} occurs twice; to measure the same cells again, use --repeat"))
+                Err(format!("{value} is listed twice; to repeat cells use --repeat"))
             }
         }
     }

@@ -212,10 +212,10 @@ pub(crate) fn workloads_named(text: &str) -> Vec<String> {
 pub(crate) fn deviations(choice: &Choice, standard: Option<&str>) -> Vec<String> {
     let mut all = Vec::new();
     if let Some(scale) = choice.scale.filter(|s| *s < 1.0) {
-        all.push(format!("all times are multiplied by {scale}"));
+        all.push(format!("all durations of the method are multiplied by {scale}"));
     }
     if let (Some(active), Some(standard)) = (&choice.active, standard) {
-        all.push(format!("the active range is {active}, not that of {standard}"));
+        all.push(format!("the active range is {active} instead of the one in {standard}"));
     }
     all
 }

@@ -258,7 +258,7 @@ fn a_scaled_run_reports_its_deviation() {
     let scaled =
         MethodSource { choice: Choice { scale: Some(0.1), ..Choice::default() }, ..source(&text) };
     let scaled = Method::new(scaled).unwrap();
-    assert_eq!(scaled.deviations(), ["all times are multiplied by 0.1"]);
+    assert_eq!(scaled.deviations(), ["all durations of the method are multiplied by 0.1"]);
     let Step::Cell(first) = scaled.next(0, 1, &[]).unwrap() else { panic!() };
     assert_eq!(first.cell.spec.limits().time_ns, Some(6_000_000_000));
     assert_eq!(first.place.role, Role::Measure);

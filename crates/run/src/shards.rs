@@ -135,9 +135,9 @@ pub enum ShardError {
 
 /// The error for two runs of the same shard.
 fn twice(shard: Shard, a: &Run, b: &Run) -> ShardError {
-    let [first, second] = [a, b].map(|run| format!("{} in {}", run.id, run.notebook.display()));
+    let [first, second] = [a, b].map(|run| format!("run {} in {}", run.id, run.notebook.display()));
     ShardError::Wrong(format!(
-        "shard {shard} occurs twice: as {first}, and as {second}; leave one of the notebooks out"
+        "{first} and {second} are the same shard, {shard}: leave one of the notebooks out"
     ))
 }
 

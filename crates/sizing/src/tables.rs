@@ -29,7 +29,8 @@ pub(crate) fn systems(sizing: &Sizing) -> Table {
         Column::numbers("power of devices", "W").short("power"),
     ]);
     let mut table = Table::new(columns);
-    table.caption = "systems that meet the demand, sorted by number of devices or by price".into();
+    let by = if currency.is_some() { "price" } else { "number of devices" };
+    table.caption = format!("systems that meet the demand, by {by}");
     for (number, row) in sizing.rows.iter().enumerate() {
         table.push(system(sizing, row, number, currency));
     }
@@ -94,7 +95,7 @@ pub(crate) fn sequential(detail: &Detail) -> Table {
         Column::numbers("1 MiB reads", "bytes/s"),
         Column::numbers("1 MiB writes", "bytes/s"),
     ]);
-    table.caption = "sequential throughput, by depth of each array".into();
+    table.caption = "sequential throughput, by queue depth of each array".into();
     for at in &detail.sequential {
         let rate = |bytes_per_s| Cell::number(human::throughput(bytes_per_s), bytes_per_s);
         let depth = Cell::number(at.depth.to_string(), f64::from(at.depth));

@@ -132,8 +132,8 @@ fn check_counted(spec: &Spec, faults: &mut Faults) {
         faults.add("flush", "`[flush]` has no effect: the mix has no `write`", help);
     }
     if spec.flush_every > 0 {
-        let help = "keep one: `write.flush_every` counts the writes of each worker, `[flush]` the operations of all";
-        faults.add("flush", "`[flush]` can't be combined with `write.flush_every`", help);
+        let help = "keep one: `write.flush_every` counts the writes of each worker, `[flush]` the operations of all workers";
+        faults.add("flush", "`[flush]` and `write.flush_every` exclude each other", help);
     }
 }
 

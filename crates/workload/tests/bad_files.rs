@@ -151,7 +151,7 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "mix = { write = 1 }\nwrite = { flush_every = 1 }\nflush = { every = 10 }",
-        "4:9 [{ every = 10 }] `[flush]` can't be combined with `write.flush_every` (keep one: `write.flush_every` counts the writes of each worker, `[flush]` the operations of all)",
+        "4:9 [{ every = 10 }] `[flush]` and `write.flush_every` exclude each other (keep one: `write.flush_every` counts the writes of each worker, `[flush]` the operations of all workers)",
     ),
     (
         "align = 0\nactive = \"0..1GiB\"\nmix = { read = 1 }\nall = { addresses = { pattern = \"strided\", stride = \"4KiB\" } }",

@@ -126,7 +126,7 @@ fn out_of_range_and_ineffective_flags_are_refused() {
         ("random-read --on null: --repeat 0", "from 1 to 1000"),
         ("random-read --on ram:2KiB --time 10ms", "ram:2KiB"),
         ("random-read --on a.img?size=8MiB&size=4MiB", "`size` is given twice"),
-        ("random-read --on null: --vary depth=1,1 --time 10ms", "1 occurs twice"),
+        ("random-read --on null: --vary depth=1,1 --time 10ms", "1 is listed twice"),
         ("random-read --on null: --vary depth=1 --vary depth=2", "`depth` is varied twice"),
         ("random-read --on null: --depth 8 --vary depth=1,2 --time 10ms", "--depth has no effect"),
         ("random-read --on null: --block 8KiB --vary block=4KiB", "--block has no effect"),

@@ -131,7 +131,7 @@ fn deviations_from_a_standard_are_on_every_figure() {
     let figures = text.matches("<figure").count();
     assert!(figures >= 2);
     assert!(text.matches("NON-CONFORMANT").count() > figures, "head and every figure");
-    assert!(text.contains("all times are multiplied by 0.01"));
+    assert!(text.contains("all durations of the method are multiplied by 0.01"));
 }
 
 /// Notebooks of every version that was ever released, and their crashed runs too.

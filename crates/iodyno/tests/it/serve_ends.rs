@@ -22,7 +22,7 @@ fn a_stop_waits_for_the_servers_end() {
     }
     let server = Served::start(&place, "ram:1MiB");
     assert_eq!(server.fault("stop"), "the server has flushed, and ended\n");
-    server.try_fault("stop").fails(4, &["does a server run"]);
+    server.try_fault("stop").fails(4, &["is running"]);
 }
 
 /// A record holds what was acknowledged some moments before a kill, and a replay says that it was cut off.

@@ -373,7 +373,7 @@ fn server_is_gone(place: &Place) {
         let output = place.iodyno(&format!("{words} --control unix:ctl.sock"));
         output.fails(
             4,
-            &["ctl.sock", "does a server run that was started with --control unix:ctl.sock?"],
+            &["ctl.sock", "check that a server with `--control unix:ctl.sock` is running"],
         );
     }
     place.iodyno("fault --control unix:ctl.sock").exits(2);

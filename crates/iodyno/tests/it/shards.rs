@@ -65,7 +65,7 @@ fn shards_that_do_not_fit_are_refused() {
     for (change, words) in [
         (set("shard", "{\"number\":2,\"of\":4000000000}"), "missing: 2/2"),
         (set("shard", "{\"number\":0,\"of\":0}"), "missing: 2/2"),
-        (set("shard", "{\"number\":1,\"of\":2}"), "occurs twice"),
+        (set("shard", "{\"number\":1,\"of\":2}"), "are the same shard"),
         (set("seed", "6"), "missing: 2/2"),
         (set("targets", "[\"/dev/sda\"]"), "missing: 2/2"),
         ("UPDATE runs SET name = char(27) || '[2J', status = 'crashed'".to_owned(), "not finished"),

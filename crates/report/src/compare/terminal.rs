@@ -90,6 +90,9 @@ fn rows(compared: &Compared, style: Style) -> Vec<String> {
         !OF_PAGE.contains(&title) && (title != "target" || several)
     };
     let mut beside = figure_table(compared).selected(|_, column| is_shown(column));
+    for verdict in beside.rows.iter_mut().filter_map(|row| row.cells.last_mut()) {
+        verdict.text = verdict.text.replace("(a shift of ", "(");
+    }
     let mut above = beside.under_headings();
     for heading in above.rows.iter_mut().filter(|row| row.is_heading) {
         heading.cells[0].text = clean(&heading.cells[0].text, style.columns(), style);
