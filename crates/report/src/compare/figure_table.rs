@@ -28,7 +28,7 @@ pub(crate) fn figure_table(compared: &Compared<'_>) -> Table {
         Column::numbers("n", ""),
         Column::words("verdict"),
     ]);
-    table.caption = "All figures that were compared".to_owned();
+    table.caption = "All figures that were compared".into();
     table.notes = vec!["Exact Mann–Whitney test, corrected for the number of figures (Benjamini–Hochberg). Shift: the median ratio of a value of B to one of A, less 1 (Hodges–Lehmann, on logarithms); it differs from the ratio of the medians where the values scatter.".to_owned()];
     for row in &compared.rows {
         table.push(cells(row, compared));
