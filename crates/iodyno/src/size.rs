@@ -196,18 +196,8 @@ fn like(selector: &str, flags: &Size, notebook: Option<&Path>) -> Result<Demand,
     let bytes = run.head.targets.iter().filter_map(of_target).sum();
     let active = iodyno_drive::active_range(&spec, bytes);
     let summary = Summary::of(cell);
-    let demand = Demand {
-        name: record.name.clone(),
-        like: Some(run.id.clone()),
-        log: None,
-        spec,
-        rate_iops: 0.0,
-        p99_ns: 0,
-        limits: Vec::new(),
-        survive: None,
-        life_years: None,
-        capacity_bytes: 0,
-        active_bytes: Some(active.end.saturating_sub(active.start)).filter(|bytes| *bytes > 0),
+    let missing = |what: &str| {
+        Failure::input(format!("the run `{selector}` supports no {what}: give one by --{what}"))
     };
     let rate_iops = flags.rate.or(Some(summary.ops_per_s).filter(|rate| *rate >= 1.0));
     let rate_iops = rate_iops.ok_or_else(|| missing("rate"))?;
@@ -215,7 +205,7 @@ fn like(selector: &str, flags: &Size, notebook: Option<&Path>) -> Result<Demand,
     let p99_ns = flags.p99.or(p99_ns).ok_or_else(|| missing("p99"))?;
     Ok(Demand {
         like: Some(run.id.clone()),
-        active_bytes: Some(end.saturating_sub(start)).filter(|bytes| *bytes > 0),
+        active_bytes: Some(active.end.saturating_sub(active.start)).filter(|bytes| *bytes > 0),
         ..Demand::new(record.name.clone(), spec, rate_iops, p99_ns)
     })
 }
