@@ -4,8 +4,9 @@
 
 use crate::command_line::{self, Word};
 use crate::fio::{Job, JobFile};
-use crate::found::{Found, Made, UNWRITTEN, read_write_mix};
+use crate::found::{Found, Made, read_write_mix};
 use crate::option_line::{Opt, OptionLine, one_job};
+use crate::shared::UNWRITTEN;
 use iodyno_catalog::Problem;
 use iodyno_units::{OpKind, nearest};
 use iodyno_workload::{ActiveRange, Block, Edge, Limits, Pattern, size_text};

@@ -7,8 +7,9 @@ mod addresses;
 
 use crate::command_line::Word;
 use crate::fio::{Job, JobFile};
-use crate::found::{Found, Made, SECOND_NS, UNWRITTEN, read_write_mix, size};
+use crate::found::{Found, Made, read_write_mix, size};
 use crate::option_line::{Opt, OptionLine, one_job};
+use crate::shared::{SECOND_NS, UNWRITTEN};
 use iodyno_catalog::Problem;
 use iodyno_workload::{ActiveRange, ArrivalKind, Block, Content, Edge, Limits, Percent, Process};
 

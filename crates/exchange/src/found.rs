@@ -4,6 +4,7 @@
 
 use crate::command_line::{self, Word};
 use crate::fio::{Job, Note};
+use crate::shared::of_key;
 use iodyno_catalog::{File, FileError, Problem};
 use iodyno_units::OpKind;
 use iodyno_workload::Draft;
@@ -17,22 +18,6 @@ pub(crate) struct Made {
     pub(crate) direct: bool,
     pub(crate) filename: Option<String>,
 }
-
-/// The entry of a key in a table by key. `path` is the key, or a part of its value: `write.block[0].size` is of `block`.
-pub(crate) fn of_key<'t, T>(table: &'t [(&str, T)], path: &str) -> Option<&'t T> {
-    let is_of_index = |c: char| c.is_ascii_digit() || matches!(c, '[' | ']');
-    let path = format!(".{}.", path.replace(is_of_index, ""));
-    table.iter().find(|(key, _)| path.contains(&format!(".{key}."))).map(|(_, entry)| entry)
-}
-
-pub(crate) const SECOND_NS: u64 = 1_000_000_000;
-
-/// Note on `O_SYNC` and `O_DSYNC`.
-pub(crate) const DURABLE: &str =
-    "each write is durable when it completes (RWF_DSYNC, FUA), as with O_DSYNC";
-
-/// Trap of a job that reads.
-pub(crate) const UNWRITTEN: &str = "reads of blocks that were never written may not touch the medium: write the target first, or give --fill";
 
 /// Refusals, notes and traps of one text.
 #[derive(Debug)]
@@ -210,11 +195,6 @@ fn unquoted(word: &str, escapes: bool) -> String {
     bare
 }
 
-/// Description of a workload from a text: at most 100 characters; control characters become `_`.
-pub(crate) fn about(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '_' } else { c }).take(100).collect()
-}
-
 /// Shares of reads and writes, from the percentage of reads, without those that are 0.
 pub(crate) fn read_write_mix(workload: &mut Draft, read_percent: f64) {
     for (kind, share) in [(OpKind::Read, read_percent), (OpKind::Write, 100.0 - read_percent)] {
@@ -222,11 +202,6 @@ pub(crate) fn read_write_mix(workload: &mut Draft, read_percent: f64) {
             workload.mix(kind, share);
         }
     }
-}
-
-/// Job name from a text: at most 100 characters; control characters and commas become `_`.
-pub(crate) fn name(text: &str) -> String {
-    about(text).replace(',', "_")
 }
 
 /// Parses digits with at most one letter K, M, G or T (powers of 1024).
@@ -247,24 +222,4 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
         _ => return Err(wrong()),
     };
     number.checked_mul(1 << shift).ok_or_else(|| format!("`{text}` is too large"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::of_key;
-
-    #[test]
-    fn a_path_belongs_to_its_key() {
-        let table = [("block", 1), ("arrivals.think_after", 2), ("arrivals.think_after_time", 3)];
-        for (path, entry) in [
-            ("block", Some(1)),
-            ("write.block[12].size", Some(1)),
-            ("arrivals.think_after", Some(2)),
-            ("arrivals.think_after_time", Some(3)),
-            ("arrivals.think_time", None),
-            ("limits.blocks", None),
-        ] {
-            assert_eq!(of_key(&table, path).copied(), entry, "{path}");
-        }
-    }
 }

@@ -11,6 +11,7 @@ pub mod diskspd;
 pub mod fio;
 mod found;
 mod option_line;
+mod shared;
 pub mod sysbench;
 pub mod trace;
 pub mod vdbench;

@@ -2,7 +2,8 @@
 
 use crate::command_line::{self, Word};
 use crate::fio::{Job, JobFile};
-use crate::found::{Found, Made, about};
+use crate::found::{Found, Made};
+use crate::shared::about;
 use iodyno_catalog::Problem;
 use iodyno_workload::Draft;
 use std::ops::Range;

@@ -10,8 +10,9 @@ mod reading;
 mod traps;
 
 use crate::fio::{Job, JobFile};
-use crate::found::{DURABLE, Made, SECOND_NS, about, name};
+use crate::found::Made;
 use crate::option_line::one_job;
+use crate::shared::{DURABLE, SECOND_NS, about, name};
 use iodyno_catalog::Problem;
 use iodyno_units::OpKind;
 use iodyno_workload::{

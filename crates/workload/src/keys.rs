@@ -6,13 +6,16 @@
 mod addresses;
 mod field;
 mod text;
+mod value;
 
 use addresses::{ADDRESSES, BLOCKS};
-use field::{Field, Value};
+use field::Field;
 use iodyno_catalog::{COUNT, Key, NUMBER, Reader, Record, SCHEMA, TIME, ValueType};
 use iodyno_units::OpKind;
 
-pub(crate) use text::{Form, text};
+pub(crate) use text::text;
+pub(crate) use value::Form;
+use value::Value;
 
 use crate::file_set::FileSet;
 use crate::log_load::{LogDurability, LogLoad, WhenFull};

@@ -1,9 +1,8 @@
 //! Block sizes and addresses of a job.
 
 use super::Note;
-use super::extent::Region;
 use super::lines::Opt;
-use super::mix::{Blocks, Mix, Plan, Size, Walk};
+use super::mix::{Blocks, Mix, Plan, Region, Size, Walk};
 use super::number::count;
 use super::reading::Reading;
 use iodyno_workload::{Pattern, Percent, Spot};

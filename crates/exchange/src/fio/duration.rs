@@ -1,12 +1,11 @@
 //! Timing of a job: rates, think times, and the limits at which it ends.
 
-use super::extent::Extent;
 use super::layout::Surround;
 use super::lines::Opt;
-use super::mix::{Issued, Mix, Plan, Walk};
+use super::mix::{Extent, Issued, Mix, Plan, Walk};
 use super::number::count;
 use super::reading::Reading;
-use crate::found::SECOND_NS;
+use crate::shared::SECOND_NS;
 use iodyno_workload::{ArrivalKind, Draft, Limits, Percent, Process, Steady, SteadyFigure};
 
 /// Depth of a clone's queue, and when the queue is refilled.

@@ -3,35 +3,11 @@
 
 use super::layout::{self, Part};
 use super::lines::Opt;
-use super::mix::{Blocks, Plan, Walk, smallest};
+use super::mix::{Blocks, Extent, Plan, Region, Walk, smallest};
 use super::number::count;
 use super::reading::Reading;
 use super::{Note, Refusal};
 use iodyno_workload::{ActiveRange, Draft, Edge, Percent, size_text};
-
-/// Files of a job, and the ranges of its clones.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Region {
-    size: Option<Extent>,
-    /// Bytes of each clone; None if unknown.
-    pub(super) each_bytes: Option<u64>,
-    /// Whether the clones share one file or one set of files.
-    pub(super) is_shared: bool,
-    pub(super) threads: u64,
-    /// Number of files of each clone.
-    pub(super) files: u64,
-    /// Size of each file that fio draws from a range, bytes; empty: equal sizes.
-    pub(super) drawn: Vec<u64>,
-    /// `offset_increment`, bytes.
-    step: u64,
-}
-
-/// A size or offset as an option gives it: bytes, or percent of the target.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Extent {
-    Bytes(u64),
-    Percent(u64),
-}
 
 impl Extent {
     fn edge(self) -> Edge {

@@ -1,9 +1,8 @@
 //! The sizes of files that fio 3.33 draws from a range (`filesize=4k-1m`): its generators, seeds and rounding, so that
 //! each file has the same size here. Files that exist before the run are not considered.
 
-use super::extent::Region;
 use super::lines::Opt;
-use super::mix::{Blocks, Walk, smallest};
+use super::mix::{Blocks, Region, Walk, smallest};
 use super::number::count;
 use super::reading::Reading;
 use iodyno_workload::{Pattern, Percent, Spot};

@@ -1,13 +1,12 @@
 //! Converts the options of a section, with fio's meaning, to a workload.
 
 use super::duration::Queue;
-use super::extent::Extent;
 use super::layout::{self, Surround, is_device};
 use super::lines::{Opt, Section};
-use super::mix::{Mix, Plan, Walk};
+use super::mix::{Extent, Mix, Plan, Walk};
 use super::reading::Reading;
 use super::{Job, Note, Refusal, Surroundings};
-use crate::found::{DURABLE, name};
+use crate::shared::{DURABLE, name};
 use iodyno_catalog::File;
 use iodyno_units::OpKind;
 use iodyno_workload::{Content, Draft, DropCache, NewFile, Pattern, Percent, Spec};

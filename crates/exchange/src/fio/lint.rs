@@ -5,7 +5,7 @@ use super::lines::Section;
 use super::mix::{Mix, Plan, Walk};
 use super::reading::Reading;
 use super::{Note, Surroundings};
-use crate::found::{SECOND_NS, UNWRITTEN};
+use crate::shared::{SECOND_NS, UNWRITTEN};
 use iodyno_catalog::File;
 use iodyno_units::{OpKind, human};
 use iodyno_workload::time_text;

@@ -1,6 +1,6 @@
-//! The operations of a job: its kinds with their block sizes, and the order of their addresses.
+//! The operations of a job: its kinds with their block sizes, the order of their addresses, and the files that they
+//! use.
 
-use super::extent::Region;
 use iodyno_units::OpKind;
 use iodyno_workload::Block;
 
@@ -99,6 +99,30 @@ impl Walk {
     pub(super) fn is_random(&self) -> bool {
         matches!(self, Self::Random | Self::Runs(_))
     }
+}
+
+/// Files of a job, and the ranges of its clones.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Region {
+    pub(super) size: Option<Extent>,
+    /// Bytes of each clone; None if unknown.
+    pub(super) each_bytes: Option<u64>,
+    /// Whether the clones share one file or one set of files.
+    pub(super) is_shared: bool,
+    pub(super) threads: u64,
+    /// Number of files of each clone.
+    pub(super) files: u64,
+    /// Size of each file that fio draws from a range, bytes; empty: equal sizes.
+    pub(super) drawn: Vec<u64>,
+    /// `offset_increment`, bytes.
+    pub(super) step: u64,
+}
+
+/// A size or offset as an option gives it: bytes, or percent of the target.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Extent {
+    Bytes(u64),
+    Percent(u64),
 }
 
 /// What a job issues, and where: addresses, alignment and limits depend on all of it.

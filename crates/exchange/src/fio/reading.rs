@@ -5,7 +5,7 @@ use super::lines::{Opt, Place, Section};
 use super::number::{count, time_ns};
 use super::options::{Fate, fate, known};
 use super::{Note, Refusal, Surroundings, command_line};
-use crate::found::of_key;
+use crate::shared::of_key;
 use iodyno_catalog::File;
 use iodyno_units::nearest;
 use iodyno_workload::time_text;

@@ -2,7 +2,7 @@
 
 use super::Reading;
 use super::options::Mode;
-use crate::found::UNWRITTEN;
+use crate::shared::UNWRITTEN;
 
 impl Reading<'_, '_> {
     /// Adds warnings about the options of the test.

@@ -1,10 +1,11 @@
 //! Converts one of vdbench's workloads, its storage and one combination of its run's lists to a job.
 
+use super::case::{Case, Limits};
 use super::parameters::{Definition, Value};
-use super::points::Point;
-use super::run::{Limits, Reading, find, first};
+use super::run::{Reading, find, first};
 use crate::fio::Job;
-use crate::found::{DURABLE, Made, SECOND_NS, about, name, read_write_mix};
+use crate::found::{Made, read_write_mix};
+use crate::shared::{DURABLE, SECOND_NS, about};
 use iodyno_workload::{
     ActiveRange, ArrivalKind, Block, Content, Draft, Edge, Pattern, Percent, Process,
 };
@@ -12,34 +13,6 @@ use std::ops::Range;
 
 /// Maximum number of block sizes to which a range expands.
 const MAX_SIZES: usize = 64;
-
-/// A workload at one combination of its run's lists.
-pub(super) struct Case<'c> {
-    pub(super) workload: &'c Definition,
-    /// Whether the run has no other workload.
-    pub(super) is_alone: bool,
-    pub(super) storage: &'c [&'c Definition],
-    pub(super) point: &'c Point,
-    /// Share of the run's rate.
-    pub(super) share: f64,
-    pub(super) limits: Limits,
-}
-
-impl Case<'_> {
-    /// Value of a parameter in the combination; None if its list is not of this parameter.
-    fn at(&self, key: &str) -> Option<Value> {
-        self.point.at.iter().find(|(k, _)| *k == key).map(|(_, value)| value.clone())
-    }
-
-    /// Name of the job: the run, the values of the combination and, of several, the workload.
-    fn name(&self, run: &Definition) -> String {
-        let mut parts = vec![run.name.as_str()];
-        let values = self.point.at.iter().map(|(_, value)| value).chain(&self.point.rate);
-        parts.extend(values.map(|value| value.text.as_str()));
-        parts.extend((!self.is_alone).then_some(self.workload.name.as_str()));
-        name(&parts.join("-"))
-    }
-}
 
 fn value_of(definition: &Definition, key: &str) -> Option<Value> {
     find(definition, key).and_then(|parameter| parameter.values.first().cloned())

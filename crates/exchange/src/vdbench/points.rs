@@ -1,17 +1,9 @@
 //! The combinations of a run's `for…` lists and I/O rates.
 
 use super::MAX_GROUPS;
+use super::case::Point;
 use super::parameters::{Kind, Parameter, Value};
 use super::run::{Reading, canonical, first};
-
-/// A combination of the values of a run's lists.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Point {
-    /// Parameters of the lists, each with its value.
-    pub(super) at: Vec<(&'static str, Value)>,
-    /// I/O rate. None: as fast as possible.
-    pub(super) rate: Option<Value>,
-}
 
 impl Reading<'_, '_> {
     /// Values of a list, with ranges expanded: `100-1000,100`, and `1-64,d` or `64-1,d`, which double or halve. As in

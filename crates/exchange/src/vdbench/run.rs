@@ -1,7 +1,7 @@
 //! A run definition of vdbench, with the workloads and the storage that it names: a group of jobs for each combination of
 //! its `for…` lists and I/O rates.
 
-use super::job::Case;
+use super::case::{Case, Limits};
 use super::parameters::{Definition, Kind, Parameter, Value};
 use super::{General, MAX_GROUPS, Overrides};
 use crate::fio::Job;
@@ -39,14 +39,6 @@ pub(super) fn find<'d>(definition: &'d Definition, full: &str) -> Option<&'d Par
 
 pub(super) fn first(parameter: &Parameter) -> &str {
     parameter.values.first().map_or("", |value| value.text.as_str())
-}
-
-/// Ramp, duration and bytes of a run. Bytes are per target; None: no limit.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Limits {
-    pub(super) ramp_s: u64,
-    pub(super) time_s: u64,
-    pub(super) bytes: Option<u64>,
 }
 
 /// A run definition, the general parameters, and the collector of notes and refusals.

@@ -1,7 +1,6 @@
 //! Keys of block sizes and of address patterns: schema, reader and writer.
 
-use super::Form;
-use super::field::Value;
+use super::value::{Form, Value};
 use crate::range::size_text;
 use crate::spec::{Address, Block, Pattern, Percent, Spot, saturated};
 use iodyno_catalog::{COUNT, Entry, Key, NUMBER, Reader, Record, ValueType};

@@ -1,41 +1,13 @@
 //! Values of keys: how a field of a specification is read from a file and written to one.
 
-use super::Form;
-use super::addresses::addresses_text;
+use super::value::Value;
 use crate::file_set::FileSet;
 use crate::log_load::{LogDurability, LogLoad, WhenFull};
-use crate::range::{size_text, time_text};
+use crate::range::size_text;
 use crate::spec::{
-    Address, Edge, FlushBursts, MixOrder, NewFile, Percent, Process, Steady, SteadyFigure,
-    saturated,
+    Edge, FlushBursts, MixOrder, NewFile, Percent, Process, Steady, SteadyFigure, saturated,
 };
 use iodyno_catalog::{Record, ValueType};
-
-/// A value to write. Variants are those whose text depends on the form.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Value {
-    Text(String),
-    /// A time, ns.
-    Time(u64),
-    Addresses(Vec<Address>),
-}
-
-impl Value {
-    /// A text without characters to escape, as a TOML string.
-    pub(super) fn quoted(text: impl std::fmt::Display) -> Self {
-        Self::Text(format!("\"{text}\""))
-    }
-
-    /// The value as TOML, with the fewest digits that read back exactly.
-    pub(super) fn text(&self, form: Form) -> String {
-        match (self, form) {
-            (Self::Text(text), _) => text.clone(),
-            (Self::Time(ns), Form::Stored) => format!("\"{ns}ns\""),
-            (Self::Time(ns), Form::Short) => format!("\"{}\"", time_text(*ns)),
-            (Self::Addresses(addresses), form) => addresses_text(addresses, form),
-        }
-    }
-}
 
 /// A type of field that a key can set.
 pub(crate) trait Field: Sized {

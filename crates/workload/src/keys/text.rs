@@ -1,19 +1,12 @@
 //! The writer of workload files, in two forms.
 
-use super::field::Value;
+use super::addresses::addresses_text;
+use super::value::{Form, Value};
 use super::{LOG, ROWS, Row, Written};
 use crate::log_load::LogLoad;
+use crate::range::time_text;
 use crate::spec::Spec;
 use std::fmt::{self, Write as _};
-
-/// A form in which a specification is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
-    /// That of stored runs: every key, except sparse ones with their default.
-    Stored,
-    /// That of a file written by hand: no key with its default, except a few that are always of interest.
-    Short,
-}
 
 /// Writes a specification as a workload file.
 pub(crate) fn text(spec: &Spec, form: Form) -> String {
@@ -53,7 +46,7 @@ impl Writer<'_> {
 
     /// A key with its value, or a table on one line; None if the form lacks it.
     fn line(&self, row: &Row) -> Option<String> {
-        let mut value = self.value(row)?.text(self.form);
+        let mut value = value_text(&self.value(row)?, self.form);
         if !row.rows.is_empty() {
             let keys = row.rows.iter().filter_map(|row| self.line(row));
             value = format!("{{ {} }}", keys.collect::<Vec<_>>().join(", "));
@@ -74,5 +67,15 @@ impl Writer<'_> {
             let _ = write!(text, "\n[{}]\n{}", row.key.path, self.rows(row.rows));
         }
         text
+    }
+}
+
+/// A value as TOML, with the fewest digits that read back exactly.
+fn value_text(value: &Value, form: Form) -> String {
+    match (value, form) {
+        (Value::Text(text), _) => text.clone(),
+        (Value::Time(ns), Form::Stored) => format!("\"{ns}ns\""),
+        (Value::Time(ns), Form::Short) => format!("\"{}\"", time_text(*ns)),
+        (Value::Addresses(addresses), form) => addresses_text(addresses, form),
     }
 }
