@@ -62,7 +62,7 @@ struct Durable {
     generation: Box<[AtomicU32]>,
 }
 
-/// What is known about a target's content before the run's first write.
+/// Known content of a target before the run's first write.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
     /// Existing content; None if it is unknown.

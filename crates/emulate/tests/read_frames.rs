@@ -9,7 +9,7 @@ use iodyno_emulate::spec::Flash;
 /// Time of a page read; nothing else takes time.
 const READ_NS: u64 = 50_000;
 
-/// A device with so many dies that two reads seldom use the same one. Each unit is in a separate
+/// A device whose dies are numerous enough that two reads seldom use the same one. Each unit is in a separate
 /// page.
 fn device(contexts: u32, lanes: u32) -> Flash {
     let mut flash = flash();

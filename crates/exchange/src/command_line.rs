@@ -217,7 +217,7 @@ impl Splitter<'_, '_> {
             if c == '\\' && is_escaping {
                 self.escaped(at);
             } else if is_escaping && (c == '`' || c == '$' && next == Some('(')) {
-                let words = "only a shell can run this command and take its output".to_owned();
+                let words = "only a shell can run this command and insert its output".to_owned();
                 return Err(Fault { span: at..end, words, help: "write its output in its place" });
             } else if let Some((quote, _)) = self.quote {
                 let is_end = quote == c;

@@ -152,7 +152,7 @@ impl TryFrom<String> for Quantity {
 pub struct Metric {
     /// Kind of operation. None: for rates the sum over all kinds, for latencies each kind separately.
     pub kind: Option<OpKind>,
-    /// What is measured.
+    /// The measured quantity.
     pub quantity: Quantity,
 }
 

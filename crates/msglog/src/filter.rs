@@ -38,7 +38,7 @@ impl FilterError {
         self.0.line_column()
     }
 
-    /// What is wrong with the filter, in one sentence.
+    /// The fault of the filter, in one sentence.
     pub fn message(&self) -> &str {
         self.0.message()
     }

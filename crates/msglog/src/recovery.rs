@@ -312,11 +312,11 @@ struct Bounds {
     /// Oldest segment that is kept; `last` is the segment with the log's last chunk.
     oldest: u64,
     last: u64,
-    /// What is known for judging chunks after a gap.
+    /// Facts by which chunks after a gap are judged.
     evidence: Evidence,
 }
 
-/// What is known of a log's end before the log is read. The rest is found when a scan meets the first gap, which in an
+/// Facts about a log's end that are known before the log is read. The rest is found when a scan meets the first gap, which in an
 /// undamaged log is its end.
 #[derive(Clone, Copy, Debug)]
 struct Evidence {

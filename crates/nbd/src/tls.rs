@@ -22,7 +22,7 @@ pub enum TlsError {
     File {
         /// Path of the notebook.
         file: String,
-        /// What is wrong with the file.
+        /// The fault of the file.
         why: String,
     },
     /// Certificate and key do not match, or are of an unsupported kind.

@@ -109,7 +109,7 @@ pub enum Error {
         path: PathBuf,
         /// Id of the run.
         run: String,
-        /// What is damaged, as a clause.
+        /// The damage, as a clause.
         what: String,
     },
     /// The file is marked as a notebook, but its tables differ from those of this program.
@@ -120,7 +120,7 @@ pub enum Error {
     Altered {
         /// Path of the notebook.
         path: PathBuf,
-        /// What is not valid, as a clause.
+        /// The invalid part, as a clause.
         what: String,
     },
     /// A value exceeds the limit of a row.

@@ -10,7 +10,7 @@ use iodyno_units::OpKind;
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// What is known about a run when it begins.
+/// Facts about a run that are known when it begins.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunHead {
     /// Name of the workload or method as given, such as `four-corners`.

@@ -138,7 +138,7 @@ pub enum TargetError {
     BadName {
         /// Name as the user gave it.
         name: String,
-        /// What is wrong with the name, as a sentence.
+        /// The fault of the name, as a sentence.
         problem: String,
         /// The correct form, as a sentence.
         help: String,
@@ -159,7 +159,7 @@ pub enum TargetError {
     Unreachable {
         /// Name or path of the target.
         target: String,
-        /// What is wrong, as a clause.
+        /// The fault, as a clause.
         problem: String,
         /// What the user can do, as a sentence.
         help: String,
@@ -205,7 +205,7 @@ pub enum TargetError {
     Unsupported {
         /// Name or path of the target.
         path: String,
-        /// What is not supported, as a clause.
+        /// The unsupported feature, as a clause.
         problem: String,
         /// A supported alternative.
         help: String,
@@ -215,7 +215,7 @@ pub enum TargetError {
     BadOutput {
         /// Path of the output.
         path: String,
-        /// What is wrong, as a clause.
+        /// The fault, as a clause.
         problem: String,
         /// What the user can do, as a sentence.
         help: String,

@@ -26,7 +26,7 @@ pub enum Precondition {
 /// Error of parsing a precondition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PreconditionError {
-    /// What is wrong with the file of checksums.
+    /// The fault of the file of checksums.
     pub problem: String,
     /// How to fix it.
     pub help: String,

@@ -93,8 +93,7 @@ impl<'a> Reading<'a> {
         let mut own = Vec::new();
         for issued in &mix.0 {
             let Some(rate) = rates.milli_ops(issued).filter(|rate| *rate > 0) else {
-                let words =
-                    format!("`{}` leaves the rate of {}s open", opt.name, issued.kind.name());
+                let words = format!("`{}` gives no rate for {}s", opt.name, issued.kind.name());
                 self.refuse(opt, words, "give a rate to each kind that the job issues");
                 return None;
             };

@@ -416,7 +416,11 @@ impl<'a> Reading<'a> {
         let mut own = plan.mix.0.iter().map(|issued| all[issued.at()]);
         let first = own.next()?;
         if own.any(|align| align != first) {
-            self.refuse(opt, "alignments that differ by kind can't be honoured", "give one");
+            self.refuse(
+                opt,
+                "alignments that differ by kind can't be honoured",
+                "give one for all kinds",
+            );
             return None;
         }
         (first > 0).then_some((first, opt))

@@ -27,7 +27,7 @@ impl Reading<'_> {
                 let (words, help) = if matches!(word, "trimwrite" | "randtrimwrite") {
                     let random = if is_random { "rand" } else { "" };
                     (
-                        ": each block is trimmed, and then written; here kinds of operation have addresses of their own",
+                        ": in fio each block is trimmed, and then written, but in iodyno trims and writes have separate addresses",
                         format!(
                             "use a job with rw={random}trim, and one with rw={random}write and stonewall after it"
                         ),
@@ -39,7 +39,7 @@ impl Reading<'_> {
                             .to_owned(),
                     )
                 };
-                self.refuse(opt?, format!("`rw={value}` is not issued{words}"), help);
+                self.refuse(opt?, format!("`rw={value}` can't be honoured{words}"), help);
                 return None;
             }
         };

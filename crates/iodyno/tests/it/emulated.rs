@@ -253,7 +253,7 @@ fn arrays_are_volumes_of_several_devices() {
         ("check model:./sized.toml", "requires `read_cache`"),
         (
             "check model:./large.toml",
-            "`read_cache_size` is 1 TiB, and ssd-sata3-mlc-200g has 186 GiB",
+            "`read_cache_size` is 1 TiB, but ssd-sata3-mlc-200g has only 186 GiB",
         ),
         ("run oltp1 --on model:raid5(ssd-sas12-mlc-800g*2)", "at least 3 members"),
         ("run oltp1 --on model:raid5(raid1(ssd-sas12-mlc-800g*2)*2)", "at least 3 members"),

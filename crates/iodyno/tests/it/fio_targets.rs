@@ -57,9 +57,10 @@ fn jobs_without_a_target_of_theirs() {
     let document = place.document("run two.fio --on x.img?size=8MiB --on y.img?size=8MiB");
     let all = figures(&document).iter().filter(|cell| cell.1.starts_with("all (2")).count();
     assert_eq!((all, cells(&document).len()), (3, 9), "{document}");
-    place
-        .iodyno("run two.fio --on a.img?size=8MiB --on y.img?size=8MiB")
-        .fails(2, &["`a` runs on the target that it names", "`b` names none", "--on ./b.img"]);
+    place.iodyno("run two.fio --on a.img?size=8MiB --on y.img?size=8MiB").fails(
+        2,
+        &["`a` runs on the target that it names", "`b` names no target of --on", "--on ./b.img"],
+    );
     let on = "--on a.img?size=8MiB --on b.img?size=8MiB";
     let words = format!("run two.fio {on} --with random-read");
     place.iodyno(&words).fails(2, &["--with can't add another"]);

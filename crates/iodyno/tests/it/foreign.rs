@@ -175,7 +175,7 @@ fn a_record_of_another_machine_is_refused() {
         (head("16") + "f 100 lose 3\n", "there is no volume 3"),
         (head("16") + "f 100 latent 0..+8EiB\n", "line 3"),
         (head("16") + "o 100 0 0 r \u{1b}[31m\n", "\\u{1b}"),
-        (head("16") + &"x".repeat(3 << 20), "line 3 is longer"),
+        (head("16") + &"x".repeat(3 << 20), "line 3 is too long"),
     ] {
         place.write("it.rec", &record);
         let output = place.iodyno("replay it.rec");

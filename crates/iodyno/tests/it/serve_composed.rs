@@ -24,7 +24,7 @@ fn an_array_of_arrays_is_served_from_a_folder() {
     let said = server.fault("lose device 3");
     assert!(
         said.contains("*2): 1 of 2 members missing")
-            && said.contains("RAID 0 of devices 2 and 3: a member"),
+            && said.contains("RAID 0 of devices 2 and 3: a required member"),
         "{said}"
     );
     let status = place.iodyno("status --control unix:ctl.sock").succeeds().stdout.clone();

@@ -178,7 +178,7 @@ pub enum OpenError {
     Sums {
         /// Path of the file of checksums.
         path: PathBuf,
-        /// What is wrong with the file of checksums.
+        /// The fault of the file of checksums.
         why: String,
     },
     /// A system call failed.

@@ -59,7 +59,7 @@ impl Load {
 /// Throughput by number of targets or threads.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Scaling {
-    /// What is counted: targets or threads.
+    /// Things that are counted: targets or threads.
     pub of: &'static str,
     /// Points, relative to the smallest.
     pub points: Vec<Scaled>,

@@ -61,7 +61,7 @@ pub struct FileSystem {
     pub fs_type: String,
     /// Path at which the file system is mounted.
     pub mount_point: Option<String>,
-    /// What is mounted: a device, a server's path, or a mere word such as `tmpfs`.
+    /// Mounted source: a device, a server's path, or a mere word such as `tmpfs`.
     pub source: Option<String>,
     /// Options of this mount, such as `rw,noatime`.
     pub options: Option<String>,
