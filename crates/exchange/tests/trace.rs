@@ -43,7 +43,9 @@ fn iologs_of_fio() {
     let left_out: Vec<_> = v3.left_out.iter().map(|l| (l.0.as_str(), l.1)).collect();
     assert!(left_out.contains(&("lines of the unknown action `warp`", 1)), "{left_out:?}");
     assert!(!file("fio version 2 iolog\na read 0 512\na read 512 512\n").has_times);
-    assert!(refusal("fio version 3 iolog\n1 x read 0\n").contains("line 2: an action is followed"));
+    assert!(
+        refusal("fio version 3 iolog\n1 x read 0\n").contains("line 2: an action must be followed")
+    );
     assert!(
         refusal("fio version 3 iolog\n1 x open\n1 x read\n")
             .contains("line 3: `read` needs an offset")

@@ -285,7 +285,7 @@ fn errors_are_reported_at_their_position() {
         (cells("workload = \"nope\""), "\"nope\"", "no workload"),
         (cells("workload = []"), "[]", "empty"),
         (cells("io = { mix = { raed = 1 } }"), "raed", "did you mean `read`"),
-        (cells("io = { mix = { read = 1 }, depth = 0 }"), "0", "the depth is a whole number"),
+        (cells("io = { mix = { read = 1 }, depth = 0 }"), "0", "the depth must be a whole number"),
         (
             stage("do = \"points\"\nof = \"x\"\nchoose = \"max\"\ntime = \"1s\""),
             "\"x\"",

@@ -176,7 +176,10 @@ fn a_tie_is_called_a_tie() {
     let plan = run.head.plan.to_string().replace("ceiling = { p99 = \\\"1ms\\\" }", "");
     run.head.plan = serde_json::from_str(&plan).unwrap();
     let text = show(&run, Detail::default(), style(200));
-    assert!(text.contains("most: depth 16 with") && !text.contains("best point under"), "{text}");
+    assert!(
+        text.contains("highest: depth 16 with") && !text.contains("best point under"),
+        "{text}"
+    );
 }
 
 /// Colours change no character and no place.

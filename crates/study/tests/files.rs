@@ -144,7 +144,7 @@ fn studies_are_refused_at_their_place() {
             "[[inputs]]",
             "[[claims]]\nfigure = \"prose\"\nsystem = \"a\"\nworkload = \"randread\"\nmetric = \"m\"\nof = \"ram\"\nof_figure = \"Table 1\"\nof_metric = \"iops_max\"\n\n[[inputs]]",
             84,
-            "2 rows are `iops_max`",
+            "2 rows match `iops_max`",
         ),
         (
             "metric = \"unbalanced_memory_slowdown\"",

@@ -125,7 +125,7 @@ fn errors_name_the_remedy() {
         ("model:x?workers=far", "workers=near"),
         ("model:x?size=8GiB", "`size` is not an option"),
         ("live:", "device or system is missing"),
-        ("pcie:x", "not in this version"),
+        ("pcie:x", "this version has no `pcie:` targets"),
         ("rma:4GiB", "./rma:4GiB"),
         ("a.img?size=4KiB&direct=no&size=8KiB", "`size` is given twice"),
         ("model:x?fill=5%&fill=6%", "`fill` is given twice"),
