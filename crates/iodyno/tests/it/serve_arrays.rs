@@ -254,7 +254,7 @@ fn a_member_whose_file_is_gone_is_missing() {
         ("raid5(./device.toml*3) --backing array", "the folder holds raid1("),
         ("raid1(./device.toml*2) --size 1MiB", "--size requires volumes of a single device"),
         ("raid1(./device.toml*2) --speed native", "--speed native requires volumes"),
-        ("raid1(./device.toml*2) --image array/member-0", "--image is for volumes"),
+        ("raid1(./device.toml*2) --image array/member-0", "--image requires volumes"),
     ] {
         let refused = place.iodyno(&format!("serve {words} --nbd unix:nbd.sock"));
         assert!(refused.code != Some(0), "{refused:?}");
