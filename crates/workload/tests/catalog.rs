@@ -195,7 +195,7 @@ fn stored_workloads_read_back_the_same() {
         assert_reads_back(&Spec::from_toml(&text).unwrap());
     }
     let refused = serde_json::from_str::<Spec>("{\"schema\":1,\"mix\":{\"read\":1},\"depth\":0}");
-    assert!(refused.unwrap_err().to_string().contains("the depth is a whole number"));
+    assert!(refused.unwrap_err().to_string().contains("the depth must be a whole number"));
 }
 
 /// The example of the format's description is a workload.
