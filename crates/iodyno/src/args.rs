@@ -480,7 +480,7 @@ pub struct Explain {
     pub device: TargetName,
     /// Workload to simulate [default: none; list the parts of the device and a few predictions]
     pub workload: Option<String>,
-    /// Set the workers per volume, 1 to 1024 [default: the workload's]
+    /// Set the number of workers per volume, 1 to 1024 [default: the workload's]
     #[arg(long, value_name = "N", requires = "workload",
         value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_THREADS)))]
     pub threads: Option<u32>,

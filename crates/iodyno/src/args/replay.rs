@@ -180,14 +180,14 @@ pub struct Replay {
     /// out.
     #[arg(long, value_name = "NAME", help_heading = "Part of the trace")]
     pub only: Vec<String>,
-    /// Start at this time of the trace, such as 10m [default: at the first operation]
+    /// Skip what the trace did before this time, such as 10m [default: skip nothing]
     ///
-    /// Files and devices of the trace keep their offsets on the target.
+    /// Files and devices are placed on the target as without --from.
     #[arg(long, value_name = "TIME", value_parser = parse_duration_ns, help_heading = "Part of the trace")]
     pub from: Option<u64>,
     /// End at this time of the trace, such as 20m [default: after the last operation]
     ///
-    /// Files and devices of the trace keep their offsets on the target.
+    /// Files and devices are placed on the target as without --to.
     #[arg(long, value_name = "TIME", value_parser = parse_duration_ns, help_heading = "Part of the trace")]
     pub to: Option<u64>,
     /// For blkparse, events and biosnoop, choose the events that count as operations

@@ -76,7 +76,7 @@ pub struct Run {
     /// Run only the job of this name in a job file of fio; may be repeated
     #[arg(long, value_name = "NAME", help_heading = "Workload")]
     pub section: Vec<String>,
-    /// Set the workers per target, 1 to 1024 [default: the workload's]
+    /// Set the number of workers per target, 1 to 1024 [default: the workload's]
     ///
     /// Each worker has --depth I/Os outstanding.
     #[arg(long, value_name = "N", help_heading = "Workload",
@@ -168,7 +168,7 @@ pub struct Run {
     #[arg(long, value_name = "LIMIT", conflicts_with_all = ["vary", "rate", "ops", "bytes", "with", "repeat"],
         help_heading = "Method")]
     pub find_rate: Option<LatencyLimit>,
-    /// With --vary, name the point with the most IOPS whose latency is below this; may be repeated
+    /// With --vary, report the point with the most IOPS below this latency; may be repeated
     ///
     /// Such as `p99=1ms` or `mean=5ms`.
     #[arg(long, value_name = "OF=TIME", requires = "vary", help_heading = "Method")]
@@ -176,7 +176,7 @@ pub struct Run {
     /// Choose among the settings of a method, such as enterprise or client [default: the first]
     #[arg(long, value_name = "NAME", help_heading = "Method")]
     pub setting: Option<String>,
-    /// Multiply all durations of a method, such as 0.1 or 10%; above 0, at most 1
+    /// Multiply all durations of a method by this factor, such as 0.1 or 10%; at most 1
     ///
     /// The run is marked as not conformant.
     #[arg(long, value_name = "SHARE", value_parser = scale, help_heading = "Method")]

@@ -48,7 +48,7 @@ pub struct Size {
     #[arg(long, value_name = "RATE", value_parser = rate, requires = "log_rate",
         conflicts_with_all = ["workload", "like", "saturate", "read_share"])]
     pub replay_rate: Option<f64>,
-    /// With --log-rate, add readers; this share of all chunk reads and writes are reads, such as `80%`
+    /// With --log-rate, add readers: set the share of reads among chunk reads and writes, such as `80%`
     #[arg(long, value_name = "SHARE", value_parser = read_share, requires = "log_rate",
         conflicts_with_all = ["workload", "like", "saturate"])]
     pub read_share: Option<f64>,
@@ -62,7 +62,7 @@ pub struct Size {
     pub backlog: Option<u64>,
     /// Limit the 99th percentile of the response time, such as `2ms`; from 1us to 5s
     ///
-    /// Counts from the arrival of an operation; with --log-rate, of the write or read of a chunk.
+    /// The response time counts from an operation's arrival. With --log-rate, an operation writes or reads a chunk.
     #[arg(long, value_name = "TIME", value_parser = time, required_unless_present_any = ["like", "saturate"],
         conflicts_with = "saturate")]
     pub p99: Option<u64>,
@@ -86,7 +86,7 @@ pub struct Size {
     /// A device of an array, one adapter of a pair, or the link between the two adapters.
     #[arg(long, value_name = "PART", value_parser = ["device", "adapter", "link"], conflicts_with = "saturate")]
     pub survive: Option<String>,
-    /// Require that flash lasts this many years at the given writes; 0: no limit [default: the years of its rating]
+    /// Require flash to last this many years at the demand's writes; 0: no limit [default: its rated years]
     #[arg(long, value_name = "YEARS", value_parser = years, conflicts_with = "saturate")]
     pub life: Option<f64>,
     /// Require at least this much usable capacity, such as `20TB` [default: no requirement]
@@ -100,8 +100,8 @@ pub struct Size {
     pub width: Option<u32>,
     /// Search only this system (RAID adapters or a server), by name or path; may be repeated
     ///
-    /// [default: all adapters in the catalog, each kind in its fastest slots, and other drives in the server that
-    /// their file names, up to 24 per server]
+    /// [default: every adapter of the catalog, in its fastest slots; drives without adapters are in the server that
+    /// the device's file names, up to 24 per server]
     #[arg(long, value_name = "SYSTEM", conflicts_with = "saturate")]
     pub adapter: Vec<String>,
     /// Search only this device, by name or path; may be repeated
@@ -114,9 +114,10 @@ pub struct Size {
     /// The file has a `currency`, and the tables `devices`, `systems` and `drawers` with prices by name.
     #[arg(long, value_name = "FILE", conflicts_with = "saturate")]
     pub price: Option<PathBuf>,
-    /// Find how many devices (--device) this system with adapters can drive at full speed, in arrays of --raid
+    /// Find how many devices this system's adapters can drive at full speed; requires --device
     ///
-    /// Measured with random reads of 4 KiB (W1) and sequential reads of 1 MiB (W2).
+    /// The devices are in arrays of level --raid. Measured with random reads of 4 KiB (W1) and sequential reads of
+    /// 1 MiB (W2).
     #[arg(long, value_name = "SYSTEM", requires = "device")]
     pub saturate: Option<String>,
     /// Write an HTML report
