@@ -13,7 +13,7 @@ pub(crate) fn table(found: &RateSearchFinding) -> Table {
         Column::numbers(name, "ns"),
         Column::numbers("95 % from", "ns").ranked(2),
         Column::numbers("95 % to", "ns").ranked(2),
-        Column::words(format!("holds {}", found.limit)).short("holds"),
+        Column::words(format!("meets {}", found.limit)).short("meets"),
     ]);
     table.caption = "The rates".into();
     let of_kinds = apart.iter().map(|kind| format!("{} {}", kind.name(), found.metric.quantity));
@@ -23,7 +23,7 @@ pub(crate) fn table(found: &RateSearchFinding) -> Table {
         let offered = probe.offered_iops.map_or_else(|| Cell::words("closed loop"), rate);
         let time = |ns: Option<f64>| Cell::of(Quantity::LatencyNs, ns);
         let end = |ns: Option<u64>| time(ns.map(|ns| ns as f64)).toned(Tone::Dim);
-        let holds = match probe.holds {
+        let meets = match probe.holds {
             Some(true) => Cell::words("yes").toned(Tone::Good),
             Some(false) => Cell::words("no").toned(Tone::Warning),
             None => Cell::none(),
@@ -34,7 +34,7 @@ pub(crate) fn table(found: &RateSearchFinding) -> Table {
             time(probe.latency_ns),
             end(probe.within.and_then(|w| w.low_ns)),
             end(probe.within.and_then(|w| w.high_ns)),
-            holds,
+            meets,
         ];
         cells.extend(apart.iter().map(|kind| time(found.of_kind(probe, *kind))));
         table.push(cells);

@@ -51,8 +51,8 @@ fn cells(row: &Row, compared: &Compared<'_>) -> [Cell; 12] {
         value(of.median_b),
         shift.toned(tone),
         of.interval.map_or_else(Cell::none, |i| {
-            let [low, high] = [i.low, i.high].map(|share| Quantity::Change.words(share));
-            Cell::words(format!("{low} to {high}")).toned(Tone::Dim)
+            let words = format!("{:+.1} to {:+.1} %", 100.0 * i.low, 100.0 * i.high);
+            Cell::words(words).toned(Tone::Dim)
         }),
         of.p_adjusted
             .map_or_else(Cell::none, |p| Cell::number(human::three_digits(p), p).toned(Tone::Dim)),
